@@ -25,13 +25,13 @@ namespace canigo::gateway {
 namespace {
 
 constexpr std::size_t most_waiting = 4 << 20;
-// A line is written so long after its request. Those of a busy gateway then take one wake-up of the thread.
+// A line is written so long after its request, so that the lines of a busy gateway take one wake-up of the thread.
 constexpr duration gathering = std::chrono::milliseconds{10};
-// At the end, for a reader that takes nothing.
+// How long the destructor waits for a reader that takes nothing.
 constexpr duration patience_with_reader = std::chrono::seconds{5};
 
-/// The next lines, as many as a pipe takes in one piece. What others write to it then comes between lines, and a pipe
-/// that has room for a piece does not block.
+/// The next lines, as many as a pipe takes in one piece. So the lines of other writers come between whole lines, and a
+/// pipe that has room for a piece does not block.
 std::string_view first_piece(std::string_view lines) {
   if (lines.size() <= PIPE_BUF) return lines;
   const auto last = lines.rfind('\n', PIPE_BUF - 1);
@@ -62,7 +62,8 @@ access_log::file::~file() {
 std::shared_ptr<const access_log::file> access_log::open(const access_log_options& o) {
   if (o.to == access_log_options::kind::off) return nullptr;
   if (o.to == access_log_options::kind::standard_output) return std::make_shared<file>(STDOUT_FILENO, false);
-  // To open a named pipe for writing alone would wait for its reader, and lines would be lost whenever that one ends.
+  // To open a named pipe for writing alone would wait for its reader, and lines would be lost whenever that reader
+  // ends.
   const int how = is_named_pipe(o.path) ? O_RDWR : O_WRONLY;
   const int descriptor = ::open(o.path.c_str(), how | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
   if (descriptor < 0) fail();
@@ -77,7 +78,7 @@ void access_log::check(const access_log_options& o) {
     ::close(descriptor);
     return;
   }
-  // A file that is still to be made is fine.
+  // A file that does not exist yet is fine.
   if (errno != ENOENT) fail();
   const std::string folder = std::filesystem::absolute(o.path).parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) != 0) fail();
@@ -154,7 +155,7 @@ void access_log::write_lines(std::shared_ptr<const file> to, std::string_view li
   dropped_.fetch_add(static_cast<std::uint64_t>(lost), std::memory_order_relaxed);
 }
 
-/// Returns how many bytes have gone before the file failed.
+/// Returns how many bytes were written before the file failed.
 std::size_t access_log::write_some(const file& to, std::string_view text) {
   std::size_t at = 0;
   while (at < text.size() && may_write(to)) {
@@ -166,7 +167,7 @@ std::size_t access_log::write_some(const file& to, std::string_view text) {
   return at;
 }
 
-/// Waits for room. False: the reader takes nothing, and the process ends or has gone over to another file.
+/// Waits until the file takes bytes. False: its reader takes nothing, and the log is about to end or has another file.
 bool access_log::may_write(const file& to) {
   constexpr int look_every = 100;  // milliseconds
   pollfd room{to.descriptor(), POLLOUT, 0};

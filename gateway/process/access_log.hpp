@@ -18,14 +18,15 @@
 
 namespace canigo::gateway {
 
-/// One line of JSON for each request. A thread of its own writes them, so a reader that stops stops no loop.
+/// Writes one line of JSON for each request, on a thread of its own, so a reader that stands still stops no loop.
 ///
-/// At most 4 MiB wait to be written. Lines beyond that, and those that a file does not take, are dropped and counted.
-/// Standard error hears of them once a minute at most. A line that broke off in the middle stands alone.
+/// At most 4 MiB wait to be written. Lines beyond that, and lines that the file does not take, are dropped and counted.
+/// Standard error is told of them once a minute at most. If a line broke off in the middle, the next one begins on a
+/// line of its own.
 /// Threads: any.
 class access_log {
  public:
-  /// What lines are written to; it closes what it has opened.
+  /// The destination of the lines. It closes a descriptor that it owns.
   class file {
    public:
     file(int descriptor, bool owns) noexcept : descriptor_{descriptor}, owns_{owns} {}
@@ -39,21 +40,22 @@ class access_log {
     const bool owns_;
   };
 
-  /// Null for no log. Throws system_error if the file can't be opened.
+  /// Opens the destination; null for no log. Throws config_mistake if the file can't be opened.
   static std::shared_ptr<const file> open(const access_log_options& o);
 
-  /// Throws as open() would, by what it sees now. It makes no file: the program may run as another user.
+  /// Throws as open() would now. It makes no file: the program may run as another user.
   static void check(const access_log_options& o);
 
   /// Throws as open() does.
   explicit access_log(const access_log_options& o);
-  /// Writes what waits, unless its reader takes nothing for 5 seconds.
+  /// Writes the lines that wait, unless their reader takes nothing for 5 seconds.
   ~access_log();
   access_log(const access_log&) = delete;
   access_log& operator=(const access_log&) = delete;
 
   void write(const call_record& r);
-  /// Later lines go there, and so do those that wait. A piece that the earlier file does not take any more is dropped.
+  /// Further lines go to `f`, and so do those that wait. A piece that the earlier file does not take any more is
+  /// dropped.
   void use(std::shared_ptr<const file> f);
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
@@ -70,10 +72,10 @@ class access_log {
   std::shared_ptr<const file> file_;
   std::condition_variable knock_;
   std::string waiting_;
-  std::optional<time_point> ends_;    // since then
-  std::shared_ptr<const file> torn_;  // its last line broke off; of the thread that writes
-  std::uint64_t told_ = 0;            // of the lost lines; of the same thread
-  time_point told_at_{};              // the same
+  std::optional<time_point> ends_;    // the beginning of the destructor; none: it has not begun
+  std::shared_ptr<const file> torn_;  // the file whose last line broke off; only for the thread that writes
+  std::uint64_t told_ = 0;            // how many lost lines were reported; only for that thread
+  time_point told_at_{};              // when they were; only for that thread
   std::thread writer_;
 };
 

@@ -17,7 +17,7 @@ class service;
 
 struct admin_reply {
   std::string text;            ///< the whole response
-  bool begins_events = false;  ///< instead: see admin_handler::send_events()
+  bool begins_events = false;  ///< there is no text: the caller sends events by admin_handler::send_events()
 };
 
 /// The commands of an operator to the process.
@@ -36,16 +36,16 @@ class admin_handler {
   admin_handler& operator=(const admin_handler&) = delete;
   virtual ~admin_handler() = default;
 
-  /// Before any loop runs.
+  /// To be called before any loop runs.
   virtual void take(process_commands commands) = 0;
 
   /// The response to a request. `closes`: it is the last one of its connection. No body is read: the head has all that
-  /// is asked for.
+  /// the answer depends on.
   virtual net::awaitable<admin_reply> answer(service& s, const message_head& head, bool closes) = 0;
-  /// Whether this request, which had an answer, would have one now too.
+  /// Whether this request, which was admitted, would be admitted now, too.
   virtual bool is_still_admitted(const service& s, const message_head& head) = 0;
-  /// Sends the state each second, until the client leaves, takes nothing for a while, or the drain is over; or until
-  /// `may_listen` says no. `has_left` becomes true when the connection is to end.
+  /// Sends the state each second. Ends when the client leaves or takes no byte for a while, when `has_left` is true, or
+  /// when `may_listen` returns false. `has_left` becomes true when the connection is to end.
   virtual net::awaitable<void> send_events(service& s, byte_stream& client, const bool& has_left,
                                            std::function<bool()> may_listen) = 0;
 };

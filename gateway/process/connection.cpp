@@ -37,7 +37,7 @@ std::optional<std::uint32_t> uid_of_peer(int socket) {
   return peer.uid;
 }
 
-/// Whether nobody knows what the bytes behind such a request are.
+/// Whether such a request has no known end, so that the bytes behind it are no request.
 bool is_unsound(const refusal& why) noexcept { return why.status == 400 || why.status == 414; }
 
 refusal refusal_of(parse_failure f) {
@@ -93,7 +93,7 @@ net::awaitable<void> connection::run() {
   if (lingers_ && !has_left_) co_await stream_.linger_and_close();
 }
 
-/// Makes the connection one of TLS, if its listener has a certificate. False: it has failed.
+/// Adds TLS if the listener has a certificate. False: the handshake has failed.
 net::awaitable<bool> connection::secure() {
   const std::shared_ptr<const config_snapshot> g = loop_.now;
   net::ssl::context* certificate = entrance_.listener ? g->certificate(*entrance_.listener) : nullptr;
@@ -158,8 +158,8 @@ net::awaitable<void> connection::write(std::string_view text) {
   if (error) goes_on_ = lingers_ = false;
 }
 
-/// Whether another request is read behind this one. No other place decides it. Each reason against it clears goes_on_.
-/// One byte of this request that is unsent or unread ends the connection, too.
+/// Whether another request is read behind this one. It is decided here alone: each reason against it clears goes_on_. A
+/// byte of this request that was not read ends the connection, too.
 bool connection::goes_on_after(const message_parser& request) const noexcept { return goes_on_ && request.is_done(); }
 
 net::awaitable<void> connection::answer(const refusal& why, call_record& r, const message_parser* request) {
@@ -167,7 +167,7 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
   r.status = why.status;
   r.error = why.error;
   texts_of(r).detail = why.detail;
-  // Without a word on it a client of HTTP/1.0 takes the connection for closed.
+  // Unless a field says otherwise, a client of HTTP/1.0 takes the connection for closed.
   const auto says = !goes_on_                 ? connection_field::close
                     : request->version() < 11 ? connection_field::keep_alive
                                               : connection_field::none;
@@ -216,20 +216,20 @@ void connection::client_left() noexcept {
   if (call_) call_->end_by_client();
 }
 
-/// Whether the client has begun another request. No read is on.
+/// Whether the client has begun another request. No read may be on.
 bool connection::has_come() {
   error_code error;
   if (input_.empty()) input_.commit(stream_.read_now(input_.prepare(first_room), error));
   return !input_.empty();
 }
 
-/// Whether the drain lets this connection have no further request. The admin's stays until the end.
+/// Whether the drain allows this connection no further request. A connection to the admin may have more until the end.
 bool connection::is_last() const noexcept { return entrance_.listener && service_.is_draining(); }
 
 void connection::drain() noexcept {
   if (!entrance_.listener) return;
   if (phase_ == phase::idle) {
-    // The read that is on has emptied the engine of TLS: bytes that have come lie in the socket.
+    // The read that is on has emptied the TLS engine: bytes that have come since lie in the socket.
     if (has_served_ && stream_.is_socket_quiet()) stream_.cancel();
     return;
   }

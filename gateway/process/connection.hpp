@@ -29,7 +29,7 @@ struct entrance {
   connection_counts& count;             ///< counts the connection
 };
 
-/// A client's connection: its bytes, TLS, the heads of its requests, and whether it goes on. On its loop.
+/// A client's connection: its bytes, TLS, the heads of its requests, and whether another request follows. On its loop.
 class connection final : private call_host {
  public:
   connection(service& s, loop& l, const entrance& e, stream_socket socket, std::string address);
@@ -37,18 +37,18 @@ class connection final : private call_host {
 
   net::awaitable<void> run();
 
-  /// The process ends: the request that is on, or that has come, is the last one. A client that has connected and asked
-  /// for nothing yet may still do so; the others go.
+  /// The process ends: the request that is served, or that has come, is the last one. A client that has sent no request
+  /// yet may still send one. Other idle connections are closed.
   void drain() noexcept;
-  /// Ends a connection on which nothing is on.
+  /// Ends the connection if it is idle, unless it has come to the admin's listener.
   void end_idle() noexcept;
-  /// Whether it has come to the admin's listener, and there is no whole request that is being answered.
+  /// Whether it has come to the admin's listener, and has no whole request to answer.
   bool is_idle_admin() const noexcept {
     return !entrance_.listener && !has_left_ && (phase_ == phase::idle || phase_ == phase::head);
   }
-  /// The time of the drain is over: a client that waits is told so, and a request that an upstream has is cut.
+  /// The grace of the drain is over: a client that waits is told so, and a request that an upstream has is cut.
   void finish() noexcept;
-  /// Ends the request that is on.
+  /// Cuts the connection, and the request that is on.
   void cut() noexcept;
 
  private:
@@ -81,10 +81,10 @@ class connection final : private call_host {
   std::optional<disconnect_watch::entry> watch_;  // from the first request that goes upstream on
   connected_client client_;
   read_buffer input_;
-  std::unique_ptr<call> call_;  // that is on
+  std::unique_ptr<call> call_;  // the request that is on
   phase phase_ = phase::idle;
   bool goes_on_ = true;      // nothing has forbidden another request; see goes_on_after()
-  bool has_served_ = false;  // a request
+  bool has_served_ = false;  // at least one request was served
   bool lingers_ = false;     // the client may still be sending
   bool has_left_ = false;
 };

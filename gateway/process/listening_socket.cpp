@@ -88,7 +88,7 @@ std::string name_of(const socket_address& s) {
   }
 }
 
-/// Whether `have`, the address of a socket, is the one that is wanted; port 0 is any.
+/// Whether `have`, the address of a socket, is the wanted one. A wanted port of 0 stands for any.
 bool is_at(const std::string& have, const listen_address& a) {
   const std::string wanted = name_of(address_of(a));
   if (a.is_unix() || a.port != 0) return have == wanted;
@@ -101,7 +101,8 @@ int option(int socket, int name) {
   return ::getsockopt(socket, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
-/// What is accepted takes it over. A machine that vanished says nothing, so the kernel asks whether it is there.
+/// Sets options that accepted sockets inherit. A machine that vanished says nothing, so the kernel probes whether it is
+/// there.
 void set_up_tcp(int socket) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -112,14 +113,14 @@ void set_up_tcp(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &most, sizeof most);
 }
 
-/// The file of a unix socket at this path; nothing: there is none, or a file of another kind.
+/// The file of a unix socket at this path. Nothing: there is no file, or one of another kind.
 std::optional<listening_socket::file> file_at(const std::string& path) {
   struct stat s{};
   if (::lstat(path.c_str(), &s) != 0 || !S_ISSOCK(s.st_mode)) return std::nullopt;
   return listening_socket::file{s.st_dev, s.st_ino};
 }
 
-/// Whether nobody listens there any more.
+/// Whether no process listens on the unix socket any more.
 bool is_left_over(socket_address& s) {
   const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return false;
@@ -200,7 +201,7 @@ void listening_socket::let_everybody_in() {
 
 void listening_socket::close() noexcept {
   if (descriptor_ < 0) return;
-  // As long as this listens no successor puts a file of its own there, and no other file gets the number of this one.
+  // While this socket listens, no successor puts its own file there, and no other file gets the number of this one.
   if (file_ && file_at(path_) == file_) ::unlink(path_.c_str());
   ::close(std::exchange(descriptor_, -1));
 }

@@ -13,12 +13,13 @@ namespace canigo::gateway {
 /// A socket that listens. It closes with this object.
 class listening_socket {
  public:
-  /// Opens one. Throws system_error, whose text names the address.
+  /// Opens a socket. Throws system_error, whose text names the address.
   ///
-  /// A unix socket that nobody listens on any more makes room for it. Any other file at its path is left alone.
+  /// The file of a unix socket that no process listens on any more is replaced. Any other file at the path is left
+  /// alone.
   static listening_socket open(const listen_address& a, bool reuses_port);
-  /// Takes the one of `passed` that has this name and this address. Throws std::runtime_error, naming both, if there is
-  /// none, or if it does not listen.
+  /// Takes the socket of `passed` that has this name and this address. Throws std::runtime_error, naming both, if there
+  /// is no such socket, or if it does not listen.
   static listening_socket take(const std::vector<passed_socket>& passed, const std::string& name,
                                const listen_address& a);
 
@@ -28,7 +29,7 @@ class listening_socket {
 
   int descriptor() const noexcept { return descriptor_; }
   bool is_open() const noexcept { return descriptor_ >= 0; }
-  /// Its address: "127.0.0.1:8080", "[::1]:8080" or "unix:/path". The port is the one that it has.
+  /// Its address: "127.0.0.1:8080", "[::1]:8080" or "unix:/path". The port is the actual one.
   const std::string& name() const noexcept { return name_; }
   /// Tells one file from another that has come to the same path.
   struct file {
@@ -37,11 +38,11 @@ class listening_socket {
     friend bool operator==(const file&, const file&) = default;
   };
 
-  /// The protocol family, of its address.
+  /// The protocol family of its address.
   int family() const noexcept { return family_; }
   /// Lets every user of this machine connect to a unix socket, whatever the umask.
   void let_everybody_in();
-  /// Closes it in this process, and removes the file of a unix socket that it has made.
+  /// Closes the socket in this process, and removes the file of a unix socket that it has made.
   void close() noexcept;
 
  private:
@@ -51,7 +52,7 @@ class listening_socket {
   int family_ = 0;
   std::string name_;
   std::string path_;
-  std::optional<file> file_;  // at the path, when it was made
+  std::optional<file> file_;  // the file at the path when the socket was made
 };
 
 /// The address of a peer without its port; empty for a unix socket.

@@ -36,7 +36,7 @@ class key {
   std::size_t size_ = 0;
 };
 
-/// An object of JSON in the making. Each call has a line, so it appends and parses no format.
+/// Makes an object of JSON. Each call has a line, so it appends texts, and parses no format.
 class json_object {
  public:
   json_object() { text_.reserve(512); }
@@ -67,7 +67,7 @@ class json_object {
       text_ += "null";
     }
   }
-  /// In UTC, with milliseconds.
+  /// The time in UTC, with milliseconds.
   void add(const key& k, std::chrono::system_clock::time_point t) {
     namespace ch = std::chrono;
     const auto day = ch::floor<ch::days>(t);

@@ -17,7 +17,7 @@ class recent_errors {
  public:
   static constexpr std::size_t most = 100;
 
-  /// Requests that failed for one cause. Except for `count` it tells of the last of them.
+  /// Requests that failed for one cause. The fields other than `count` are those of the last one.
   struct entry {
     std::chrono::system_clock::time_point time;
     std::string id, tenant, priority, upstream, method, path, error, detail;
@@ -26,7 +26,7 @@ class recent_errors {
     duration waited{};
     std::uint64_t count = 1;
 
-    /// Whether both failed for one cause, in requests of one kind.
+    /// Whether both failed for one cause, and were of one kind.
     bool is_like(const entry& other) const noexcept;
   };
 

@@ -36,9 +36,9 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-// In a drain. A client that has connected in time has so long to say what it wants.
+// In a drain: how long a client that has connected in time has to send its request.
 constexpr duration patience_with_new = 2s;
-// And so long to take the answer that there is no place for it.
+// In a drain: how long clients have to take the answer that they are not served.
 constexpr duration patience_with_last = 2s;
 
 std::size_t number_of_loops(const config& c) {
@@ -53,7 +53,7 @@ std::vector<std::unique_ptr<loop>> make_loops(const config& c) {
   return loops;
 }
 
-/// Nothing, if it is a unix socket.
+/// The endpoint of a listening socket. Nothing: it is a unix socket.
 std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   if (s.family() != AF_INET && s.family() != AF_INET6) return std::nullopt;
   net::ip::tcp::endpoint at;
@@ -63,10 +63,10 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   return at;
 }
 
-/// Each waiter has a socket, and so has each that runs: the soft limit is often 1,024. Returns how many files may be
-/// open.
+/// Raises the limit of descriptors as far as it may be. Each request has a socket, whether it waits or runs, and the
+/// soft limit is often 1,024. Returns how many files may be open.
 rlim_t raise_descriptor_limit(const config& c) {
-  // A loop takes three, and each of its listening sockets one.
+  // A loop takes three files, and one for each of its listening sockets.
   const rlim_t fewest = 40 + number_of_loops(c) * (4 + c.listeners.size());
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return RLIM_INFINITY;
@@ -86,14 +86,14 @@ rlim_t raise_descriptor_limit(const config& c) {
   return files.rlim_max;
 }
 
-/// The lowest number that is free, which is the one that the kernel gives; -1 if there is none.
+/// The lowest free descriptor, which is the one that the kernel gives next; -1: there is none.
 int next_descriptor() noexcept {
   const int next = ::dup(STDERR_FILENO);
   if (next >= 0) ::close(next);
   return next;
 }
 
-/// `field` is where the configuration names the door.
+/// `field`: where the configuration names the door.
 template <class Open>
 void open_door(const std::string& field, Open open) {
   try {
@@ -124,15 +124,15 @@ server::server(config c, std::string file, admin_handler& by)
     });
   };
   by.take({drain_once, [this] { return reload(); }});
-  // A program that finds it listening may send one. It waits until somebody asks for it.
+  // A program that finds the server listening may send a signal at once. It waits in this set until wait_for_signal().
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) signals_.add(number);
   const std::shared_ptr<const config_snapshot> first = service_.current();
   open_doors(first->settings);
   divide_files();
 }
 
-/// A quarter of the files is not for clients. The last of them are not for upstreams either, so that the admin is heard
-/// and the configuration can be read.
+/// Clients may have three quarters of the files. The last of the rest are not for upstreams either, so that the admin
+/// can answer and the configuration can be read.
 void server::divide_files() {
   if (files_ > static_cast<rlim_t>(std::numeric_limits<int>::max())) return;
   const auto all = static_cast<int>(files_);
@@ -150,7 +150,7 @@ void server::open_doors(const config& c) {
     open_door(fmt::format("listen[{}].{}", i, l.systemd.empty() ? "address" : "systemd"), [&] {
       doors_.push_back({i, l.systemd.empty() ? listening_socket::open(l.address, l.reuse_port)
                                              : listening_socket::take(passed, l.systemd, l.address)});
-      // Each client shows who it is.
+      // Each client of this listener proves its tenant, so every user of the machine may connect.
       if (l.anonymous.empty()) doors_.back().socket.let_everybody_in();
     });
   }
@@ -158,7 +158,8 @@ void server::open_doors(const config& c) {
     if (std::ranges::any_of(c.listeners, [&](const listener& l) { return l.systemd == p.name; })) continue;
     say("the socket \"{}\" of systemd is of no use: no listener names it", p.name);
   }
-  // The admin's stays until the end, so that it can tell how the drain goes. Beside a successor it must not.
+  // The admin's socket stays open until the end, so that it can tell how the drain goes. It closes early if a successor
+  // may listen beside this server.
   if (c.admin)
     open_door("admin.listen", [&] {
       doors_.push_back({std::nullopt, listening_socket::open(c.admin->listen, reuses_port), reuses_port});
@@ -178,7 +179,7 @@ bool server::run() {
   for (const auto& l : loops_) {
     for (door& d : doors_) {
       acceptors_[l->index].emplace_back();
-      // The first loop has all connections of the admin's. So it finds an idle one among them for a newcomer.
+      // The first loop has all connections to the admin, so it can close an idle one in favour of a new one.
       if (!d.listener && l != loops_.front()) continue;
       const int own = ::fcntl(d.socket.descriptor(), F_DUPFD_CLOEXEC, 0);
       if (own < 0) throw system_error{errno, std::system_category(), d.socket.name()};
@@ -196,7 +197,7 @@ bool server::run() {
   return !service_.has_cut;
 }
 
-/// Without memory a step may fail. The others go on.
+/// Runs a loop. A step may fail for lack of memory; the other steps go on.
 void server::run(net::io_context& io) {
   for (;;) {
     try {
@@ -208,7 +209,7 @@ void server::run(net::io_context& io) {
   }
 }
 
-/// The first one on this thread, and each other one on its own.
+/// Runs the first loop on this thread, and each other loop on a thread of its own.
 void server::run_loops() {
   std::vector<std::thread> threads;
   const auto join = [&threads] {
@@ -225,7 +226,7 @@ void server::run_loops() {
   join();
 }
 
-/// Tells the supervisor that every loop runs.
+/// Tells the supervisor that every loop answers.
 void server::watch() {
   const auto every = supervisor_.watchdog();
   if (!every) return;
@@ -251,7 +252,7 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
     }
     if (!at->is_open()) return;
     if (error && error != net::error::operation_aborted && error != net::error::connection_aborted) {
-      // It might fail again at once: there is no descriptor, no memory, or a firewall.
+      // It might fail again at once, for lack of a descriptor or memory, or because of a firewall.
       service_.close_idle_links();
       accept_later(l, d, std::move(at));
     } else if (is_last) {
@@ -263,7 +264,7 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
-/// The kernel's queue keeps those who come meanwhile.
+/// Accepts again after a pause. The kernel's queue keeps the clients that connect meanwhile.
 void server::accept_later(loop& l, door& d, std::shared_ptr<acceptor> at) {
   auto later = std::make_shared<net::steady_timer>(l.io, 25ms);
   later->async_wait([this, &l, &d, at = std::move(at), later](const error_code&) mutable {
@@ -277,14 +278,14 @@ void server::accept_later(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
-/// Whether the next file would be one of those that are kept.
+/// Whether the next file would be one of those that are kept for the admin and the configuration.
 bool server::is_short_of_files() const noexcept {
   const int next = next_descriptor();
   return next < 0 || next >= service_.most_files;
 }
 
-/// Ends a connection to the admin's listener that asks for nothing just now, in favour of a newer one. False: there is
-/// none.
+/// Cuts a connection to the admin's listener that has no request just now, in favour of a newer one. False: there is no
+/// such connection.
 bool server::push_out_idle(loop& l) {
   const auto idle = std::ranges::find_if(l.connections, [](const connection* c) { return c->is_idle_admin(); });
   if (idle == l.connections.end()) return false;
@@ -300,7 +301,7 @@ bool server::is_due(std::atomic<std::int64_t>& told) noexcept {
   return told.compare_exchange_strong(last, now, std::memory_order_relaxed);
 }
 
-/// No memory, or a defect. What it was of has ended, and the others go on.
+/// There is no memory, or a defect. The connection or the step has ended, and the others go on.
 void server::tell_of_failure(const std::exception& e) noexcept {
   if (is_due(failure_told_)) say("a connection ended, or a step failed: {}; perhaps others have, too", e.what());
 }
@@ -328,7 +329,7 @@ void server::take(loop& l, door& d, stream_socket socket) {
   }
   const entrance by{d.listener, count};
   auto c = std::make_unique<connection>(service_, l, by, std::move(socket), std::move(address));
-  // The function stays as long as what it returns.
+  // co_spawn keeps this function, and so the connection, for as long as the coroutine that it returns.
   net::co_spawn(
       l.io, [c = std::move(c)] { return c->run(); },
       [this](const std::exception_ptr& error) {
@@ -355,7 +356,7 @@ void server::wait_for_signal() {
   });
 }
 
-/// One after the other.
+/// Reloads run one after the other.
 net::awaitable<std::vector<std::string>> server::reload() {
   const permit turn = co_await reloads_.acquire();
   supervisor_.tell_reloading();
@@ -367,7 +368,7 @@ net::awaitable<std::vector<std::string>> server::reload() {
   co_return wrong;
 }
 
-/// Calls it for each connection, on its loop.
+/// Calls `f` for each connection, on the connection's loop.
 void server::on_connections(const std::function<void(connection&)>& f) {
   for (const auto& l : loops_) {
     net::post(l->io, [l = l.get(), f] {
@@ -379,16 +380,16 @@ void server::on_connections(const std::function<void(connection&)>& f) {
 void server::drain() {
   const auto now = service_.current();
   const duration grace = now->settings.grace;
-  // The manager would kill what takes longer than its own limit.
+  // The service manager would kill a process that takes longer than the manager's own limit.
   const auto most = std::chrono::ceil<std::chrono::microseconds>(grace + patience_with_last + 10s);
   supervisor_.tell(fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", most.count()));
   service_.drain(clock::now() + grace);
   say("drains: {} wait, {} run, and all have {}", service_.waiting(), service_.counts.running.load(), to_string(grace));
   close_doors();
   on_connections([](connection& c) { c.drain(); });
-  // What begins late would be cut.
+  // A request that begins so late would be cut.
   const duration last = grace / 10;
-  // These clients can go elsewhere at once.
+  // Clients whose requests would begin too late can go to another instance at once.
   service_.end_long_waits(grace - last);
   patience_.expires_after(std::min(grace, patience_with_new));
   patience_.async_wait([this](const error_code& error) {
@@ -401,7 +402,7 @@ void server::drain() {
   look_for_end();
 }
 
-/// Nobody waits any longer. Who runs has the rest of the grace.
+/// Ends all waits. Requests that run have the rest of the grace.
 void server::begin_no_more(duration rest) {
   service_.stop_waiting();
   grace_.expires_after(rest);
@@ -410,7 +411,7 @@ void server::begin_no_more(duration rest) {
   });
 }
 
-/// Whoever has connected already is taken; the others find nobody.
+/// Stops listening. Clients that have connected already are served; later ones are refused.
 void server::close_doors() {
   open_loops_ = loops_.size();
   for (const auto& l : loops_) {
@@ -438,9 +439,9 @@ void server::take_last() {
   }
 }
 
-/// Nobody waits or runs any longer.
+/// Ends all requests, whether they wait or run.
 void server::finish() {
-  if (is_finishing_) {  // it has been told three times
+  if (is_finishing_) {  // another signal has come
     say("ended at once");
     std::_Exit(EXIT_FAILURE);
   }
@@ -454,7 +455,7 @@ void server::finish() {
   });
 }
 
-/// Its pages were good for as long as somebody was served.
+/// Ends the admin, whose pages were of use while requests were served.
 void server::end_admin() {
   if (!std::exchange(is_ending_, true)) {
     for (door& d : doors_) d.closes_early = true;

@@ -26,7 +26,7 @@
 
 namespace canigo::gateway {
 
-/// It can't listen where the configuration says.
+/// The server can't listen at an address of the configuration.
 class closed_door : public config_mistake {
  public:
   using config_mistake::config_mistake;
@@ -35,8 +35,8 @@ class closed_door : public config_mistake {
 /// The running gateway: its loops, its listening sockets, and its end.
 class server {
  public:
-  /// Listens. Throws closed_door if it can't, and config_mistake for what else the configuration names; and
-  /// std::runtime_error where the process may open too few files.
+  /// Listens. Throws closed_door if it can't, and config_mistake if another thing that the configuration names is
+  /// missing or refused. Throws std::runtime_error if the process may open too few files.
   ///
   /// `file`: where the configuration was read, and is read again at SIGHUP.
   /// `by` answers the admin's listener, and outlives the server.
@@ -44,11 +44,11 @@ class server {
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
-  /// Where it listens, one address a line, in the order of the configuration; the admin's is the last.
+  /// The addresses at which it listens, in the order of the configuration; the admin's is the last.
   std::vector<std::string> addresses() const;
 
-  /// Serves until SIGTERM or SIGINT, and then until all who wait and run are done, or their grace is over. A second
-  /// signal ends it now. SIGHUP reloads. Returns whether everybody was served.
+  /// Serves until SIGTERM or SIGINT, and then until all requests are done, or their grace is over. A second signal ends
+  /// it at once. SIGHUP reloads. Returns whether all requests were served.
   bool run();
 
  private:
@@ -57,7 +57,7 @@ class server {
   struct door {
     std::optional<std::size_t> listener;  // none: the admin's
     listening_socket socket;
-    bool closes_early = true;  // when a drain begins
+    bool closes_early = true;  // it closes when a drain begins
   };
 
   void open_doors(const config& c);
@@ -84,10 +84,10 @@ class server {
   void look_for_end();
   void on_connections(const std::function<void(connection&)>& f);
 
-  std::atomic<std::int64_t> refusal_told_{0};  // in seconds of the clock
+  std::atomic<std::int64_t> refusal_told_{0};  // when the last message came, in seconds of the clock
   std::atomic<std::int64_t> failure_told_{0};
 
-  rlim_t files_;  // that this process may open
+  rlim_t files_;  // how many files this process may open
   supervisor supervisor_;
   std::vector<std::unique_ptr<loop>> loops_;
   service service_;
@@ -100,8 +100,8 @@ class server {
   net::steady_timer look_;
   std::size_t most_clients_ = std::numeric_limits<std::size_t>::max();
   net::steady_timer watchdog_;
-  std::atomic<std::size_t> silent_loops_{0};  // that have not answered the watchdog yet
-  std::atomic<std::size_t> open_loops_{0};    // that still accept
+  std::atomic<std::size_t> silent_loops_{0};  // loops that have not answered the watchdog yet
+  std::atomic<std::size_t> open_loops_{0};    // loops that still accept
   bool is_finishing_ = false;
   bool is_ending_ = false;
 };

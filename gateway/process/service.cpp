@@ -36,13 +36,13 @@ std::vector<call_loop*> call_loops(const std::vector<std::unique_ptr<loop>>& loo
   return all;
 }
 
-/// The same object, with a count of uses of its own.
+/// A pointer to the same object, with a count of uses of its own.
 std::shared_ptr<const config_snapshot> own_count(std::shared_ptr<const config_snapshot> g) {
   const auto held = std::make_shared<std::shared_ptr<const config_snapshot>>(std::move(g));
   return {held, held->get()};
 }
 
-/// Counts one more, until its last copy goes.
+/// Counts one more in the group, until the last copy of the result is destroyed.
 std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
   group->add();
   wait_group& g = *group;
@@ -50,7 +50,7 @@ std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
 }
 
 config_mistake mistake_of_redis(const system_error& e) {
-  // "redis url: port is 0; allowed: ...: invalid argument [...]"
+  // what() is "redis url: port is 0; allowed: ...: invalid argument [...]".
   const std::string_view what = e.what();
   return {"redis", fmt::format(": {}", what.substr(0, what.rfind(": ")))};
 }
@@ -172,13 +172,13 @@ std::vector<std::string> service::begin_reload(std::shared_ptr<config_snapshot>&
   return {};
 }
 
-/// Lets each loop go by `next`. Ends when no call waits by an earlier one.
+/// Lets each loop go by `next`. Ends when no call waits by an earlier configuration.
 net::awaitable<void> service::move_callers(std::shared_ptr<const config_snapshot> next) {
   const auto waiting = std::make_shared<wait_group>(loops_.front()->io);
   for (const auto& l : loops_) {
     net::post(l->io, [&l = *l, next, counted = counted_in(waiting)] {
       l.now = own_count(next);
-      // In the order of arrival: some go to another queue.
+      // In the order of arrival, as some calls enter another queue.
       std::vector<call*> all;
       l.requests.each([&all](call& c) { all.push_back(&c); });
       std::ranges::sort(all, {}, [](const call* c) { return c->record().since; });
@@ -219,7 +219,7 @@ std::size_t service::waiting() const {
   return all;
 }
 
-/// Another instance may have paused an upstream.
+/// Ends the waits that have become too long because another instance has paused an upstream.
 void service::end_waits_for_others() {
   constexpr duration worth_a_look = std::chrono::seconds{1};
   const auto now = current();

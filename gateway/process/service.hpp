@@ -30,7 +30,7 @@ namespace canigo::gateway {
 class admin_handler;
 class connection;
 
-/// One thread's part, with its connections.
+/// The part of one thread, with its connections.
 struct loop : call_loop {
   using call_loop::call_loop;
 
@@ -41,19 +41,19 @@ struct loop : call_loop {
 class connection_counts {
  public:
   explicit connection_counts(const connection_limits& limits) : limits_{limits} {}
-  /// Counts one more, unless that is too many: then the text names the bound. `address` may be empty: of a unix socket.
-  /// All programs of this machine have the same address, so those of the loopback count to `all` alone.
+  /// Counts one more connection, unless that is too many: then the text names the bound. `address` is empty for a unix
+  /// socket. All programs of this machine have the same address, so connections over the loopback count to `all` alone.
   std::string enter(const std::string& address);
-  /// Counts one that is not let in for another reason.
+  /// Counts a connection that is refused for another reason.
   void refuse() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
-  /// Counts one that takes the place of another, which is about to leave.
+  /// Counts a connection that takes the place of another, which is about to leave.
   void replace(const std::string& address);
   void leave(const std::string& address) noexcept;
   std::size_t all() const;
-  /// Nobody is sent away who is there already.
+  /// Changes the limits. No connection is closed because of it.
   void set_limits(const connection_limits& limits);
 
-  /// How many were not let in.
+  /// How many connections were refused.
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
  private:
@@ -69,35 +69,35 @@ class connection_counts {
 /// The parts of the process that all loops share.
 class service : public call_services {
  public:
-  /// Throws config_mistake for what the configuration names and is not there, or is refused.
+  /// Throws config_mistake if a thing that the configuration names is missing or refused.
   ///
-  /// `file`: where `c` was read, and where reload() reads the next one.
+  /// `file`: where `c` was read, and where reload() reads the next configuration.
   /// `by`: answers the admin's listener, and outlives the service.
   service(config c, std::string file, const std::vector<std::unique_ptr<loop>>& loops, admin_handler& by);
   ~service();
   service(const service&) = delete;
   service& operator=(const service&) = delete;
-  /// Throws as the constructor does. Connects to nobody, and makes no file.
+  /// Throws as the constructor does. Makes no connection and no file.
   static void check(const config& c);
 
   /// The newest snapshot. On a loop, call_loop::now is cheaper.
   std::shared_ptr<const config_snapshot> current() const;
 
-  /// Reads the file again. Returns its mistakes, one line each, and then nothing has changed. If there is none, limits
-  /// change for all who wait, and new requests go by the new configuration.
+  /// Reads the file again. Returns its mistakes, one line each; if there are any, nothing has changed. Otherwise the
+  /// limits change for all calls that wait, and new requests go by the new configuration.
   ///
-  /// On the first loop, and one at a time. Blocks the loop for as long as it reads files.
+  /// To be called on the first loop, one at a time. Blocks the loop while it reads files.
   net::awaitable<std::vector<std::string>> reload();
 
   /// The Redis of shared limits; null: the configuration has none.
   const shared_store* store() const noexcept { return store_.get(); }
   const std::vector<std::unique_ptr<loop>>& loops() const noexcept { return loops_; }
-  /// How many wait, for all upstreams.
+  /// How many calls wait, for all upstreams.
   std::size_t waiting() const;
   /// Ends the waits at all upstreams and hosts that are longer than `most`.
   void end_long_waits(duration most);
   using call_services::end_long_waits;
-  /// Ends all who wait.
+  /// Ends all waits.
   void stop_waiting() noexcept;
 
   static constexpr std::size_t most_admins = 100;
@@ -107,9 +107,10 @@ class service : public call_services {
   access_log log;
   recent_errors errors;
   connection_counts clients;
-  connection_counts admins{{most_admins, most_admins}};  ///< whose doors stay open when there are too many clients
-  std::atomic<std::size_t> callers{0};                   ///< connections other than the admin's
-  std::atomic<bool> has_cut{false};                      ///< a request was ended by the end of the process
+  /// Those to the admin's listener, which accepts even if there are too many clients.
+  connection_counts admins{{most_admins, most_admins}};
+  std::atomic<std::size_t> callers{0};  ///< connections other than the admin's
+  std::atomic<bool> has_cut{false};     ///< a request was cut by the end of the process
 
  private:
   std::vector<std::string> begin_reload(std::shared_ptr<config_snapshot>& next);

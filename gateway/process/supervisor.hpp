@@ -8,9 +8,9 @@
 
 namespace canigo::gateway {
 
-/// The service manager that has started the process, told by sd_notify(3)'s protocol how it goes.
+/// Tells the service manager that has started the process how it goes, by the protocol of sd_notify(3).
 ///
-/// Without one, which is without NOTIFY_SOCKET in the environment, it tells nobody.
+/// Without a manager, which is without NOTIFY_SOCKET in the environment, it does nothing.
 class supervisor {
  public:
   /// Reads the environment.
@@ -19,16 +19,16 @@ class supervisor {
   supervisor(const supervisor&) = delete;
   supervisor& operator=(const supervisor&) = delete;
 
-  /// Sends such lines as "READY=1". A manager that does not listen is left alone.
+  /// Sends lines such as "READY=1". If the manager does not listen, they are lost.
   void tell(std::string_view lines) noexcept;
-  /// That a reload begins, and since when.
+  /// Tells that a reload begins now.
   void tell_reloading() noexcept;
-  /// How often it wants to hear "WATCHDOG=1", at least; none: never.
+  /// How often the manager wants "WATCHDOG=1", at least; none: never.
   std::optional<duration> watchdog() const noexcept { return watchdog_; }
 
  private:
   int socket_ = -1;
-  std::string path_;  // an abstract one begins with NUL
+  std::string path_;  // an abstract path begins with NUL
   std::optional<duration> watchdog_;
 };
 
