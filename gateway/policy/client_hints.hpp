@@ -24,7 +24,7 @@ struct client_hints {
 
 struct hint_reading {
   client_hints granted;
-  std::optional<refusal> refused;  ///< 400 for a field that can't be read, or stands there twice
+  std::optional<refusal> refused;  ///< 400 for a field that can't be read, or comes twice
 };
 
 /// Reads X-Canigo-Priority, which names a class, X-Canigo-Max-Wait, which can only shorten, and X-Canigo-Tokens, which

@@ -22,12 +22,12 @@ std::optional<refusal> judge_method(std::string_view method) {
   // Methods differ by case; all that are registered are in upper case, and some readers take "get" for GET.
   if (std::ranges::any_of(method, [](char c) { return c >= 'a' && c <= 'z'; }))
     return bad("the method is not in upper case");
-  // RFC 9110, 9.3.8: the answer is the request as it came, with the credential that the tenant must not see.
+  // RFC 9110, 9.3.8: the answer repeats the request as it came, with the credential that the tenant must not see.
   if (method == "TRACE") return refuse(501, "TRACE is not passed on");
   return std::nullopt;
 }
 
-/// Of the value of an Upgrade field.
+/// Whether the value of an Upgrade field names it.
 bool names_websocket(std::string_view upgrade) noexcept {
   bool does = false;
   for_each_element(upgrade, [&](std::string_view protocol) {
@@ -36,7 +36,7 @@ bool names_websocket(std::string_view upgrade) noexcept {
   return does;
 }
 
-/// The fields by themselves, and how many of each kind there are.
+/// The fields that the rules below read, and how many of each kind there are.
 struct field_census {
   std::size_t hosts = 0;
   std::string_view host;
@@ -106,7 +106,7 @@ std::optional<refusal> judge_connection(const message_head& head) {
   return std::nullopt;
 }
 
-/// A host that some resolvers would read as another one is a destination that nobody can have allowed.
+/// Refuses an authority. No configuration can have allowed a host that some resolvers would read as another one.
 refusal refuse_authority(std::string_view text, const char* otherwise) {
   const auto bracket = text.rfind(']');
   const std::string_view host = text.substr(0, text.find(':', bracket == text.npos ? 0 : bracket));
@@ -114,7 +114,7 @@ refusal refuse_authority(std::string_view text, const char* otherwise) {
   return {403, "destination_forbidden", "the target's host is no plain name or address"};
 }
 
-/// The authority of an absolute-form target and what comes behind it.
+/// Reads an absolute-form target: its authority, and the path behind it.
 std::optional<refusal> read_absolute(std::string_view target, request_plan& plan) {
   plan.form = target_form::absolute;
   plan.is_tls = starts_with_text(target, "https://");
@@ -154,10 +154,10 @@ std::optional<refusal> judge_target(const message_head& head, listen_mode mode, 
   return read_absolute(target, plan);
 }
 
-/// Beside an absolute target a Host may say what it likes, as RFC 9112 (3.2.2) wants it: the one that goes out is built
+/// Beside an absolute target, Host may have any value, as RFC 9112 (3.2.2) wants it: the Host that goes out is built
 /// from the target.
 std::optional<refusal> judge_host(const field_census& census, int version, const request_plan& plan) {
-  // Python before 3.12 asks for tunnels in HTTP/1.0, without Host. Nobody can read another one into that.
+  // Python before 3.12 asks for tunnels in HTTP/1.0, without Host. Such a request can't be read in two ways.
   if (census.hosts == 0 && version == 10 && plan.form == target_form::tunnel) return std::nullopt;
   if (census.hosts != 1) return bad(census.hosts == 0 ? "there is no Host" : "there is more than one Host");
   if (!parse_host_and_port(census.host)) return bad("Host is no plain name or address");

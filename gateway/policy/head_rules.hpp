@@ -11,48 +11,47 @@
 
 namespace canigo::gateway {
 
-/// Where a request says that it wants to go.
+/// How a request names its destination.
 enum class target_form : std::uint8_t {
   origin,    ///< "/path?query": to the upstream of a route
   absolute,  ///< "http://host/path": forward mode
   tunnel,    ///< "host:port" of CONNECT: forward mode
 };
 
-/// The one way to read the head of a request that is good.
+/// The only reading of a head that was not refused.
 struct request_plan {
   target_form form = target_form::origin;
-  /// The host of a target that names one; of `origin` it is empty.
+  /// The host that the target names; empty for `origin`.
   host_name host;
   std::uint16_t port = 0;
   bool is_tls = false;          ///< of `absolute`: the scheme is https
-  std::string_view path;        ///< the target from its path on, byte for byte; lies in the head, and may be empty
+  std::string_view path;        ///< the target from its path on, byte for byte; points into the head, and may be empty
   bool is_chunked = false;      ///< the body comes in chunks
-  std::uint64_t length = 0;     ///< else: its length
-  bool has_length = false;      ///< it says so
-  bool wants_continue = false;  ///< it waits for 100 Continue before it sends the body
+  std::uint64_t length = 0;     ///< the length of a body that does not come in chunks
+  bool has_length = false;      ///< the head tells `length`
+  bool wants_continue = false;  ///< the client waits for 100 Continue before it sends the body
 };
 
-/// The judgement of a head: refused, or to be read by the plan.
+/// The judgement of a head: why it is refused, or how it is read.
 struct head_judgement {
   std::optional<refusal> refused;
   request_plan plan;
 };
 
-/// Judges the head of a request before anything is done with it. It refuses all that two readers may understand
-/// differently, even if the parser has let it through.
+/// Judges the head of a request before it is used. It refuses each head that two readers may understand differently,
+/// even if the parser has let it through.
 ///
 /// Source: RFC 9110, RFC 9112 (sections 3.2, 6.1, 6.3 and 11.2).
 /// Allocates: for a refusal, and for the host.
 head_judgement judge_head(const message_head& head, listen_mode mode, const size_limits& limits);
 
-/// Whether the client may send another protocol behind this head, before it has an answer: CONNECT, and a websocket.
+/// Whether the client may send another protocol behind this head, before it has an answer: for CONNECT and a websocket.
 ///
 /// If the request is refused, those bytes are no request.
 bool may_leave_http(const message_head& head) noexcept;
 
-/// Whether the request has come through this gateway before: "1.1 canigo-ID" of `via` is in one of its Via fields.
-///
-/// Then it is refused with 508.
+/// Refuses with 508 a request that has come through this gateway before: "1.1 canigo-ID" of `via` is in one of its Via
+/// fields.
 std::optional<refusal> judge_loop(const message_head& head, std::string_view via);
 
 }  // namespace canigo::gateway

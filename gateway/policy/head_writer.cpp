@@ -25,7 +25,7 @@ bool is_own_of_response(std::string_view name) noexcept {
          starts_with_text(name, "X-Canigo-");
 }
 
-/// As RFC 7239 writes it: an IPv6 address in brackets and quotes.
+/// The address as RFC 7239 writes it: an IPv6 address in brackets and quotes.
 std::string node_of(std::string_view address) {
   std::string node{address};
   return address.find(':') == address.npos ? node : "\"[" + node + "]\"";
@@ -33,7 +33,7 @@ std::string node_of(std::string_view address) {
 
 void add_forwarded(const client_place& c, head_text& text) {
   const std::string_view proto = c.is_tls ? "https" : "http";
-  // A unix socket's client has no address.
+  // The client of a unix socket has no address.
   const std::string node = c.address.empty() ? "unknown" : node_of(c.address);
   text.add("Forwarded", "for=" + node + ";host=\"" + std::string{c.host} + "\";proto=" + std::string{proto});
   if (!c.address.empty()) text.add("X-Forwarded-For", c.address);

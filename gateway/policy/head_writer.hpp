@@ -18,8 +18,8 @@ struct outgoing_body {
   std::uint64_t length = 0;
 };
 
-/// A head in the making. It leaves out a field whose name is no token, or whose value has a line break or another
-/// control character. So nothing that a stranger sends begins another field or another message.
+/// Builds a head. It leaves out a field whose name is no token, or whose value has a line break or another control
+/// character. So no text of a stranger begins another field or another message.
 class head_text {
  public:
   /// "METHOD TARGET HTTP/1.1"
@@ -36,31 +36,32 @@ class head_text {
   std::string text_;
 };
 
-/// Of whom `Forwarded` and `X-Forwarded-*` tell, where an upstream wants them.
+/// The client as `Forwarded` and `X-Forwarded-*` describe it, if an upstream wants them.
 struct client_place {
   std::string_view address;  ///< without a port; an IPv6 address without brackets
   std::string_view host;     ///< of the client's Host field
   bool is_tls = false;
 };
 
-/// The parts of a request that are not the client's.
+/// The parts of an outgoing request that do not come from the client.
 struct outgoing_request {
   std::string_view target = {};                     ///< target_for() of a route; a path and query in forward mode
   std::string_view host_field = {};                 ///< of the upstream
-  const gateway::credential* credential = nullptr;  ///< null, or passed: the client's own goes
+  const gateway::credential* credential = nullptr;  ///< null, or passed: the client's own credential goes out
   outgoing_body body = {};
   std::string_view via = {};                   ///< "1.1 canigo-ID"
   std::optional<client_place> forwarded = {};  ///< for upstreams with `forwarded`
   bool wants_identity = false;                 ///< the response is read for its usage: no compression
 };
 
-/// The head of a request, built anew from one that is good. The fields of the client's connection are left out, and so
-/// are its Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*. All others go through in their order.
+/// The head of a request, built anew from one that was not refused. It leaves out the fields of the client's
+/// connection, Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*. All other fields go through in their
+/// order.
 std::string request_head(const message_head& head, const outgoing_request& out);
 
-/// Appends the fields of a response for the client, as lines. Those of the upstream's connection and its framing are
-/// left out, and so are X-Canigo-*, which are the gateway's. X-Request-Id, which is too, becomes X-Upstream-Request-Id.
-/// `Alt-Svc` would lead clients past the gateway.
+/// Appends the fields of a response for the client, as lines. It leaves out the fields of the upstream's connection,
+/// its framing, and X-Canigo-*, which are the gateway's. It also leaves out Alt-Svc, which would lead clients past the
+/// gateway. X-Request-Id becomes X-Upstream-Request-Id, as the gateway sends its own.
 void append_response_fields(std::string& to, const message_head& head);
 
 }  // namespace canigo::gateway

@@ -21,14 +21,14 @@ key_digest digest_of(std::string_view key) noexcept {
   return digest;
 }
 
-/// They tell nothing of the key, so the time of a look-up by them may depend on them.
+/// These bytes tell nothing of the key, so the time of a look-up may depend on them.
 std::uint64_t first_bytes(const key_digest& digest) noexcept {
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, digest.data(), sizeof bytes);
   return bytes;
 }
 
-/// The rest behind "SCHEME ".
+/// The part of the value behind "SCHEME ".
 std::optional<std::string_view> of_scheme(std::string_view value, std::string_view scheme) noexcept {
   const auto space = value.find(' ');
   if (space == value.npos || !same_text(value.substr(0, space), scheme)) return std::nullopt;
@@ -45,8 +45,8 @@ bool is_of_this_machine(std::string_view authority) {
   return host.find('.') == host.npos || host.ends_with(".localhost");
 }
 
-/// Whether a page of another site, in a browser on this machine, may have sent it. Browsers name the site of a page in
-/// Origin and Sec-Fetch-Site. A site whose name leads here, for a while, is known by Host alone.
+/// Whether a page of another site, in a browser on this machine, may have sent the request. Browsers name the site of a
+/// page in Origin and Sec-Fetch-Site. If the name of a site leads to this machine for a while, only Host shows it.
 bool may_be_a_page(const message_head& head) {
   const auto site = value_of(head, "Sec-Fetch-Site");
   if (site && *site != "none" && *site != "same-origin") return true;
@@ -86,7 +86,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
     n -= 8;
     bytes.push_back(static_cast<char>(bits >> n & 0xff));
   }
-  // Bits that stand for nothing would let one key be written in several ways.
+  // Unused bits that are not zero would let one key be written in several ways.
   if ((bits & ((1U << n) - 1)) != 0) return std::nullopt;
   return bytes;
 }

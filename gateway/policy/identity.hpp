@@ -20,29 +20,30 @@ namespace canigo::gateway {
 struct client_facts {
   std::span<const std::string> certificate_names;  ///< subject and alternative names of a certificate that was verified
   std::optional<std::uint32_t> uid;                ///< of the peer of a unix socket
-  std::string_view anonymous;                      ///< the tenant of the listener for those without credentials
+  std::string_view anonymous;                      ///< the listener's tenant for clients without credentials
 };
 
 /// The tenant of a request.
 struct identification {
   std::optional<std::size_t> tenant;  ///< an index into config::tenants
-  std::optional<refusal> refused;     ///< if there is none: 401, or 407 for a proxy
+  std::optional<refusal> refused;     ///< why there is no tenant: 401, or 407 for a proxy
 };
 
-/// The tenants by their credentials.
+/// Finds tenants by their credentials.
 class identity_table {
  public:
   explicit identity_table(const std::vector<tenant>& tenants);
 
-  /// A page of another site in a browser must not spend what the anonymous tenant may. So what may come from one is
-  /// served with a key only, unless it comes by a unix socket, or to a proxy.
+  /// Finds the tenant of a request. The first that matches: the certificate; a key in X-Canigo-Key, in
+  /// Proxy-Authorization, or in Authorization if `replaces_authorization`, as the upstream then gets another one; the
+  /// uid; the listener's anonymous tenant.
   ///
-  /// The first that matches: the certificate; a key in X-Canigo-Key, in Proxy-Authorization, or in Authorization if
-  /// `replaces_authorization`, as the upstream then gets another one; the uid; the listener's anonymous tenant.
+  /// A key in X-Canigo-Key or Proxy-Authorization is meant for the gateway: if it is no tenant's, the request is
+  /// refused. A key in Authorization may be a client's dummy, and counts only if it is a tenant's. Proxy-Authorization
+  /// has "Bearer KEY", or "Basic" with the key as the password, or as the user if there is no password.
   ///
-  /// A key in X-Canigo-Key or Proxy-Authorization is meant for the gateway: if it is nobody's, the request is refused.
-  /// A key in Authorization may be a client's dummy, and counts only if it is somebody's. Proxy-Authorization has
-  /// "Bearer KEY", or "Basic" with the key as the password, or as the user if there is no password.
+  /// A page of another site in a browser must not spend the limits of the anonymous tenant. So a request that may come
+  /// from such a page needs a key, unless it comes over a unix socket, or to a proxy.
   ///
   /// Keys are compared by their SHA-256, in constant time.
   identification find(const message_head& head, const client_facts& client, bool replaces_authorization,
@@ -62,7 +63,7 @@ class identity_table {
   std::map<std::string, std::size_t, std::less<>> names_;
 };
 
-/// The key that a value of Proxy-Authorization holds; nothing if it has another form.
+/// The key in a value of Proxy-Authorization; nothing if it has another form.
 std::optional<std::string> key_of_authorization(std::string_view value);
 
 /// The bytes that base64 stands for; nothing if it is another text, or is not padded.

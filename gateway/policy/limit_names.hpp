@@ -12,13 +12,13 @@ namespace canigo::gateway {
 
 /// The names of an upstream's rates for log, metrics and page, in their order: "requests/1m", "tokens/1m".
 ///
-/// They are of the unit and the period, so a series goes on when a quota is raised. Of two rates with the same ones the
-/// second ends in "#2".
+/// A name has the unit and the period, so a series goes on when a quota is raised. If two rates have the same unit and
+/// period, the second one's name ends in "#2".
 std::vector<std::string> names_of_rates(const std::vector<rate_limit>& rates);
 
-/// The name of what a request waits for: that of a rate, "concurrency", "paused" or "tenant"; or "".
+/// The name of the limit that a request waits for: a rate's, "concurrency", "share", "paused" or "tenant"; or "".
 ///
-/// "paused" is the name for a pause of the tenant alone, too, and "tenant" that of a limit of the tenant's own.
+/// "paused" also stands for a pause of the tenant alone, and "tenant" for a limit of the tenant's own.
 std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates);
 
 /// The fields RateLimit-Policy, of all rates, and RateLimit, of the one that binds, each with its line end. Empty if

@@ -12,7 +12,7 @@ namespace canigo::gateway {
 
 /// The addresses at which the gateway itself listens. No request may lead there: it would come back for ever.
 ///
-/// Threads: any, once nothing is added any more.
+/// Threads: any, after the last add().
 class own_places {
  public:
   /// `is_local`: whether an address is one of this machine's; by default the kernel is asked.
@@ -25,7 +25,7 @@ class own_places {
   /// is that address, and 0.0.0.0 and :: are this machine.
   bool contains(const net::ip::tcp::endpoint& destination) const;
 
-  /// Whether a socket could be bound to it.
+  /// Whether a socket could be bound to the address.
   static bool is_of_this_machine(const net::ip::address& address);
 
  private:

@@ -14,7 +14,7 @@ namespace canigo::gateway {
 enum class pause_cause : std::uint8_t { upstream, breaker, operator_ };
 inline constexpr std::array<std::string_view, 3> pause_cause_names{"upstream", "breaker", "operator"};
 
-/// The pauses of an upstream, one of each cause. It rests as long as any of them lasts. A value.
+/// The pauses of an upstream, one for each cause. The upstream gets no call as long as any of them lasts. A value.
 class pause_book {
  public:
   void set(pause_cause why, time_point until) noexcept { ends_[index(why)] = until; }
@@ -26,7 +26,7 @@ class pause_book {
   }
 
   time_point until(pause_cause why) const noexcept { return ends_[index(why)]; }
-  /// The end of the last one; min(): there is none.
+  /// The end of the last pause; min(): there is none.
   time_point until() const noexcept { return *std::ranges::max_element(ends_); }
 
  private:

@@ -6,7 +6,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// "/" leads everything, and is not stripped.
+/// "/" matches every path, and is not stripped.
 std::string_view stripped(std::string_view prefix) noexcept { return prefix == "/" ? std::string_view{} : prefix; }
 
 }  // namespace

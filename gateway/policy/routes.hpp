@@ -10,14 +10,14 @@
 
 namespace canigo::gateway {
 
-/// Which upstream a path leads to.
+/// Finds the upstream that a path leads to.
 class route_table {
  public:
   /// The upstreams must outlive it.
   explicit route_table(const std::vector<upstream>& upstreams);
 
-  /// The upstream whose prefix is the longest of those that the path begins with and that end in it at a '/', or with
-  /// it. So "/openai" leads "/openai/x" and "/openai", and not "/openaix".
+  /// The upstream with the longest prefix that matches: the path is the prefix, or goes on behind it with a '/'. So
+  /// "/openai" leads "/openai/x" and "/openai", and not "/openaix".
   ///
   /// `target`: a path, and a query if there is one. Bytes are compared as they are: "/%6fpenai" is another path.
   /// Allocates: never.
@@ -31,7 +31,7 @@ class route_table {
   std::vector<route> routes_;  // the longest prefix first
 };
 
-/// The target for an upstream: its own path, and the client's without the prefix, byte for byte.
+/// The target for an upstream: the upstream's own path, and then the client's without the prefix, byte for byte.
 std::string target_for(const upstream& u, std::string_view target);
 
 }  // namespace canigo::gateway

@@ -11,7 +11,7 @@ namespace canigo::gateway {
 /// The cookie of an operator who has shown the admin's token, so that a page need not keep the token.
 ///
 /// It holds the time at which it ends, and a code that only this process can make for that time and that token. So a
-/// restart ends all of them, and so does another token. The gateway keeps no list of them.
+/// restart ends all cookies, and so does a change of the token. The gateway keeps no list of them.
 /// Threads: any.
 class session_cookie {
  public:
@@ -26,7 +26,7 @@ class session_cookie {
   /// Whether `cookies`, the value of a Cookie field, has one that is good now.
   bool is_good(std::string_view cookies, std::string_view token, std::chrono::system_clock::time_point now) const;
 
-  /// Whether both are the same. The time that this takes tells nothing of either.
+  /// Whether both texts are the same. The time that this takes reveals nothing of either.
   bool is_same(std::string_view a, std::string_view b) const;
 
  private:

@@ -17,29 +17,29 @@ namespace canigo::gateway {
 
 /// The tokens of one request, from what it asks for to what it has used.
 ///
-/// Of several attempts each begins with a new head of a response; the last one counts.
+/// Each attempt begins with the head of a response; the last attempt counts.
 class token_account {
  public:
   /// All must outlive it.
   token_account(const upstream& u, const tenant& whose, token_ratios& ratios)
       : upstream_{&u}, own_{whose.limits.contains(u.name) ? &whose.limits.at(u.name) : nullptr}, ratios_{&ratios} {}
 
-  /// Whether the body of a request is read before it goes: up to most_read_body.
+  /// Whether the body of a request is read, up to most_read_body, before the request is sent.
   static bool reads_body(const upstream& u) noexcept {
     return u.tokens.api != token_api::none && u.tokens.api != token_api::bytes;
   }
 
-  /// Estimates, and returns what to ask for of each unit of the upstream's rates. `least`: of a client's
-  /// X-Canigo-Tokens.
+  /// Estimates the tokens, and returns the amount to ask for of each unit of the upstream's rates. `least`: the
+  /// client's X-Canigo-Tokens.
   const std::vector<token_amount>& ask(std::string_view target, const read_body& body, std::uint64_t least);
 
-  /// A response begins. Nothing that was read before counts.
+  /// A response begins. Earlier responses no longer count.
   void begin_response(const message_head& head);
   void take(std::string_view piece) {
     if (reader_) reader_->take(piece);
   }
-  /// The request has ended, and `is_whole` the response. Returns the amounts to settle, in the order of ask(): those
-  /// that were used or, where nobody knows them, those that were asked for. Learns of it.
+  /// The request has ended; `is_whole`: its response is complete. Returns the amounts to settle, in the order of ask():
+  /// those that were used or, if they are unknown, those that were asked for. Teaches `ratios` the usage.
   std::vector<token_amount> settle(bool is_whole);
 
   /// After settle(): the usage, if it is known.
@@ -49,7 +49,7 @@ class token_account {
 
  private:
   const upstream* upstream_;
-  const tenant_limit* own_;  // null: the tenant has none of its own
+  const tenant_limit* own_;  // null: the tenant has no limit of its own here
   token_ratios* ratios_;
   token_estimate estimate_;
   std::vector<token_amount> asked_;

@@ -10,7 +10,7 @@
 
 namespace canigo::gateway {
 
-/// How much of a unit a request takes of its upstream's rates.
+/// How much of a unit a request takes from the rates of its upstream.
 struct token_amount {
   std::string_view unit;  ///< "requests", "tokens", "input_tokens" or "output_tokens"; a literal
   std::uint64_t amount = 1;
@@ -18,7 +18,8 @@ struct token_amount {
   friend bool operator==(const token_amount&, const token_amount&) = default;
 };
 
-/// The most of a unit that a request may ask for: the least burst of its rates, as it could never go with more.
+/// The most of a unit that a request may ask for: the least burst of the rates that count it. A larger request could
+/// never go.
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept;
 
 /// The amount of each unit that a request asks of its upstream's rates: the estimate times `ratio`, and of "tokens" at
@@ -28,7 +29,7 @@ std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::strin
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
                                         double ratio, std::uint64_t least);
 
-/// The amount of a unit that it has used, to settle the difference.
+/// The amount of a unit that a request has used, to settle the difference.
 std::uint64_t used_amount(std::string_view unit, const token_usage& used) noexcept;
 
 }  // namespace canigo::gateway

@@ -15,10 +15,10 @@ using nlohmann::json;
 
 constexpr std::size_t longest_model = 64;
 
-/// No request uses more. A stranger's numbers are not multiplied beyond it.
+/// No request uses more tokens. The numbers of a stranger are lowered to it before they are multiplied.
 constexpr std::uint64_t most_tokens = 1'000'000'000;
 
-/// Reads a request's body without making a tree of it: a small body can make a large tree.
+/// Scans a request's body without making a tree of it: a small body can make a large tree.
 class body_scan {
  public:
   bool null() { return true; }
@@ -53,7 +53,7 @@ class body_scan {
   bool key(const std::string& name) {
     key_ = depth_ <= 2 ? name : std::string{};
     if (depth_ == 1 && name == "stream_options") has_stream_options_ = true;
-    // {"inlineData": {"data": "base64"}}, {"source": {"data": "base64"}}, {"input_audio": {"data": "base64"}}
+    // Base64: {"inlineData": {"data": "..."}}, {"source": {"data": "..."}}, {"input_audio": {"data": "..."}}
     is_data_ = depth_ > 1 && name == "data";
     return true;
   }

@@ -17,23 +17,25 @@ inline constexpr std::size_t most_read_body = std::size_t{1} << 20;
 struct token_estimate {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
-  std::string model;       ///< up to 64 bytes; empty: it names none
-  bool is_stream = false;  ///< it asks for events
+  std::string model;       ///< up to 64 bytes; empty: the request names none
+  bool is_stream = false;  ///< the request asks for events
 };
 
 /// A body as far as it was read.
 struct read_body {
   std::string_view text;
-  bool is_whole = false;     ///< all of it is in `text`
+  bool is_whole = false;     ///< the whole body is in `text`
   std::uint64_t length = 0;  ///< of the whole body, as far as that is known
 };
 
-/// Estimates the tokens of a request. Input is a quarter of the bytes of all text in its JSON, or of its length if it
-/// is not all there, or no JSON. Output is the most that it allows, for each answer that it wants, or
-/// `default_output`. Pictures and sounds in base64 are no text.
+/// Estimates the tokens of a request.
 ///
-/// `target` names the model where the API has it there. With token_api::none, and of a request without a body, both are
-/// 0.
+/// Input is a quarter of the bytes of all text in its JSON; or of the body's length, if the body is not whole or no
+/// JSON. Pictures and sounds in base64 are no text. Output is the most that the request allows, or `default_output`,
+/// for each answer that it wants.
+///
+/// `target` names the model if the API has it there. With token_api::none, and for a request without a body, both
+/// numbers are 0.
 /// Allocates: in proportion to the body's longest string.
 token_estimate estimate_tokens(const token_options& o, std::string_view target, const read_body& body);
 

@@ -11,8 +11,8 @@ namespace canigo::gateway {
 
 /// For each model of an upstream the moving ratio of the tokens that requests use to those that were estimated.
 ///
-/// It follows the last requests: each counts for an eighth. Of models beyond the 256 that were seen last it knows
-/// nothing, and says 1.
+/// Each request counts for an eighth of its model's ratio. It knows the 256 models that were seen last; the ratio of
+/// another model is 1.
 ///
 /// Threads: any. Allocates: for a model that it sees for the first time.
 class token_ratios {
@@ -21,9 +21,9 @@ class token_ratios {
   static constexpr double most = 2;
   static constexpr std::size_t most_models = 256;
 
-  /// Used to estimated, from 0.1 to 2; 1 for a model that is not known.
+  /// The ratio of used to estimated tokens, from 0.1 to 2; 1 for a model that is not known.
   double of(std::string_view model) const;
-  /// A request has ended. `estimated` is without the ratio; if it is 0, nothing is learned.
+  /// A request has ended. `estimated`: before the ratio was applied; if it is 0, nothing is learned.
   void learn(std::string_view model, std::uint64_t estimated, std::uint64_t used);
 
  private:

@@ -51,7 +51,7 @@ class usage_scan {
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
 
  private:
-  /// The number that the key names; null if it names none.
+  /// The number that the key stands for; null: it stands for none.
   std::optional<std::uint64_t>* place() const noexcept {
     if (parts_.back() != part::usage) return nullptr;
     if (key_ == "prompt_tokens" || key_ == "input_tokens" || key_ == "promptTokenCount") return &numbers_->input;
@@ -102,9 +102,9 @@ void read_document(std::string_view text, usage_numbers& numbers) {
   if (json::sax_parse(text.begin(), text.end(), &scan)) numbers = found;
 }
 
-/// The object behind the last `"usage":` of a document whose beginning is gone.
+/// Takes the numbers of the object behind the last `"usage":` of a document whose beginning is gone.
 void read_tail(std::string_view text, usage_numbers& numbers) {
-  // A few of them may be parts of something else.
+  // Some of the matches may be parts of something else.
   constexpr int most_looks = 8;
   std::size_t end = text.npos;
   for (int i = 0; i < most_looks; ++i) {
@@ -112,7 +112,7 @@ void read_tail(std::string_view text, usage_numbers& numbers) {
     if (at == text.npos) return;
     std::string_view rest = text.substr(at + 1);
     const std::string_view name = rest.substr(0, rest.find('"'));
-    // Inside of a string a quote has a backslash before it.
+    // A quote inside a string has a backslash before it.
     const bool is_key = (at == 0 || text[at - 1] != '\\') && (name == "usage" || name == "usageMetadata");
     rest.remove_prefix(std::min(name.size() + 1, rest.size()));
     const auto colon = rest.find_first_not_of(" \t\r\n");
@@ -120,7 +120,7 @@ void read_tail(std::string_view text, usage_numbers& numbers) {
     if (is_key && brace != rest.npos && rest[colon] == ':' && rest[brace] == '{') {
       rest.remove_prefix(brace);
       usage_numbers found;
-      // As if it were the value of "usage" at the top.
+      // Scans it as the value of "usage" at the top.
       usage_scan scan{found, usage_scan::part::top};
       scan.key("usage");
       if (json::sax_parse(rest.begin(), rest.end(), &scan, nlohmann::detail::input_format_t::json, false) &&
@@ -162,7 +162,7 @@ void usage_reader::take_document(std::string_view piece) {
   }
   if (!is_cut_) {
     is_cut_ = true;
-    // The room of the whole goes back.
+    // Gives back the memory of the whole document.
     document_ = document_.substr(document_.size() - std::min(document_.size(), tail));
   }
   document_.append(piece.substr(piece.size() - std::min(piece.size(), tail)));
@@ -178,7 +178,7 @@ void usage_reader::take_events(std::string_view piece) {
     const auto end = piece.find_first_of("\r\n");
     const std::string_view part = piece.substr(0, end);
     is_cut_ = is_cut_ || line_.size() + document_.size() + part.size() > most_event;
-    // Of a line that is too large only its beginning matters: whether there is one.
+    // A line that is too large keeps one byte, so that it is not taken for the empty line that ends an event.
     if (!is_cut_) {
       line_.append(part);
     } else if (line_.empty()) {
@@ -192,7 +192,7 @@ void usage_reader::take_events(std::string_view piece) {
 }
 
 void usage_reader::end_line() {
-  constexpr std::string_view mark = "\xef\xbb\xbf";  // of UTF-8, before the first line
+  constexpr std::string_view mark = "\xef\xbb\xbf";  // the byte order mark of UTF-8, before the first line
   std::string_view line = line_;
   if (line.starts_with(mark)) line.remove_prefix(mark.size());
   if (line.empty()) {
@@ -204,7 +204,7 @@ void usage_reader::end_line() {
 }
 
 void usage_reader::end_event() {
-  // Most events have none.
+  // Most events have no usage.
   if (!is_cut_ && document_.find("\"usage") != document_.npos) read_document(document_, numbers_);
   document_.clear();
   is_cut_ = false;

@@ -8,7 +8,7 @@
 
 namespace canigo::gateway {
 
-/// The tokens that a request has used, by the word of its upstream.
+/// The tokens that a request has used, as its upstream says.
 struct token_usage {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
@@ -23,16 +23,16 @@ enum class usage_form : std::uint8_t {
   events,  ///< in its events
 };
 
-/// By the value of Content-Type.
+/// The form of a response with this Content-Type.
 usage_form usage_form_of(std::string_view content_type) noexcept;
 
 /// The numbers of one or several documents: the last of each kind counts.
 struct usage_numbers {
   std::optional<std::uint64_t> input;
-  std::optional<std::uint64_t> cached_input;  ///< written into a cache; they come on top
+  std::optional<std::uint64_t> cached_input;  ///< written into a cache; they are added to the input
   std::optional<std::uint64_t> output;
-  std::optional<std::uint64_t> thoughts;  ///< which come on top of the output
-  bool is_unreadable = false;             ///< one of them is no number of tokens, so the others say nothing
+  std::optional<std::uint64_t> thoughts;  ///< they are added to the output
+  bool is_unreadable = false;             ///< one of them is no number of tokens, so the others do not count
 
   std::optional<token_usage> sum() const noexcept;
 };
@@ -51,7 +51,7 @@ class usage_reader {
   explicit usage_reader(usage_form form) noexcept : form_{form} {}
 
   void take(std::string_view piece);
-  /// At the end of a body that is whole; of one that broke off the usage is not known. Nothing: it told none.
+  /// The usage, at the end of a whole body: if a body breaks off, its usage is unknown. Nothing: the body told none.
   std::optional<token_usage> finish();
 
  private:
@@ -61,10 +61,10 @@ class usage_reader {
   void end_event();
 
   usage_form form_;
-  std::string document_;  // or the data of an event
+  std::string document_;  // the document, or the data of an event
   std::string line_;
   bool is_cut_ = false;      // the document: its beginning is gone; the event: it is too large
-  bool was_return_ = false;  // a line feed that follows it belongs to it
+  bool was_return_ = false;  // the last byte was a return; a line feed behind it belongs to it
   usage_numbers numbers_;
 };
 

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 7> days{"Mon", "Tue", "Wed", "Thu", "Fri"
 constexpr std::array<std::string_view, 7> long_days{"Monday", "Tuesday",  "Wednesday", "Thursday",
                                                     "Friday", "Saturday", "Sunday"};
 
-/// Reads a text from left to right. A part that does not fit makes it wrong for good.
+/// Reads a text from left to right. A part that does not fit makes the whole text wrong.
 class cursor {
  public:
   explicit cursor(std::string_view text) noexcept : text_{text} {}
@@ -34,7 +34,7 @@ class cursor {
     if (is_next) text_.remove_prefix(expected.size());
     return is_next;
   }
-  /// The place of the one that comes next.
+  /// The index of the word that comes next.
   template <std::size_t N>
   unsigned one_of(const std::array<std::string_view, N>& words) noexcept {
     for (unsigned i = 0; i < N; ++i) {
@@ -87,7 +87,7 @@ void read_time(cursor& c, fields_of_date& d) noexcept {
 std::optional<sys_seconds> instant_of(const fields_of_date& d) noexcept {
   using namespace std::chrono;
   const year_month_day date{year{static_cast<int>(d.year)}, month{d.month + 1}, std::chrono::day{d.day}};
-  // A second that is put in counts as the one after it.
+  // A leap second counts as the second after it.
   if (!date.ok() || d.hour > 23 || d.minute > 59 || d.second > 60) return std::nullopt;
   return sys_days{date} + hours{d.hour} + minutes{d.minute} + seconds{d.second};
 }
