@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-/// The configuration of canigo-gateway as plain values, with the defaults of what its file may leave out.
+/// The configuration of canigo-gateway as plain values, with the defaults of those that its file may leave out.
 ///
 /// A reader has checked them: names are unique, and each index and each name of another part is valid.
 namespace canigo::gateway {
@@ -25,10 +25,10 @@ struct secret {
   std::string value;   ///< without the line feeds at its end
 };
 
-/// Where a listener waits: an address and a port, or a socket of the file system.
+/// The place of a listener: an address and a port, or a socket of the file system.
 struct listen_address {
   std::string host;        ///< an IPv4 or IPv6 address without brackets; empty for a unix socket
-  std::uint16_t port = 0;  ///< 0: any that is free
+  std::uint16_t port = 0;  ///< 0: any port that is free
   std::string path;        ///< of a unix socket
   bool is_loopback = false;
 
@@ -44,9 +44,9 @@ struct tls_files {
   std::string client_ca;  ///< empty: no client shows a certificate
 };
 
-/// Files in PEM for the TLS of a rediss:// URL. Those that are empty are not used.
+/// Files in PEM for the TLS of a rediss:// URL. Empty ones are not used.
 struct redis_tls_files {
-  std::string ca;    ///< of the certificates that are trusted, instead of the system's
+  std::string ca;    ///< the authorities that are trusted, instead of the system's
   std::string cert;  ///< the gateway's own certificate
   std::string key;   ///< empty: it is in `cert`
 };
@@ -57,7 +57,7 @@ struct listener {
   listen_address address;
   std::optional<tls_files> tls;
   bool reuse_port = false;
-  std::string systemd;  ///< the name of a socket that systemd hands over; empty: it opens one itself
+  std::string systemd;  ///< the name of a socket that systemd hands over; empty: the gateway opens one
   listen_mode mode = listen_mode::reverse;
   std::string anonymous;  ///< the tenant of a client without credentials; empty: there is none
 };
@@ -140,10 +140,10 @@ struct retry_options {
 
 struct breaker_options {
   int failures = 50;                           ///< percent
-  std::uint64_t of = 20;                       ///< it stays closed if fewer calls were in the window
+  std::uint64_t of = 20;                       ///< the breaker stays closed while the window has fewer calls
   duration within = std::chrono::seconds{30};  ///< the window
-  duration open = std::chrono::seconds{5};     ///< the first time
-  duration most = std::chrono::seconds{60};    ///< doubled after each failed trial, up to this
+  duration open = std::chrono::seconds{5};     ///< how long it is open the first time
+  duration most = std::chrono::seconds{60};    ///< after each failed trial it is open twice as long, up to this
 
   friend bool operator==(const breaker_options&, const breaker_options&) = default;
 };
@@ -164,11 +164,11 @@ struct upstream {
   upstream_timeouts timeout;
   retry_options retry;
   breaker_options breaker;
-  /// When a GET without a response is sent again beside the first: after a time, or a quantile of the times to the
-  /// first byte; none: never.
+  /// When a second attempt of a GET without a response begins beside the first: after a time, or a quantile of the
+  /// times to the first byte; none: never.
   std::optional<hedge_delay> hedge_after;
   bool forwarded = false;          ///< adds Forwarded and X-Forwarded-*
-  bool private_addresses = false;  ///< its name may lead to an address that is not of the public Internet
+  bool private_addresses = false;  ///< the upstream's name may lead to an address that is not of the public Internet
 };
 
 /// A host and a port that forward mode may reach.
@@ -181,9 +181,9 @@ struct allowed_host {
 
 struct forward_options {
   std::vector<allowed_host> allow;
-  upstream each;               ///< the settings of each host by itself; its name and URL are those of the host
-  std::size_t hosts = 10'000;  ///< that have limits at once
-  std::size_t tunnels = 200;   ///< open at once, of all hosts
+  upstream each;               ///< the settings of each host; its name and URL are its own
+  std::size_t hosts = 10'000;  ///< hosts that have limits at once
+  std::size_t tunnels = 200;   ///< tunnels that are open at once, to all hosts
 };
 
 /// The most that a tenant takes of one upstream.
@@ -196,11 +196,11 @@ using key_digest = std::array<std::uint8_t, 32>;
 
 struct tenant {
   std::string name;
-  std::vector<key_digest> keys;      ///< SHA-256 of each
+  std::vector<key_digest> keys;      ///< SHA-256 of each key
   std::string subject;               ///< of a client's certificate, as its subject or alternative name is written
   std::optional<std::uint32_t> uid;  ///< of the peer of a unix socket
   int default_class = 0;             ///< an index into config::classes
-  int best_class = 0;                ///< the most important that it may ask for; not above default_class
+  int best_class = 0;                ///< the most important class that it may ask for; not above default_class
   std::uint32_t weight = 1;
   duration max_wait = duration::max();         ///< the longest wait of its calls, whatever upstreams allow
   std::map<std::string, tenant_limit> limits;  ///< by the upstream's name
@@ -219,7 +219,7 @@ struct config {
   redis_tls_files redis_tls;
   std::vector<std::string> classes = {"interactive", "normal", "batch"};  ///< the first is the most important
   duration ageing = std::chrono::seconds{60};                             ///< max(): never
-  duration grace = std::chrono::seconds{25};                              ///< for those who wait, after SIGTERM
+  duration grace = std::chrono::seconds{25};                              ///< for the requests of a drain
   access_log_options access_log;
   std::optional<admin_options> admin;
   size_limits size;
@@ -228,7 +228,7 @@ struct config {
   std::optional<forward_options> forward;
   std::vector<listener> listeners;
   std::vector<upstream> upstreams;
-  std::vector<tenant> tenants;  ///< those that a listener's `anonymous` names and the file does not, too
+  std::vector<tenant> tenants;  ///< those that only a listener's `anonymous` names, too
 };
 
 }  // namespace canigo::gateway

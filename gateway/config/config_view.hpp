@@ -6,8 +6,8 @@
 
 namespace canigo::gateway {
 
-/// The configuration as the admin page shows it: of a secret it has where it comes from, and never its value. Digests
-/// of keys are left out, too.
+/// The configuration as the admin page shows it: for a secret it has the source, and never the value. Digests of keys
+/// are left out, too.
 nlohmann::json config_view(const config& c);
 
 }  // namespace canigo::gateway

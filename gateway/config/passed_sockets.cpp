@@ -30,7 +30,7 @@ std::vector<passed_socket> read_passed_sockets(const char* pid, const char* coun
   for (passed_socket& s : found) {
     const auto colon = rest.find(':');
     const bool is_last = &s == &found.back();
-    if ((colon == rest.npos) != is_last) return {};  // another number of names
+    if ((colon == rest.npos) != is_last) return {};  // there are more or fewer names than sockets
     s.name = rest.substr(0, colon);
     rest.remove_prefix(is_last ? rest.size() : colon + 1);
   }

@@ -12,10 +12,10 @@ struct passed_socket {
 };
 
 /// The sockets that systemd, or another supervisor, hands over. The arguments are the values of LISTEN_PID, LISTEN_FDS
-/// and LISTEN_FDNAMES; null is a variable that is not set.
+/// and LISTEN_FDNAMES; null: the variable is not set.
 ///
-/// Empty if they are meant for another process than `own_pid`, or make no sense. Without LISTEN_FDNAMES each name is
-/// "unknown", as sd_listen_fds_with_names(3) has it.
+/// Empty if the sockets are meant for another process than `own_pid`, or if a variable can't be read. Without
+/// LISTEN_FDNAMES each name is "unknown", as sd_listen_fds_with_names(3) has it.
 std::vector<passed_socket> read_passed_sockets(const char* pid, const char* count, const char* names, int own_pid);
 
 }  // namespace canigo::gateway

@@ -46,7 +46,7 @@ std::optional<listen_address> parse_listen_address(std::string_view text) {
     address.path = path;
     return address;
   }
-  // The one place where port 0 means something.
+  // Only a listener's address may have port 0.
   const bool is_any_port = text.ends_with(":0");
   const auto found = parse_host_and_port(is_any_port ? text.substr(0, text.size() - 2) : text);
   if (!found || !found->host.is_address() || found->port.has_value() == is_any_port) return std::nullopt;

@@ -7,14 +7,14 @@
 
 namespace canigo::gateway {
 
-// Each returns nothing for a text of another form.
+// Each function returns nothing for a text of another form.
 
 /// "127.0.0.1:8080", "[::1]:8080" or "unix:/run/gateway.sock"; a name is no address. Port 0 is any that is free.
 std::optional<listen_address> parse_listen_address(std::string_view text);
 inline constexpr std::string_view listen_syntax =
     "ADDRESS:PORT, [IPV6]:PORT, or unix:/PATH of up to 107 bytes, such as \"127.0.0.1:8080\"";
 
-/// "https://api.example.com", with a port or a path if need is, without a user, a query or a fragment.
+/// "https://api.example.com", with a port or a path if necessary, without a user, a query or a fragment.
 std::optional<origin> parse_origin(std::string_view text);
 inline constexpr std::string_view origin_syntax =
     "http://HOST or https://HOST, with :PORT and /PATH if wanted; no user, query or fragment";

@@ -8,8 +8,8 @@
 
 namespace canigo::gateway {
 
-// Each returns nothing for a text of another form, and for a value that its type can't hold. Whole numbers only, no
-// sign, no spaces.
+// Each function returns nothing for a text of another form, and for a value that its type can't hold. Whole numbers
+// only, no sign, no spaces.
 
 /// "500ms", "20s", "2m", "12h", "7d".
 std::optional<duration> parse_duration(std::string_view text) noexcept;
@@ -22,7 +22,7 @@ inline constexpr std::string_view size_syntax = "a size in B, KiB, MiB or GiB su
 /// "20%"; up to 1000000%.
 std::optional<int> parse_percent(std::string_view text) noexcept;
 
-/// A part of one: "0.5", "1", "0.125"; more than 0, at most 1.
+/// A share: "0.5", "1", "0.125"; more than 0, at most 1.
 std::optional<double> parse_share(std::string_view text) noexcept;
 
 }  // namespace canigo::gateway

@@ -13,7 +13,7 @@ namespace canigo::gateway {
 
 class file_values;
 
-/// A configuration, or all that is wrong with it.
+/// A configuration, or all mistakes in it.
 struct read_result {
   std::optional<config> value;
   std::vector<config_error> errors;                     ///< empty if there is a value; in the order of the file
@@ -22,11 +22,11 @@ struct read_result {
 
 /// Reads a configuration in TOML, and the secrets and files that it names.
 ///
-/// After an error in TOML's own syntax it looks no further: that is then the only error.
+/// An error in TOML's own syntax is the only one that it reports, as it reads no further.
 /// Allocates. Blocks, as it reads files.
 read_result parse_config(std::string_view text);
 
-/// The same of a file of up to 4 MiB.
+/// As parse_config(), for the text of a file of up to 4 MiB.
 read_result read_config(const std::string& path);
 
 }  // namespace canigo::gateway

@@ -103,7 +103,7 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
       try {
         limit = rate::parse(text->text);
       } catch (const std::system_error& e) {
-        // "rate is ...; allowed: ...: invalid argument"
+        // The error's text: "rate is ...; allowed: ...: invalid argument"
         std::string_view what = e.what();
         what = what.substr(std::min(what.find("is "), what.size()));
         given.problems().complain(text->where, text->field, what.substr(0, what.rfind(": ")));
@@ -165,7 +165,7 @@ std::vector<listener_place> read_listeners(table_view& t, config& c) {
                                 "is true; allowed: false for a unix socket and for one of systemd");
     given.word("mode", l.mode,
                {{"reverse", listen_mode::reverse}, {"forward", listen_mode::forward}, {"both", listen_mode::both}});
-    // Without an address nobody knows whether it is local.
+    // Without an address it is unknown whether the listener is local.
     if (address) {
       read_anonymous(given, l);
     } else {
@@ -188,7 +188,7 @@ void read_admin(table_view& t, config& c) {
     if (auto token = read_secret(*source, given->problems())) {
       if (!std::ranges::all_of(token->value, [](char ch) { return ch > 0x20 && ch < 0x7f; }))
         given->problems().complain(source->where, source->field, "holds something else than visible ASCII");
-      // A stranger may try many.
+      // A stranger may try many tokens.
       constexpr std::size_t least = 16, most = 256;
       if (token->value.size() < least || token->value.size() > most)
         given->problems().complain(source->where, source->field,

@@ -8,29 +8,29 @@
 #include <string_view>
 #include <vector>
 
-// The parts of a configuration, each read by itself. References between parts are checked when all are there.
+// Each function reads one part of a configuration. References between parts are checked when all have been read.
 namespace canigo::gateway {
 
 /// A name in logs, metrics and paths: 1 to 64 letters, digits, '_', '-' and '.'.
 bool is_plain_name(std::string_view text) noexcept;
 inline constexpr std::string_view name_syntax = "1 to 64 letters, digits, '_', '-' and '.'";
 
-/// The name of a file that can be read now.
+/// Reads the name of a file that can be opened now.
 void read_file_name(table_view& t, std::string_view key, std::string& out);
 
-/// The place of a class in the list; nothing, and an error, if it is not there.
+/// The index of a class in the list; nothing, and an error, if the list does not have it.
 std::optional<int> read_class(table_view& t, std::string_view key, const std::vector<std::string>& classes);
 
-/// The rates of a table; `units`: those that may be named, "requests" first.
+/// The rates of a table. `units`: the units that they may count, "requests" first.
 std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units, bool is_of_hosts = false);
 
-// The parts that an upstream and the hosts of forward mode have in common.
+// The parts that an upstream and the hosts of forward mode share.
 void read_queue(table_view& t, const config& c, upstream& u);
 void read_timeouts(table_view& t, upstream& u);
 void read_retry(table_view& t, upstream& u);
 void read_breaker(table_view& t, upstream& u);
 
-/// Where a listener stands.
+/// The place of a listener in the file.
 struct listener_place {
   place where;
   std::string field;

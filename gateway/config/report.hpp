@@ -10,7 +10,7 @@
 
 namespace canigo::gateway {
 
-/// Where something stands in a file; both count from 1, and 0 is the file as a whole.
+/// A place in a file. Line and column count from 1; 0 is the file as a whole.
 struct place {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
@@ -24,13 +24,13 @@ struct config_error {
   std::string text;  ///< on one line
 };
 
-/// A mistake that shows once a value is used: the file could be read.
+/// A mistake that shows when a value is used, after the file was read.
 struct value_error {
   std::string field;  ///< its full name: "upstream[0].queue"
   std::string why;    ///< follows "FIELD is VALUE": ": No such file or directory"
 };
 
-/// Such an error as an exception.
+/// A value_error as an exception.
 class config_mistake : public std::runtime_error {
  public:
   config_mistake(std::string field, std::string why)
@@ -38,24 +38,24 @@ class config_mistake : public std::runtime_error {
   const value_error error;
 };
 
-/// On one line, of what any terminal shows.
+/// The text on one line, with characters that any terminal shows.
 std::string printable(std::string_view text, std::size_t longest = std::string_view::npos);
 
 /// "FILE:LINE:COLUMN: TEXT"
 std::string message_of(const config_error& error, std::string_view file);
 
-/// Collects all that is wrong with a file, so that one look at it finds everything.
+/// Collects all mistakes in a file, so that one run reports all of them.
 class report {
  public:
-  /// "FIELD is VALUE; allowed: ALLOWED". The value is cut, and what can't be printed is '?'.
+  /// "FIELD is VALUE; allowed: ALLOWED". A long value is cut, and a character that can't be printed becomes '?'.
   void refuse(place where, std::string_view field, std::string_view value, std::string_view allowed);
-  /// The same for a text of the file: it is quoted.
+  /// As refuse(), for a text of the file, which is quoted.
   void refuse_text(place where, std::string_view field, std::string_view value, std::string_view allowed);
   /// "FIELD WHY"
   void complain(place where, std::string_view field, std::string_view why);
 
   bool is_empty() const noexcept { return errors_.empty(); }
-  /// In the order of the file.
+  /// Returns the mistakes in the order of the file, and forgets them.
   std::vector<config_error> take();
 
  private:

@@ -19,7 +19,7 @@ bool is_same_admin(const std::optional<admin_options>& a, const std::optional<ad
 
 bool has_same_failure(const redis_failure& a, const redis_failure& b) { return a.what == b.what && a.share == b.share; }
 
-/// Collects what is not as it was.
+/// Collects the values that have changed.
 class comparison {
  public:
   void compare(bool is_same, std::string field) {
@@ -37,7 +37,7 @@ class comparison {
       compare(now[i].systemd == next[i].systemd, field + "systemd");
     }
   }
-  /// Callers wait at the limit that is built on these.
+  /// Calls wait at the limit that is built on these values.
   void compare_limits(const upstream& now, const upstream& next, const std::string& field) {
     if (now.rates.size() != next.rates.size()) {
       found_.push_back({field + "rates", " has another number of rates, which needs a restart"});

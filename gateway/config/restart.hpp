@@ -7,10 +7,10 @@
 
 namespace canigo::gateway {
 
-/// The values of `next` that only a restart can make true.
+/// The values of `next` that need a restart.
 ///
-/// They are what a running process has built on: its threads, its listening sockets, Redis, and the shape of a limit,
-/// at which callers wait. Everything else a reload changes.
+/// A running process is built on them: its threads, its listening sockets, Redis, and the shape of a limit at which
+/// calls wait. A reload changes every other value.
 std::vector<value_error> changes_for_restart(const config& now, const config& next);
 
 }  // namespace canigo::gateway

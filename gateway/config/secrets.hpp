@@ -10,10 +10,11 @@
 
 namespace canigo::gateway {
 
-/// Reads what "env:NAME" or "file:/path" names. No message shows the text of another form, which may be the secret.
+/// Reads the secret that "env:NAME" or "file:/path" names. No message shows a text of another form, which may be the
+/// secret.
 std::optional<secret> read_secret(const text_at& source, report& problems);
 
-/// Whether it is a file that can be read; another text than an absolute path is none.
+/// Whether `path` is the absolute path of a file that can be read.
 bool is_readable_file(const std::string& path);
 
 }  // namespace canigo::gateway

@@ -25,7 +25,7 @@ struct text_at {
 };
 
 /// A table of the file, which is asked for each of its keys. A value of the wrong type or out of range is refused in
-/// the report, and counts as none: the caller's variable stays as it is.
+/// the report, and counts as missing: the caller's variable stays as it is.
 class table_view {
  public:
   /// The table and the report must outlive it. `field` is empty for the whole file.
@@ -35,11 +35,11 @@ class table_view {
   const std::string& field() const noexcept { return field_; }
   std::string field(std::string_view key) const;
   place where() const noexcept;
-  /// Of the value; of the table if there is none.
+  /// The place of the value, or of the table if there is no value.
   place where(std::string_view key) const noexcept;
   report& problems() const noexcept { return *report_; }
   bool has(std::string_view key) const { return table_->contains(key); }
-  /// Whether it is left out, or a list without elements.
+  /// Whether the value is left out, or is a list without elements.
   bool is_none(std::string_view key) const;
   bool is_text(std::string_view key) const;
   bool is_text(std::string_view key, std::string_view text) const;
@@ -50,7 +50,7 @@ class table_view {
   }
   void flag(std::string_view key, bool& out);
   std::optional<text_at> text(std::string_view key);
-  /// As text(), and it is an error if there is none.
+  /// As text(), but a missing value is an error.
   std::optional<text_at> needed(std::string_view key, std::string_view allowed);
   /// The strings of a list.
   std::optional<std::vector<text_at>> texts(std::string_view key);
@@ -78,7 +78,7 @@ class table_view {
   /// The tables of a list.
   std::vector<table_view> tables(std::string_view key, std::size_t most);
 
-  /// Refuses the keys that nobody has asked for.
+  /// Refuses the keys that were not asked for.
   void finish() const;
 
  private:

@@ -115,7 +115,7 @@ void read_hedge(table_view& t, upstream& u) {
   given->finish();
 }
 
-/// Tokens can be counted only where something says how.
+/// Tokens can be counted only if `tokens.api` says how.
 void check_units(table_view& t, const upstream& u) {
   if (u.tokens.api != token_api::none) return;
   for (const rate_limit& r : u.rates)
@@ -125,7 +125,7 @@ void check_units(table_view& t, const upstream& u) {
 }
 
 void read_max_wait(table_view& t, const config& c, upstream& u) {
-  constexpr duration usual = 2min;  // of a class that it does not name
+  constexpr duration usual = 2min;  // for a class that the table does not name
   u.max_wait.assign(c.classes.size(), usual);
   auto given = t.table("max_wait");
   if (!given) return;
@@ -142,7 +142,7 @@ upstream read_upstream(table_view& t, const config& c) {
   if (const auto url = t.needed("url", origin_syntax)) {
     if (auto o = parse_origin(url->text)) {
       u.url = std::move(*o);
-    } else if (url->text.find('@') != std::string::npos) {  // before it stands a password
+    } else if (url->text.find('@') != std::string::npos) {  // a password may stand before it
       t.problems().complain(url->where, url->field, fmt::format("has an '@'; allowed: {}", origin_syntax));
     } else {
       t.problems().refuse_text(url->where, url->field, url->text, origin_syntax);
@@ -162,7 +162,7 @@ upstream read_upstream(table_view& t, const config& c) {
   if (u.shared && c.redis.source.empty())
     t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
   read_on_redis_failure(t, u);
-  // More than that is not counted exactly by the scripts in Redis.
+  // The scripts in Redis do not count larger numbers exactly.
   constexpr std::uint64_t most_burst = std::uint64_t{1} << 31;
   if (u.shared && std::ranges::any_of(u.rates, [](const rate_limit& r) { return r.burst > most_burst; }))
     t.problems().complain(t.where("rates"), t.field("rates"),

@@ -50,7 +50,7 @@ std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
 }
 
 config_mistake mistake_of_redis(const system_error& e) {
-  // what() is "redis url: port is 0; allowed: ...: invalid argument [...]".
+  // The error's text: "redis url: port is 0; allowed: ...: invalid argument [...]".
   const std::string_view what = e.what();
   return {"redis", fmt::format(": {}", what.substr(0, what.rfind(": ")))};
 }
