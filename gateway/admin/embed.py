@@ -15,7 +15,7 @@ def main(out, *files):
     size = sum(len(t.encode()) for t in texts)
     if size > MOST:
         sys.exit(f"the page has {size} bytes; allowed: up to {MOST}")
-    # The flavour has an inline namespace between these two, which not every compiler opens again by their names.
+    # The flavour has an inline namespace between canigo and gateway. Not every compiler opens it again by these names.
     functions = "\n".join(
         f'std::string_view canigo::gateway::page_{pathlib.Path(f).suffix[1:]}() noexcept {{\n'
         f'  return R"page({text})page";\n}}\n'

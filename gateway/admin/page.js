@@ -10,7 +10,7 @@ function make(tag, name, ...inside) {
   return e;
 }
 
-// Only what has changed is touched, so nothing moves and selections stay.
+// Only a text that has changed is set, so nothing moves and selections stay.
 function say(e, text) {
   text = String(text);
   if (e.textContent !== text) e.textContent = text;
@@ -83,7 +83,7 @@ function table(title, columns, key, style) {
   return { root, update };
 }
 
-// A part that can be folded: what it has in its title, and a text for the time when there is nothing.
+// A table that can be folded. Its title has the count; `nothing` is shown while it has no rows.
 function fold(title, t, nothing, open) {
   const count = make('b', '', title);
   const more = make('span', 'muted');
@@ -103,7 +103,7 @@ function fold(title, t, nothing, open) {
   return { root, update };
 }
 
-// Two lines: what is asked for, and whose it is.
+// Two lines in a cell: the main text, and the details.
 function lines(cell, first, second) {
   if (!cell.firstChild) cell.append(make('div', 'line mono'), make('div', 'line'));
   say(cell.children[0], first);
@@ -274,7 +274,7 @@ let told = '';
 let toldAt = 0;
 let generation = null;
 
-// A reader of screens hears of a change of what binds, and not of each number.
+// A screen reader is told when another limit binds, and not of each number.
 function announce(news) {
   const now = Date.now();
   if (news === told || now - toldAt < 10000) return;
@@ -385,7 +385,7 @@ $('form').addEventListener('submit', async e => {
   say($('refused'), '');
   const token = $('token').value;
   $('token').value = '';
-  // Another byte can't be in a token, nor in a header.
+  // No token and no header has another byte.
   const answer = /^[\x21-\x7e]+$/.test(token)
     ? await fetch('/login', { method: 'POST', headers: { 'X-Canigo-Admin': '1', Authorization: 'Bearer ' + token } })
     : { ok: false, status: 401 };
