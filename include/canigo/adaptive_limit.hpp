@@ -55,7 +55,7 @@ struct adaptive_limit_stats : queue_stats {
 /// canigo::aimd. Callers report how their call ended: with_limit() does, or `p.succeeded()` and `p.dropped()`.
 ///
 /// Promises: those of canigo::semaphore, for one permit a request; `request.tokens` says nothing here. When the limit
-/// falls, the permits that are out stay good, and nobody gets in until fewer are out. Priorities hold meanwhile.
+/// falls, the permits that are out stay good, and no request is granted until fewer are out. Priorities hold meanwhile.
 ///
 /// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
 ///

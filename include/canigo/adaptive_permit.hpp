@@ -67,7 +67,7 @@ class [[nodiscard]] adaptive_permit {
 
  private:
   friend class detail::adaptive_waiter;
-  /// It asked `asked_at`; time_point{}: just now.
+  /// `asked_at`: when its caller asked; time_point{}: just now.
   adaptive_permit(detail::admission& home, permit place, time_point asked_at = {}) noexcept
       : home_{&home}, place_{std::move(place)}, since_{home.now()}, in_flight_{detail::tuner_of(home).begin()} {
     if (asked_at != time_point{}) waited_ = since_ - asked_at;

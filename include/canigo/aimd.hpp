@@ -30,7 +30,7 @@ class aimd_control : public detail::windowed_limit {
  public:
   aimd_control(const aimd& options, const limit_bounds& bounds) noexcept;
 
-  /// Learns of a call that has ended at `now`; the limit from now on.
+  /// Learns of a call that has ended at `now`. Returns the limit from now on.
   std::uint64_t record(const limit_sample& s, time_point now) noexcept;
 
   /// The target.

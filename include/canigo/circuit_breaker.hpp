@@ -73,7 +73,7 @@ class [[nodiscard]] circuit_pass {
   /// Report how the call has ended, and how long it took until now. Afterwards the pass is empty, and these do nothing.
   void succeeded() noexcept { end(detail::breaker_core::end::succeeded); }
   void failed() noexcept { end(detail::breaker_core::end::failed); }
-  /// The same by an error, which `failed_if` of the options judges. If that says no, the call is no sample.
+  /// Reports an error, which `failed_if` of the options judges. If that says no, the call is no sample.
   void failed_with(const std::exception_ptr& error) {
     if (core_ != nullptr && core_->is_failure(error)) failed();
     end(detail::breaker_core::end::unreported);
@@ -126,7 +126,7 @@ class circuit_breaker {
 
   /// Lets a call go. Throws circuit_open_error if it is refused.
   circuit_pass enter();
-  /// The same without an exception: nothing if the call is refused.
+  /// Like enter(), without an exception: returns nothing if the call is refused.
   [[nodiscard]] std::optional<circuit_pass> try_enter() noexcept;
 
   /// Refuses all calls, until force_closed() or reset().
@@ -192,8 +192,8 @@ net::awaitable<T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker) {
   return detail::run_through(std::move(op), &breaker, detail::any_result{});
 }
 
-/// The same where the result may be a failure: `with_breaker(get(url), b, [](const reply& r) { return r.status < 500;
-/// })`. `judge` says whether it is a success. If it throws, that is an error of the call.
+/// Like with_breaker(op, breaker), for a result that may be a failure: `with_breaker(get(url), b, [](const reply& r) {
+/// return r.status < 500; })`. `judge` says whether it is a success. If it throws, that is an error of the call.
 template <class T, class Judge>
   requires std::predicate<std::decay_t<Judge>&, const T&>
 detail::named_first<Judge, T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker, Judge&& judge) {

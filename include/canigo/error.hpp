@@ -71,7 +71,7 @@ namespace detail {
 /// std::system_error with the code; std::bad_alloc if there is no memory for its text.
 std::exception_ptr to_exception(std::error_code code) noexcept;
 
-/// Up to 80 bytes of it, on one line, with '?' for bytes that a terminal would not show.
+/// Up to 80 bytes of `text`, on one line, with '?' for bytes that a terminal would not show.
 std::string printable(std::string_view text);
 
 /// An error that says where it arose, such as "in the queue of crm". Its text begins with that.
@@ -94,11 +94,11 @@ class error_at : public std::system_error {
 [[noreturn]] void throw_invalid(std::string_view field, std::string_view value, std::string_view allowed,
                                 errc code = errc::invalid_argument);
 
-/// The same for a time span, in its largest exact unit.
+/// Like throw_invalid() above, for a time span, which it writes in its largest exact unit.
 [[noreturn]] void throw_invalid(std::string_view field, duration value, std::string_view allowed,
                                 errc code = errc::invalid_argument);
 
-/// The same for a number.
+/// Like throw_invalid() above, for a number.
 template <typename Number>
   requires std::is_arithmetic_v<Number>
 [[noreturn]] void throw_invalid(std::string_view field, Number value, std::string_view allowed,

@@ -111,7 +111,7 @@ class flow {
   flow(const flow&) = delete;
   flow& operator=(const flow&) = delete;
 
-  /// From the next grant on.
+  /// Changes its weight, from the next grant on.
   ///
   /// Errors of the setters: errc::invalid_argument for a value outside its range, and for an unknown index.
   void set_weight(std::uint32_t weight) { host_->set_flow_weight(number_, weight); }
@@ -123,7 +123,7 @@ class flow {
   /// Grants it nothing until `t`, or until resume(); of a pool it takes none of its tasks. Tokens gather meanwhile. Of
   /// several calls the last one counts. A request whose deadline lies before `t` is refused as a limit's pause does it.
   void pause_until(time_point t) noexcept { host_->pause_flow(number_, t, true); }
-  /// The same, but a pause that ends later stays.
+  /// Like pause_until(), but a pause that ends later stays.
   void extend_pause(time_point t) noexcept { host_->pause_flow(number_, t, false); }
   void pause() noexcept { pause_until(time_point::max()); }
   void resume() noexcept { pause_until(time_point::min()); }

@@ -38,10 +38,10 @@ class gate {
   /// The caller is inside while it holds the permit. Throws std::system_error, errc::stopped, once the gate is
   /// closing.
   permit enter();
-  /// The same without an exception: returns nothing once the gate is closing.
+  /// Like enter(), without an exception: returns nothing once the gate is closing.
   [[nodiscard]] std::optional<permit> try_enter() noexcept;
 
-  /// Closes the gate at the call. The awaitable waits until all have left. May be called again, and from several
+  /// Closes the gate at the call. The awaitable waits until all work has left. May be called again, and from several
   /// places.
   ///
   /// Errors: errc::stopped if the gate is destroyed meanwhile.
@@ -49,7 +49,7 @@ class gate {
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
   net::awaitable<void> close();
 
-  /// The same for any completion token; signature void(std::error_code). Always completes by a post.
+  /// Like close(), for any completion token; signature void(std::error_code). Always completes by a post.
   template <net::completion_token_for<void(std::error_code)> Token>
   auto async_close(Token&& token) {
     shut();
@@ -57,7 +57,7 @@ class gate {
                                                              token, request{});
   }
 
-  /// How many are inside.
+  /// How many permits are out.
   std::uint64_t count() const;
 
  private:

@@ -25,9 +25,9 @@ class hedge_delay {
   constexpr hedge_delay(quantile q) noexcept : share_{q.share}, is_quantile_{true} {}
 
   constexpr bool is_quantile() const noexcept { return is_quantile_; }
-  /// Of a delay that is no quantile.
+  /// The time, if this is no quantile.
   constexpr duration after() const noexcept { return after_; }
-  /// Of a quantile.
+  /// The share, if this is a quantile.
   constexpr double share() const noexcept { return share_; }
 
  private:

@@ -10,7 +10,7 @@
 
 namespace canigo {
 
-/// 64 bits of hash of some bytes, seeded by each process: nobody outside can choose keys that collide.
+/// 64 bits of hash of some bytes, seeded by each process, so that a stranger can't choose keys that collide.
 ///
 /// For the hash of a key type of your own; see key_hash. Allocates: never.
 inline std::uint64_t hash_of_bytes(const void* bytes, std::size_t size) {

@@ -35,10 +35,10 @@ class keyed;
 /// is full again can't be told from a new one, so it is forgotten when its place is needed. For each key the promises
 /// of canigo::scheduler hold: the bounds of a window, priority, order, and one end for each acquire.
 ///
-/// A key that nobody waits for costs 16 bytes beside the key, in a table of which a half to seven eighths is used. Only
-/// while somebody waits for a key, it has an engine. The table never has more than `most_keys` keys, whatever comes. A
-/// new key is refused then, or shares the limit of one key with all others that come. Keys that are known keep their
-/// state. The hash is seeded by each process, so that nobody can choose keys that collide.
+/// A key without waiters costs 16 bytes beside the key, in a table of which a half to seven eighths is used. A key has
+/// an engine only while it has waiters. The table never has more than `most_keys` keys, whatever comes. A new key is
+/// refused then, or shares the limit of one key with all others that come. Keys that are known keep their state. The
+/// hash is seeded by each process, so that a stranger can't choose keys that collide.
 ///
 /// While the table is full, each request looks at a few places for keys to forget. So it may take some requests until
 /// one of few such keys is found.
@@ -71,7 +71,7 @@ class keyed<scheduler, Key, Hash> {
   keyed(const keyed&) = delete;
   keyed& operator=(const keyed&) = delete;
 
-  /// Takes the tokens if they are there and nobody waits for the key. Never waits itself. False for a new key that is
+  /// Takes the tokens if they are there and the key has no waiters. Never waits itself. False for a new key that is
   /// refused, and once stopped.
   ///
   /// Throws std::system_error for a request that can never be granted, and std::bad_alloc.
@@ -86,15 +86,15 @@ class keyed<scheduler, Key, Hash> {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
 
-  /// The same without an exception: sets `error`, also to success. `error` must live until the wait ends. A flood of
-  /// keys that is refused then costs no exception.
+  /// Like acquire() above, without an exception: sets `error`, also to success. `error` must live until the wait ends.
+  /// A flood of keys that is refused then costs no exception.
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r, std::error_code& error) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r, &error);
   }
 
   /// How long until a request of the key can be granted at the earliest: for a Retry-After. 0: now.
   ///
-  /// For a new key that is refused: the time of one token, as nobody knows when a place is free.
+  /// For a new key that is refused: the time of one token, as it is unknown when the table has a place.
   /// Throws std::system_error for a request that can never be granted.
   duration retry_after(key_view<Key> key, const request& r = {}) const { return core_->retry_after(key, r); }
 
@@ -165,7 +165,7 @@ class [[nodiscard]] keyed_permit {
 ///     canigo::keyed_semaphore<std::string> per_user{io, {.permits = 2}};
 ///     auto p = co_await per_user.acquire(user);
 ///
-/// A key costs nothing while none of its permits is out and nobody waits for it. For each key the promises of
+/// A key costs nothing while none of its permits is out and it has no waiters. For each key the promises of
 /// canigo::semaphore hold. All else is as for keyed<scheduler, Key>: bounded keys, errors, cancellation, threads and
 /// lifetime. Permits that are out stay good when this is destroyed.
 ///
@@ -190,7 +190,7 @@ class keyed<semaphore, Key, Hash> {
   keyed(const keyed&) = delete;
   keyed& operator=(const keyed&) = delete;
 
-  /// Takes `request.tokens` permits if they are there and nobody waits for the key. Never waits itself.
+  /// Takes `request.tokens` permits if they are there and the key has no waiters. Never waits itself.
   ///
   /// Throws std::system_error for a request that can never be granted, and std::bad_alloc.
   [[nodiscard("was it granted?")]] std::optional<permit> try_acquire(key_view<Key> key, const request& r = {}) {
@@ -208,8 +208,8 @@ class keyed<semaphore, Key, Hash> {
     return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
 
-  /// The same without an exception: sets `error`, also to success. If it fails, the permit is empty. `error` must live
-  /// until the wait ends.
+  /// Like acquire() above, without an exception: sets `error`, also to success. If it fails, the permit is empty.
+  /// `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(Key key, request r, std::error_code& error) {
     return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r, &error);
   }

@@ -40,7 +40,7 @@ class knee_control : public detail::windowed_limit {
   /// `to_wall` is what to add to a time to get that of the wall clock, since any full minute.
   knee_control(const limit_bounds& bounds, duration to_wall, std::uint64_t seed) noexcept;
 
-  /// Learns of a call that has ended at `now`; the limit from now on.
+  /// Learns of a call that has ended at `now`. Returns the limit from now on.
   std::uint64_t record(const limit_sample& s, time_point now) noexcept;
 
   /// The latency of a callee that is not overloaded; 0 as long as it is not known.
@@ -83,7 +83,7 @@ class knee_control : public detail::windowed_limit {
   time_point trial_until_{};
   double trial_limit_ = 0, trial_share_ = 0, trial_time_share_ = 0;
 
-  // So is a raise for callers that starve.
+  // A raise for callers that starve is a trial, too.
   double raised_from_ = 0;  // the limit before it; 0: there is none
   double raised_rate_ = 0;  // calls that succeeded a nanosecond
   time_point raise_again_at_ = time_point::min();

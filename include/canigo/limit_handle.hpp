@@ -46,8 +46,8 @@ class limit_handle {
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r);
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire();
 
-  /// The same without an exception: sets `error`, also to success. If it fails, the permit is empty. `error` must live
-  /// until the wait ends.
+  /// Like acquire() above, without an exception: sets `error`, also to success. If it fails, the permit is empty.
+  /// `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r, std::error_code& error);
 
   /// Does not compile: the compiler's message says what to write.
@@ -73,7 +73,7 @@ class limit_handle {
     return {};
   }
 
-  /// The same for any completion token; signature void(std::error_code), or void(std::error_code, permit).
+  /// Like acquire(), for any completion token; signature void(std::error_code), or void(std::error_code, permit).
   ///
   /// Always completes by a post, on the handler's associated executor, by default the limit's. Allocates one operation
   /// with the handler's associated allocator. Without memory for it the handler gets errc::not_enough_memory.
@@ -83,7 +83,7 @@ class limit_handle {
     return net::async_initiate<Token, typename Waiter::signature>(detail::start_waiting<Waiter>{admission_}, token, r);
   }
 
-  /// Takes the tokens or permits if they are there, nobody waits, and the limit is not paused. Never waits itself.
+  /// Takes the tokens or permits if they are there, no request waits, and the limit is not paused. Never waits itself.
   ///
   /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
   /// granted.
@@ -93,13 +93,14 @@ class limit_handle {
   /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. Of several calls the last
   /// one counts.
   void pause_until(time_point t);
-  /// The same, but a pause that ends later stays. So none that asks for a pause shortens that of another.
+  /// Like pause_until(), but a pause that ends later stays. So a caller that asks for a pause shortens no other
+  /// caller's pause.
   void extend_pause(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();
 
-  /// Enforces the limit, or lets everybody go at once and counts what would have been: a limit for a running service
-  /// can be found so without harm. The waiters of that moment go.
+  /// Enforces the limit, or grants each request at once and counts what the limit would have done. So a limit for a
+  /// running service can be found without harm. Requests that wait when shadow mode begins are granted.
   ///
   /// The same queue decides what would have been: in it a phantom takes the place of each request that would have
   /// waited. A phantom allocates; without memory it is not counted. For caps the counts are a lower bound, because an
@@ -110,9 +111,9 @@ class limit_handle {
   void set_mode(enforcement mode);
   enforcement mode() const noexcept;
 
-  /// The first `most` waiters, in the order in which they would all go now; where there are flows, by class and
-  /// arrival. An estimate counts those of the same flow that go before, and those of the classes above. With ageing it
-  /// counts those above that came later only until the waiter rises. Allocates.
+  /// The first `most` waiters, in the order in which they would all be granted now; in a limit with flows, by class and
+  /// arrival. A waiter's estimate counts the waiters of its own flow that go before it, and those of the classes above.
+  /// With ageing, later waiters of the classes above count only until it rises. Allocates.
   ///
   /// It takes the lock for as long as it lists them, so a page should ask for a screenful.
   std::vector<waiting_request> waiting(std::size_t most) const;

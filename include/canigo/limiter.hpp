@@ -37,7 +37,7 @@ struct limiter_options {
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
   shedding_options shedding = {};           ///< which waiters end in an overload; default: none
   duration slack = duration::zero();        ///< a wake-up may wait so long to meet others; 0s to 1s
-  enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
+  enforcement mode = enforcement::enforce;  ///< shadow: requests go at once, and stats() says what would have been
   std::string name = {};                    ///< for the texts of errors
 };
 

@@ -56,7 +56,7 @@ class [[nodiscard]] permit {
   ///
   /// Call it only while the permit is held.
   void settle(std::uint64_t used) noexcept;
-  /// The same for one unit of a limiter, by its name or number: `p.settle("tokens", 1130)`.
+  /// Like settle(used), for one unit of a limiter, by its name or number: `p.settle("tokens", 1130)`.
   ///
   /// Throws std::system_error, errc::invalid_argument, if the limiter has no such unit.
   void settle(unit_key unit, std::uint64_t used);

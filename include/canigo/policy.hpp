@@ -42,8 +42,8 @@ namespace canigo {
 /// 1. **timeout**, or the deadline of the request if that is earlier. The call ends there, wherever it is.
 /// 2. **breaker**. An open one refuses before anything waits. A call is one sample, with its retries and copies. Its
 ///    time counts from the start of its first operation.
-/// 3. **hedge**. Each copy meets all that follows by itself.
-/// 4. **retry**. So does each attempt: it joins the queue again, at the end of its class.
+/// 3. **hedge**. Each copy meets the parts below by itself.
+/// 4. **retry**. Each attempt meets the parts below by itself: it joins the queue again, at the end of its class.
 /// 5. **adaptive**, then **limits**: a number of operations that finds its own value; rates, a cap and priorities. An
 ///    operation counts for the adaptive limit from its start, not from its wait for the limits. If it would start with
 ///    less time left than two usual calls take, the call ends at that point, with errc::timed_out. No attempt follows,
@@ -65,7 +65,8 @@ namespace canigo {
 ///
 /// Errors: those of the operation; of the limits, for which see canigo::limiter; circuit_open_error; errc::timed_out at
 /// the timeout; std::errc::resource_deadlock_would_occur. A retry ends with the error of the last attempt.
-/// Cancellation: terminal, partial, total; passed on to what is under way. The call ends after it has ended.
+/// Cancellation: terminal, partial, total; passed on to the wait or the operation that is under way. The call ends
+/// after it.
 /// Threads: any, all members, at once.
 /// Allocates: coroutine frames, most of which Asio recycles. With a timeout, a deadline or a hedge also a strand for
 /// the call; with a cap or an adaptive limit a mark for each operation.
@@ -108,7 +109,7 @@ class policy {
   const circuit_breaker* breaker() const noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
   const limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
 
-  /// Ends all that wait for the limits, now and later, with errc::stopped. Operations that are under way go on.
+  /// Ends all waits for the limits, now and later, with errc::stopped. Operations that are under way go on.
   void stop() noexcept { core_.stop(); }
 
   policy_stats stats() const noexcept { return core_.stats(); }

@@ -37,7 +37,7 @@ namespace canigo {
 /// - errc::queue_full and errc::evicted, by the overflow policy;
 /// - operation_aborted if it was cancelled;
 /// - std::errc::resource_deadlock_would_occur if every worker would wait for the pool itself, also after a resize();
-/// - the same if a task waits for itself or its group;
+/// - that code also if a task waits for itself or its group;
 /// - std::future_errc::broken_promise if an object that the operation waited for dropped it. Its worker goes too, and
 ///   the pool replaces the worker.
 ///
@@ -79,8 +79,8 @@ class pool_handle {
     return {};
   }
 
-  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have
-  /// a default constructor.
+  /// Like run(), for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must
+  /// have a default constructor.
   template <class F, net::completion_token_for<detail::result_signature<detail::operation_result<R, F>>> Token>
     requires detail::operation<std::decay_t<F>, R>
   auto async_run(F&& f, const task_options& o, Token&& token) {
@@ -135,7 +135,7 @@ class pool_handle {
     request_stop(mode, grace);
     return detail::stopped(core_);
   }
-  /// The same without waiting.
+  /// Like stop(), without waiting.
   void request_stop(stop_mode mode, duration grace = duration::max()) {
     detail::check_stop(mode);
     core_.request_stop(mode, grace);

@@ -15,7 +15,7 @@ struct class_stats {
   wait_histogram wait;  ///< of the granted ones, from call to grant
 };
 
-/// The fate that requests would have had which a limit in shadow mode has let go.
+/// How requests that a limit in shadow mode has granted at once would have ended.
 ///
 /// A request that would have waited counts when its wait would have ended.
 struct shadow_stats {
@@ -27,7 +27,7 @@ struct shadow_stats {
 
 /// Requests that were refused at once, by the cause.
 struct rejection_stats {
-  std::uint64_t not_there = 0;    ///< try_acquire() found too little, or somebody before it
+  std::uint64_t not_there = 0;    ///< try_acquire() found too little, or a waiter before it
   std::uint64_t queue_full = 0;   ///< of the limit, or of its flow
   std::uint64_t unreachable = 0;  ///< even the least wait would have ended after the deadline
   std::uint64_t too_large = 0;    ///< more than the limit, or its flow, can ever give

@@ -18,7 +18,7 @@ struct request {
   unit_amounts amounts = {};           ///< how much of each other unit, for a limiter whose rates have several
   std::uint64_t tag = 0;               ///< a number of the caller's choice; the limit's waiting() shows it
   /// For a repeat: when it arrived first. Its place in its class, its ageing and its wait count from then. An instant
-  /// in the future counts as now. Where there are flows, this is its place in its flow; between flows, shares decide.
+  /// in the future counts as now. In a limit with flows, this is its place in its flow; between flows, shares decide.
   time_point since = time_point::max();
 };
 
@@ -27,7 +27,7 @@ enum class overflow {
   reject_new,             ///< the newcomer ends with errc::queue_full
   evict_oldest,           ///< the waiter that waits longest ends with errc::evicted and makes room
   evict_least_important,  ///< the youngest of the least important class does, if it matters less than the newcomer's;
-                          ///< where there are flows, see there
+                          ///< with flows, see canigo::flow
   wait,                   ///< the newcomer is held back until there is room; for run() and async_run() of pools only
 };
 

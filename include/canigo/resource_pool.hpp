@@ -62,8 +62,8 @@ struct resource_pool_options {
 ///
 /// A resource breaks when `check` says so, when `reset` throws, or when an operation fails with an error that is fatal
 /// (restart_policy). Its worker then destroys it and makes a new one. A `make` that fails, or takes longer than
-/// `call_timeout`, counts the same. Past the restart limit the pool stops, and closed() throws the error that was the
-/// cause.
+/// `call_timeout`, counts like a resource that breaks. Past the restart limit the pool stops, and closed() throws the
+/// error that was the cause.
 ///
 /// The members are those of every pool: run, async_run, submit, try_post, stop and others. See pool_handle for them,
 /// their errors, cancellation, threads and lifetime.

@@ -22,7 +22,7 @@ namespace canigo {
 /// such as the one that a server asked for. The backoff may make the delay longer.
 class retry_condition {
  public:
-  /// None: the default of the one that retries.
+  /// No condition: retry(), or the pool, uses its default.
   constexpr retry_condition(std::nullptr_t = nullptr) noexcept {}
   template <std::invocable<const std::exception_ptr&> F>
     requires std::is_empty_v<F> && std::default_initializable<F>

@@ -71,7 +71,7 @@ struct scheduler_stats : queue_stats {
 /// Cancellation: terminal, partial, total. The request loses its place in the queue and takes no token. Waiters that
 /// it held up go in the same instant.
 /// Threads: any, all members, at once. The executor that it was made with keeps the time, so its loop has to run while
-/// anybody waits, on whatever loop.
+/// a request waits, on whatever loop.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 /// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
 /// destroyed.

@@ -26,7 +26,7 @@ struct semaphore_options {
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
   shedding_options shedding = {};           ///< which waiters end in an overload; default: none
-  enforcement mode = enforcement::enforce;  ///< shadow: everybody goes at once, and stats() says what would have been
+  enforcement mode = enforcement::enforce;  ///< shadow: requests go at once, and stats() says what would have been
   std::string name = {};                    ///< for the texts of errors
 };
 
@@ -62,7 +62,7 @@ struct semaphore_stats : queue_stats {
 /// Cancellation: terminal, partial, total. The request loses its place in the queue and takes no permit. Waiters that
 /// it held up go in the same instant if they can.
 /// Threads: any, all members, at once. The executor that it was made with keeps the time, so its loop has to run while
-/// anybody waits with a deadline.
+/// a request waits with a deadline.
 /// Lifetime: destroying it ends every waiter with errc::stopped. Permits that are out stay good, with their full
 /// weight. The execution context may be destroyed first.
 /// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
@@ -89,7 +89,7 @@ class semaphore : public limit_handle<detail::permit_waiter> {
                   "semaphore: name the field: semaphore{io, {.permits = 4}}");
   }
 
-  /// Changes the number of permits, 1 to 2^62. Revokes none: after a smaller number, nobody gets in until enough
+  /// Changes the number of permits, 1 to 2^62. Revokes none: after a smaller number, no request is granted until enough
   /// permits have been dropped.
   void resize(std::uint64_t permits);
 

@@ -38,7 +38,7 @@ class shared_cap {
   shared_cap& operator=(const shared_cap& other) = default;
   ~shared_cap() = default;
 
-  /// Changes the number of permits, 1 to 2^62. Revokes none: after a smaller number, nobody gets in until enough
+  /// Changes the number of permits, 1 to 2^62. Revokes none: after a smaller number, no request is granted until enough
   /// permits have been dropped.
   void resize(std::uint64_t permits);
 

@@ -6,13 +6,13 @@ namespace canigo {
 
 /// When a limit ends waiters with errc::shed, because it is overloaded. Default: never.
 ///
-/// A class is overloaded while for a whole `interval` none of its requests has waited less than `target`. Then those
-/// that have waited longer than twice the target are ended, the least important class first, until the class serves
-/// one in less than the target again. So callers that still want an answer get one. The last waiter of all is never
-/// shed, so that a place or token that comes finds somebody.
+/// A class is overloaded while for a whole `interval` none of its requests has waited less than `target`. Then the
+/// requests that have waited longer than twice the target are ended, the least important class first, until the class
+/// serves one in less than the target again. So callers that still want an answer get one. The last waiter of all is
+/// never shed, so that a place or token that comes finds a waiter.
 ///
-/// Where a limit has flows, "a class" means a class of a flow here. So the delays of one flow end nobody of another.
-/// The time counts for which a flow's own ceiling held it back.
+/// In a limit with flows, "a class" means a class of a flow here. So the delays of one flow end no waiter of another.
+/// The time for which a flow's own ceiling held it back counts.
 ///
 /// It is for a limit that stands before work which keeps up when it is not overloaded, such as a semaphore before a
 /// database. A rate-limited queue that is long by intent does not want it.

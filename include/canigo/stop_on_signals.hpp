@@ -27,25 +27,26 @@ struct signal_options {
 
 namespace detail {
 
-/// It stops by a mode, as jobs::service does, and hands out what stops it.
+/// A type that stops by a mode, as jobs::service does, and hands out the function for that.
 template <class S>
 concept stops_by_mode = requires(S& s) {
   { s.stopper() } -> std::same_as<std::function<void(stop_mode, duration)>>;
   { s.closed() } -> std::same_as<net::awaitable<void>>;
 };
-/// It lets nobody in any more, and can't cancel what is inside: a policy, any limit, a gate.
+/// A policy or a limit: once stopped it lets no caller in, and it can't cancel the operations inside.
 template <class S>
 concept stops_at_once = requires(S& s) {
   { s.stop() } noexcept -> std::same_as<void>;
 };
+/// A gate, which stops so by close().
 template <class S>
 concept closes = requires(S& s) {
   s.try_enter();
   { s.close() } -> std::same_as<net::awaitable<void>>;
 };
 
-/// How a signal stops something, and the end of that. Without an end the watch ends with the first signal, and `stop`
-/// refers to what it stops.
+/// How a signal stops an object, and the object's end. Without an end the watch ends with the first signal, and `stop`
+/// refers to the object.
 struct signal_target {
   std::function<void(stop_mode, duration)> stop;
   std::optional<net::awaitable<void>> closed;
@@ -70,14 +71,15 @@ signal_target target_of(S& s) {
 ///     canigo::stop_on_signals signals{io, pool, {.grace = 20s}};
 ///
 /// - **A pool or a jobs::service** stops by these modes. The watch ends when it has stopped, for any reason.
-/// - **A policy, any limit or a gate** stops at the first signal: nobody gets in any more, and what is inside goes on.
-///   Nothing can cancel that, so the watch ends then.
+/// - **A policy, any limit or a gate** stops at the first signal: no caller gets in any more, and operations inside go
+/// on.
+///   Nothing can cancel those, so the watch ends then.
 /// - **A function** of a mode and a grace returns an awaitable, for a program that stops several things in an order of
 ///   its own. It is called at the first two signals. The watch ends when one of its awaitables has ended.
 ///
 /// It waits from its construction on, and there is nothing to co_await. The wait keeps io_context::run() from
 /// returning. It ends as said, or when this object is destroyed. Then the signals have their default action:
-/// they end the process. Several of these may wait for the same signals. Each hears them, in no order.
+/// they end the process. Several of these objects may wait for the same signals. Each is told of them, in no order.
 /// Errors: an exception of the awaitable of a function comes out of io_context::run().
 /// Threads: any, if each thread that runs the context may receive signals.
 /// Lifetime: a pool and a service may be destroyed first. All else must outlive this object. A function and all

@@ -52,8 +52,8 @@ class [[nodiscard]] task {
   /// Waits for the end and returns the result, a copy if T can be copied.
   net::awaitable<T> result() const { return detail::await_task<T>(detail::pool_waiter::purpose::result, get()); }
 
-  /// The same for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must have
-  /// a default constructor.
+  /// Like result(), for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T
+  /// must have a default constructor.
   template <net::completion_token_for<detail::result_signature<T>> Token>
   auto async_wait(Token&& token) const {
     return detail::async_result_of<T>(get(), std::forward<Token>(token));

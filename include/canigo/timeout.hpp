@@ -58,8 +58,8 @@ template <class T>
   co_return co_await detail::run_child(c, std::move(op), make_error_code(errc::timed_out));
 }
 
-/// The same with the time that `op` may take, from the start of this awaitable. There is no limit if `d` reaches past
-/// the end of time. If no time is left, 0 or less, this cancels `op` at once.
+/// Like with_deadline(), with the time that `op` may take, from the start of this awaitable. There is no limit if `d`
+/// reaches past the end of time. If no time is left, 0 or less, this cancels `op` at once.
 template <class T>
 [[nodiscard("co_await it")]] net::awaitable<T> with_timeout(net::awaitable<T> op, duration d) {
   const net::any_io_executor executor = co_await net::this_coro::executor;

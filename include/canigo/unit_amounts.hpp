@@ -20,9 +20,9 @@ class unit_key {
                                                                                : most_numbers} {}
 
   bool is_number() const noexcept { return key_ <= most_numbers; }
-  /// Of a key that is a number: that, or 255 for one that no unit can have.
+  /// The number, if the key is one; 255 if no unit can have it.
   std::size_t number() const noexcept { return key_; }
-  /// Of a key that is a name.
+  /// The name, if the key is one.
   std::string_view name() const noexcept { return reinterpret_cast<const char*>(key_); }
 
  private:

@@ -41,7 +41,7 @@ class wait_group {
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
   net::awaitable<void> wait();
 
-  /// The same for any completion token; signature void(std::error_code). Always completes by a post.
+  /// Like wait(), for any completion token; signature void(std::error_code). Always completes by a post.
   template <net::completion_token_for<void(std::error_code)> Token>
   auto async_wait(Token&& token) {
     return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_},

@@ -76,7 +76,7 @@ net::awaitable<T> run_and_report(net::awaitable<T> op, P& p, const bool* ran = n
   std::rethrow_exception(error);
 }
 
-/// Runs `op`, and gives back what it was let in for, unless it `ran`.
+/// Runs `op`, and gives back the tokens that it was granted, unless it `ran`.
 template <class T, settling_permit P>
 net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const bool* ran) {
   try {
@@ -90,7 +90,7 @@ net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const 
   }
 }
 
-/// `started`: set once the limit has let it go. `ran`: null, or whether the limits inside `op` have.
+/// `started`: set once the limit has let `op` go. `ran`: null, or whether the limits inside `op` have let it go.
 template <class T, limit L>
 net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started, const bool* ran) {
   if constexpr (permit_like<grant_of<L>>) {
@@ -174,7 +174,7 @@ net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
   return {};
 }
 
-/// The same for several limits, one after the other in the order given:
+/// Like with_limit(), for several limits, one after the other in the order given:
 /// `with_limits(call(), std::tie(slots, quota), {.tokens = 800})`.
 ///
 /// Name caps first and quotas last. A place can be held during a further wait, but a token counts as used from its

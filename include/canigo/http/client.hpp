@@ -48,8 +48,8 @@ struct known_address {
 
 struct client_options {
   std::size_t connections = 256;  ///< most connections, and most requests under way, of all hosts; 1 to 65536
-  /// The same for one scheme, host and port; up to 65536; 0: no such bound. As long as it is less than `connections`,
-  /// a host that does not answer leaves connections to the others.
+  /// Most connections and most requests of one scheme, host and port; up to 65536; 0: no such bound. As long as it is
+  /// less than `connections`, a host that does not answer leaves connections to the others.
   std::size_t connections_per_host = 16;
   duration connect_timeout = std::chrono::seconds{5};  ///< until the server is reached, TLS included; more than 0
   /// From send() to the last byte, or from open() to the head; more than 0; max: none.
@@ -161,7 +161,7 @@ class client {
   net::awaitable<response> send(request r);
   net::awaitable<response> get(std::string url) { return send(request{std::move(url)}); }
 
-  /// The same for any completion token; signature void(std::error_code, http::response).
+  /// Like send(), for any completion token; signature void(std::error_code, http::response).
   template <net::completion_token_for<void(std::error_code, response)> Token>
   auto async_send(request r, Token&& token) {
     return net::async_initiate<Token, void(std::error_code, response)>(detail::start_transfer{engine_}, token,

@@ -18,7 +18,7 @@ namespace canigo::http {
 
 /// One event of a text/event-stream.
 struct server_event {
-  std::string type;  ///< "message" where the server names none
+  std::string type;  ///< "message" if the server names none
   std::string data;  ///< its lines, with a line feed between two
   std::string id;    ///< the last one that the server has sent, with this event or before
 };
@@ -51,7 +51,7 @@ class event_parser {
   std::string last_id_;
   std::optional<duration> retry_;
   bool is_first_line_ = true;
-  bool was_return_ = false;  // a line feed that follows it belongs to it
+  bool was_return_ = false;  // the last byte was a return; a line feed behind it belongs to it
 };
 
 /// The events that a server sends in the body of a response, one after the other.
@@ -64,7 +64,8 @@ class event_parser {
 /// Whether the exchange is one, its head tells: status 200, and Content-Type text/event-stream. The caller connects
 /// again: with last_event_id(), after retry(), and not after a status of 204.
 ///
-/// No time limit counts; put one around next() where the server may fall silent. The server waits while nobody reads.
+/// No time limit counts; put one around next() if the server may fall silent. The server waits while the caller does
+/// not read.
 ///
 /// Threads: one at a time, any.
 class event_stream {

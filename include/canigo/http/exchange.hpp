@@ -23,8 +23,8 @@ class stream;
 ///     http::exchange x = co_await client.open(url);
 ///     while (const std::size_t size = co_await x.read_some(net::buffer(room))) use(room, size);
 ///
-/// The body comes no faster than it is read. While nobody reads, the server has to wait, and the other requests go on.
-/// With HTTP/1.1 the client holds 64 KiB at most of such an exchange.
+/// The body comes no faster than it is read. While the caller does not read, the server has to wait, and the other
+/// requests go on. With HTTP/1.1 the client holds 64 KiB at most of such an exchange.
 /// With client_options::decode_body the client keeps the bytes that one read of the connection decodes to. If these are
 /// more than max_body, it ends with errc::too_large.
 ///

@@ -24,8 +24,8 @@ namespace canigo::http {
 ///     }
 ///     http::exchange x = co_await u.finish();
 ///
-/// The body goes no faster than the server takes it, because the client keeps 64 KiB of it at most. While nobody
-/// writes, the other requests go on.
+/// The body goes no faster than the server takes it, because the client keeps 64 KiB of it at most. While the caller
+/// does not write, the other requests go on.
 ///
 /// It is sent at the first write. A body of unknown length goes out in chunks with HTTP/1.1. No part can come again, so
 /// the request is sent once, also by PUT, and no redirect is followed.
@@ -55,7 +55,7 @@ class upload {
   /// Allocates: the coroutine's frame.
   net::awaitable<std::size_t> write_some(net::const_buffer from);
 
-  /// The same for all of `from`, and for no bytes. False: the server has answered already, and takes no more.
+  /// Like write_some(), for all of `from`, and for no bytes. False: the server has answered already, and takes no more.
   net::awaitable<bool> write(net::const_buffer from);
 
   /// Ends the body, and waits for the head of the response.

@@ -20,7 +20,7 @@ class time_zone;
 ///
 ///     schedule::every(10min)                               // 00:00, 00:10, 00:20 …
 ///     schedule::cron("30 6 * * mon-fri")                   // half past six on working days, in UTC
-///     schedule::cron("30 6 * * mon-fri", "Europe/Berlin")  // the same where people live
+///     schedule::cron("30 6 * * mon-fri", "Europe/Berlin")  // the same time in Berlin
 class schedule {
  public:
   /// The multiples of a span since 1970-01-01T00:00:00Z, so that all processes agree on them.
@@ -44,7 +44,7 @@ class schedule {
   /// Throws std::system_error, errc::invalid_argument, naming the field, its text and the range; also if no time ever
   /// matches, as for the 30th of February.
   static schedule cron(std::string_view text);
-  /// The same in a zone of the time zone database, such as `Europe/Berlin`, and not in UTC.
+  /// Like cron(text), in a zone of the time zone database, such as `Europe/Berlin`, and not in UTC.
   ///
   /// Reads it from a file in the folder that the variable TZDIR names, or /usr/share/zoneinfo. A later change of that
   /// file has no effect on this schedule. Throws also for a zone that is not there.

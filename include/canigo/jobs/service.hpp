@@ -47,13 +47,13 @@ class admitted {
   admitted& operator=(const admitted&) = delete;
   virtual ~admitted() = default;
 
-  /// Runs the job: the place for what acts on its permit, such as the loss of a lease.
+  /// Runs the job. A grant whose permit can be lost overrides this, and ends the job with it.
   virtual net::awaitable<std::string> run(net::awaitable<std::string> work) { return work; }
-  /// No job was there to go: gives back also what counts as used from the grant on.
+  /// There was no job to run. Gives back also the tokens that count as used from the grant on.
   virtual void unused() noexcept {}
 };
 
-/// Lets the jobs of a queue go out within a limit: a coroutine that ends when one job may go.
+/// Lets the jobs of a queue run within a limit: a coroutine that ends when one job may begin.
 using admission = std::function<net::awaitable<std::shared_ptr<admitted>>()>;
 
 namespace detail {
@@ -245,7 +245,7 @@ class service {
   /// must not wait for it, as it waits for handlers. Throws errc::invalid_argument, at once, for an unknown mode.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<void> stop(stop_mode mode = stop_mode::finish_running, duration grace = duration::max());
-  /// The same without waiting; also for a handler.
+  /// Like stop(), without waiting; also for a handler.
   void request_stop(stop_mode mode = stop_mode::finish_running, duration grace = duration::max());
   /// Waits until it has stopped. If it stopped by itself, throws the cause: the store's error, that of a limit which
   /// was stopped, or that of workers which broke too often.

@@ -82,7 +82,7 @@ struct list_request {
 struct store_facts {
   std::string engine = {};        ///< the database and its version, such as "SQLite 3.40.1"; empty: unknown yet
   std::error_code trouble = {};   ///< such as error::not_notified
-  std::string trouble_text = {};  ///< the same with the place and an advice; empty: nothing is wrong
+  std::string trouble_text = {};  ///< the trouble in words, with the place and an advice; empty: nothing is wrong
 };
 
 /// Keeps jobs. An asynchronous actor: every member is one step that takes place whole, or not at all.
@@ -121,7 +121,7 @@ class store {
   /// First it ends a limited number of leases and deadlines that ran out, of any queue.
   virtual net::awaitable<std::vector<claimed_job>> claim(claim_request r) = 0;
 
-  /// Ends the job. A holder whose lease ran out may still do so if nobody else was given the job.
+  /// Ends the job. A holder whose lease ran out may still do so if no other holder was given the job.
   virtual net::awaitable<verdict> complete(lease l, std::string result) = 0;
   /// Ends a run that failed. The job waits for `retry_in`, or is dead if that was the last attempt, or `retry_in` is
   /// max. A job that was cancelled is cancelled now.

@@ -116,8 +116,8 @@ class client {
     return run(command{name, args...});
   }
 
-  /// The same for any completion token; signature void(std::error_code, redis::reply). An error reply gives both. With
-  /// errc::store_unavailable, the reply's text says why.
+  /// Like run(), for any completion token; signature void(std::error_code, redis::reply). An error reply gives both.
+  /// With errc::store_unavailable, the reply's text says why.
   template <net::completion_token_for<void(std::error_code, reply)> Token>
   auto async_run(const command& c, Token&& token) {
     return net::async_initiate<Token, void(std::error_code, reply)>(detail::start_call<detail::call>{engine_}, token,

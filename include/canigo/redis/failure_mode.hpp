@@ -4,14 +4,15 @@ namespace canigo::redis {
 
 /// How a limit on rates behaves while Redis does not answer.
 ///
-/// Processes with another shape of the limit, or another version of the library are no outage. Every mode refuses then.
+/// Processes with another shape of the limit, or another version of the library, are no outage. Every mode refuses
+/// then.
 class failure_mode {
  public:
   enum class kind { closed, open, local };
 
-  /// Lets nobody through.
+  /// Grants no request.
   static constexpr failure_mode closed() noexcept { return {kind::closed, 0}; }
-  /// Lets everybody through.
+  /// Grants every request.
   static constexpr failure_mode open() noexcept { return {kind::open, 1}; }
   /// This process goes on by itself with its share of each rate and of each burst; more than 0, up to 1.
   static constexpr failure_mode local(double share) noexcept { return {kind::local, share}; }

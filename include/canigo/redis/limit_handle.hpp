@@ -36,7 +36,8 @@ class limit_handle {
   /// Waits until the limit grants the request. Throws std::system_error.
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r = {});
 
-  /// The same for any completion token; signature void(std::error_code), or void(std::error_code, redis::permit).
+  /// Like acquire(), for any completion token; signature void(std::error_code), or void(std::error_code,
+  /// redis::permit).
   template <net::completion_token_for<typename Waiter::signature> Token>
   auto async_acquire(request r, Token&& token) {
     if constexpr (!std::is_void_v<grant>) canigo::detail::refuse_to_drop_permit<Token>();
@@ -45,20 +46,20 @@ class limit_handle {
 
   /// Takes the tokens or permits if they are available at once: with one round trip at most, and no place in the queue.
   ///
-  /// Returns false or no permit if they are not there or somebody waits. If Redis does not answer, `on_failure` decides
-  /// after 0.2 s, or after three round trips of a slow line. Where it is closed, as always for a semaphore, the call
-  /// ends with errc::store_unavailable after 0.5 s. Other errors: those of acquire.
+  /// Returns false or no permit if they are not there or another request waits. If Redis does not answer, `on_failure`
+  /// decides after 0.2 s, or after three round trips of a slow line. Where it is closed, as always for a semaphore, the
+  /// call ends with errc::store_unavailable after 0.5 s. Other errors: those of acquire.
   [[nodiscard("co_await it")]] net::awaitable<attempt> acquire_now(request r = {});
 
-  /// Takes what was taken ahead or is kept here, if nobody here waits. Never waits, and never asks Redis. Works with a
-  /// `horizon` only; a limiter has none.
+  /// Takes a token that was taken ahead, or a permit that is kept here, if no request of this process waits. Never
+  /// waits, and never asks Redis. Works with a `horizon` only; a limiter has none.
   ///
   /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
   /// granted.
   [[nodiscard("was it granted?")]] attempt try_acquire(request r = {});
 
-  /// Grants nothing to anybody, in any process, until `t`, or until resume(): so a 429 to one process holds for all.
-  /// Tokens gather meanwhile, up to the burst. Of several calls, by any process, the last one counts.
+  /// Grants nothing, in any process, until `t`, or until resume(): so a 429 to one process holds for all. Tokens gather
+  /// meanwhile, up to the burst. Of several calls, by any process, the last one counts.
   void pause_until(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();

@@ -26,7 +26,7 @@ struct limit_stats : queue_stats {
   std::error_code last_error_code = {};
   std::uint64_t held_by_all = 0;   ///< weight of all processes' permits, at the last answer
   std::size_t waiting_of_all = 0;  ///< requests of all processes, at the last answer
-  duration quarantine{};           ///< how long nobody is let in, at the last answer
+  duration quarantine{};           ///< how long no request is granted, at the last answer
 };
 
 }  // namespace canigo::redis

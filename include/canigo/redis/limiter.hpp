@@ -36,7 +36,7 @@ struct limiter_options {
   failure_mode on_failure = failure_mode::closed();  ///< with a cap only closed
   duration give_up = std::chrono::seconds{10};       ///< closed: waiters end after that without an answer; max: never
   std::string space = "default";                     ///< separates limits of the same name in one Redis
-  bool quarantine = true;  ///< with a cap: let nobody in for one lease after Redis lost its data; off: unsafe
+  bool quarantine = true;  ///< with a cap: grant nothing for one lease after Redis lost its data; off: unsafe
 };
 
 /// Several limits as one, for all processes together. All rates and the cap on concurrency admit a request in one step

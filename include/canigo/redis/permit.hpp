@@ -64,7 +64,7 @@ class [[nodiscard]] permit {
   /// Call it before release(), also after the lease was lost. An empty permit settles nothing.
   /// Throws std::system_error, errc::invalid_argument, for more than 2^31.
   void settle(std::uint64_t used);
-  /// The same for one unit of a limiter, by its name or number: `p.settle("tokens", 1130)`.
+  /// Like settle(used), for one unit of a limiter, by its name or number: `p.settle("tokens", 1130)`.
   ///
   /// Throws std::system_error, errc::invalid_argument, also if the limiter has no such unit.
   void settle(unit_key unit, std::uint64_t used);

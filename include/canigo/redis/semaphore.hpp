@@ -26,14 +26,14 @@ struct semaphore_options {
   /// How long a permit that is given back may be kept for the next acquire in this process; up to the lease. 0: not at
   /// all.
   duration horizon{};
-  bool quarantine = true;  ///< let nobody in for one lease after Redis has restarted or lost its data; off: unsafe
+  bool quarantine = true;  ///< grant nothing for one lease after Redis has restarted or lost its data; off: unsafe
 };
 
 /// Lets a limited number in at once, in all processes together: `permit p = co_await slots.acquire({.priority = 1})`.
 ///
 /// Requests and order are those of canigo::semaphore. Between classes priority is strict. Inside a class the order is
 /// that of arrival at Redis, from whichever process. A permit that is given back goes to the request that is first
-/// then. The server does that in one step and tells the process of that request; nobody polls.
+/// then. The server does that in one step and tells the process of that request; no process polls.
 ///
 /// An acquire without a wait is one command, and so is a release. Calls that are made while a command is under way
 /// share the next one.
@@ -43,10 +43,10 @@ struct semaphore_options {
 /// and no process is left that knows it. The calls return at once. The process tells Redis as soon as Redis answers, or
 /// drops the change after `give_up`.
 ///
-/// With a `horizon`, a permit that is given back while nobody waits anywhere is kept for the next acquire in this
-/// process. Neither needs a round trip. The permit counts as held meanwhile. It goes back when the time is over, or
-/// when somebody waits elsewhere, which Redis tells at once. Permits that this process handed out itself share the
-/// fencing token of the latest grant by Redis to it.
+/// With a `horizon`, a permit that is given back while no request waits in any process is kept for the next acquire in
+/// this process. Neither needs a round trip. The permit counts as held meanwhile. It goes back when the time is over,
+/// or when a request of another process waits, which Redis tells at once. Permits that this process handed out itself
+/// share the fencing token of the latest grant by Redis to it.
 ///
 /// The members for asking, pausing and stopping are those of every limit in Redis: redis::limit_handle.
 ///
@@ -61,7 +61,8 @@ struct semaphore_options {
 /// - a code of redis::form_category() while processes of another version of the library have the limit;
 /// - a redis::error at once if a wait is of no use, as with a wrong password.
 ///
-/// It fails closed: while Redis is away nobody is let in, and the permits that are out are lost when their lease ends.
+/// It fails closed: while Redis is away no request is granted, and the permits that are out are lost when their lease
+/// ends.
 /// Cancellation: terminal, partial, total. The request loses its place in the queue, and leaves nothing in Redis.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. Permits that are out stay good as long as the client
@@ -73,8 +74,8 @@ class semaphore : public limit_handle<detail::place_waiter> {
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   semaphore(client& c, std::string_view name, const semaphore_options& options);
 
-  /// Changes the number of permits for all processes, 1 to 2^31. Revokes none: after a smaller number, nobody gets in
-  /// until enough permits have been given back.
+  /// Changes the number of permits for all processes, 1 to 2^31. Revokes none: after a smaller number, no request is
+  /// granted until enough permits have been given back.
   ///
   /// Throws std::system_error, errc::invalid_argument, naming the value and the range.
   void resize(std::uint64_t permits);

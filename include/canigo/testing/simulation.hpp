@@ -59,7 +59,7 @@ class simulation : public net::execution_context {
   /// Throws std::runtime_error after ten million handlers at the same time: they call each other for ever. So do
   /// run_until(), run_for() and poll().
   std::size_t run();
-  /// The same up to and including `t`. Then the time is `t`.
+  /// Like run(), up to and including `t`. Then the time is `t`.
   std::size_t run_until(time_point t);
   std::size_t run_for(duration d) { return run_until(saturating_add(now(), d)); }
   /// Runs the handlers that are ready, and those that they make ready. The time stands still.

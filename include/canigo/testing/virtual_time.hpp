@@ -34,7 +34,7 @@ class virtual_time {
   /// Runs handlers, and moves the time to the next deadline when none is ready. Returns when neither is left: the
   /// number of handlers that ran. Exceptions of a handler come out here.
   std::size_t run();
-  /// The same up to and including `t`. Then the time is `t`.
+  /// Like run(), up to and including `t`. Then the time is `t`.
   std::size_t run_until(time_point t);
   std::size_t run_for(duration d) { return run_until(saturating_add(now(), d)); }
   /// Runs the handlers that are ready, and those that they make ready. The time stands still.

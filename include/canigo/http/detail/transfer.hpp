@@ -46,7 +46,7 @@ class transfer : public canigo::detail::suspended,
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends it before the engine knows of it.
+  /// Ends the transfer before the engine knows of it.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
@@ -67,7 +67,7 @@ class transfer : public canigo::detail::suspended,
   virtual bool is_stream() const noexcept { return false; }
   /// For a stream: the head of the response is there.
   virtual void head_came() noexcept {}
-  /// Takes a part of the body. False: of a stream, `most` bytes are not enough for those that its caller has not read.
+  /// Takes a part of the body. False: the caller of a stream would have more than `most` bytes to read.
   virtual bool take(std::string_view part, std::size_t most);
   /// Whether its caller would take so many bytes of the body at once.
   virtual bool has_room(std::size_t) const noexcept { return true; }
@@ -84,11 +84,11 @@ class transfer : public canigo::detail::suspended,
   virtual bool is_writing() const noexcept { return false; }
   /// For a stream: the rest of the body that its caller writes is not sent.
   virtual void sends_no_more() noexcept {}
-  /// For a stream: gives its caller such bytes.
+  /// For a stream: gives its caller the bytes that it has.
   virtual void read_ahead() noexcept {}
-  /// How long it may go on when its caller has gone; zero: it ends then.
+  /// How long the transfer may go on when its caller has gone; zero: it ends then.
   virtual duration lingers() const noexcept { return duration::zero(); }
-  /// Its caller goes with this error, and it goes on.
+  /// Ends the wait of its caller with this error. The transfer goes on.
   virtual void leave(std::error_code, std::string) noexcept {}
   virtual bool is_left() const noexcept { return false; }
   /// Tells its caller what is there, before the end. If that throws, nothing has happened.
@@ -119,7 +119,7 @@ struct ended_transfer {
   http::response response;
 };
 
-/// The same for a coroutine that throws the error itself.
+/// A transfer for a coroutine, which throws the error itself.
 class awaited_transfer : public transfer {
  public:
   using transfer::transfer;
@@ -134,7 +134,7 @@ class awaited_transfer : public transfer {
   ~awaited_transfer() = default;
 };
 
-/// The same with the request inside, for a caller that has no place for the request.
+/// A transfer with the request inside, for a caller that has no place for the request.
 class owning_transfer : public transfer {
  public:
   owning_transfer(std::shared_ptr<engine> e, request&& r) noexcept

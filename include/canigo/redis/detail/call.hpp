@@ -45,7 +45,7 @@ class call : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends it before the engine knows of it.
+  /// Ends the call before the engine knows of it.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:

@@ -24,13 +24,13 @@ class ledger;
 /// A caller that waits for a grant from Redis.
 class limit_waiter : public canigo::detail::suspended, protected limit_request {
  public:
-  /// If it is not patient, it ends with the next call, granted or not.
+  /// A waiter that is not patient ends with the next call, granted or not.
   limit_waiter(std::shared_ptr<ledger> l, const request& r, bool is_patient = true) noexcept;
 
   void abandon() noexcept { granted_ = {}; }
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends it before the ledger knows of it.
+  /// Ends the wait before the ledger knows of it.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
