@@ -43,7 +43,8 @@ namespace canigo::detail {
 class fair_queue;
 class flow_ceiling;
 
-/// The name of a limit, for the texts of errors; null: it has none. A waiter keeps it, as the limit may go before.
+/// The name of a limit, for the texts of errors; null: it has none. A waiter keeps it, as the limit may be destroyed
+/// before.
 using limit_name = std::shared_ptr<const std::string>;
 limit_name make_name(const std::string& name);
 
@@ -93,11 +94,11 @@ class admission final : public delivery, public flow_host {
   /// Ends every waiter with `stopped` and gives up the handle's reference.
   void close() noexcept;
 
-  /// Grants `r` if that is possible without waiting and without overtaking anyone.
+  /// Grants `r` if that is possible without waiting and without overtaking a waiter.
   outcome try_enter(const request& r) noexcept;
   outcome try_enter(int priority) noexcept;
-  /// Whether a request has to wait, by a look that takes no lock: somebody does, and nothing can be wrong with it.
-  /// False where that takes a closer look.
+  /// Whether a request has to wait, by a look that takes no lock: another request waits, and nothing can be wrong with
+  /// this one. False where that takes a closer look.
   bool is_behind_others(int priority = 0) const noexcept {
     return somebody_waits_.load(std::memory_order_relaxed) && priority == 0;
   }
@@ -105,7 +106,7 @@ class admission final : public delivery, public flow_host {
     return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max() && r.flow == nullptr &&
            r.amounts.empty();
   }
-  /// The same as try_enter for a coroutine, which must pass through the event loop now and then.
+  /// Like try_enter(), for a coroutine, which must pass through the event loop now and then.
   outcome try_enter_in_turn(const request& r) noexcept;
   outcome try_enter_in_turn(int priority = 0) noexcept;
   /// Lets `w` wait for `r`. Ends by a post, always.
@@ -122,7 +123,7 @@ class admission final : public delivery, public flow_host {
       end_too_large();
     });
   }
-  /// The same for a change of what is there, not of what there can be at most.
+  /// Like change_supplies(), for a change of what is there, not of what there can be at most.
   template <class Function>
   void adjust_supplies(Function&& f) {
     const change c{*this};
@@ -132,7 +133,7 @@ class admission final : public delivery, public flow_host {
     f(supplies_, now);
     pump(now);
   }
-  /// The use that `from` tokens were taken for has needed `to`.
+  /// Settles a use for which `from` tokens were taken, and which has needed `to`.
   void settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept;
   /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
   bool occupy(std::uint64_t places) noexcept;
@@ -164,7 +165,8 @@ class admission final : public delivery, public flow_host {
     f(supplies_, clock());
   }
   std::size_t waiting() const noexcept;
-  /// From now on lets everybody go and counts what would have been, or no longer. Those that wait go at once.
+  /// From now on grants each request at once and counts what would have been, or no longer. Requests that wait when
+  /// it begins are granted.
   ///
   /// Errors: errc::invalid_argument for an unknown value, and for shadow mode where places are shared.
   void set_mode(enforcement mode, std::string_view field);
@@ -226,7 +228,7 @@ class admission final : public delivery, public flow_host {
     shadow_stats counts;
   };
   struct phantom;
-  /// Stands for it among those that share its places.
+  /// Stands for the engine among those that share its places.
   struct seat final : place_seeker {
     explicit seat(admission& a) noexcept : owner{&a} {}
     void keep() noexcept override { owner->add_ref(); }
@@ -239,7 +241,7 @@ class admission final : public delivery, public flow_host {
   ///
   /// | way     | use                                               | closed by                                      |
   /// |---------|---------------------------------------------------|------------------------------------------------|
-  /// | in      | a request takes its tokens if nobody waits        | stop(), flows, units, shadow mode              |
+  /// | in      | a request takes its tokens if no other waits      | stop(), flows, units, shadow mode              |
   /// | through | waiters are served by serve(), not serve_fully()  | a share, flows, units, shadow mode, shedding,  |
   /// |         |                                                   | slack, times of binding, the end of the context|
   /// | out     | a release subtracts a number                      | a share, flows, units, shadow mode, places     |
@@ -336,8 +338,8 @@ class admission final : public delivery, public flow_host {
   wait_node* next_to_go(wait_queue& queue, time_point now) noexcept;
   static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
-  /// A class that may serve its last arrival first makes nobody wait for those of the same class. Nor does a repeat
-  /// wait for those that arrived after it; and where waiters rise, it may go before those of any class.
+  /// A class that may serve its last arrival first lets no request wait for others of the same class. Nor does a repeat
+  /// wait for those that arrived after it; with ageing, it may go before those of any class.
   int last_class_ahead(const request& r) const noexcept {
     const bool is_repeat = r.since != time_point::max();
     if (is_repeat && queue_.ageing() != duration::max()) return -1;
@@ -349,7 +351,7 @@ class admission final : public delivery, public flow_host {
   /// The amounts that are known to go before a waiter, with its own.
   struct turn {
     amounts_by_unit own{};     // of its flow, or of all where there are none
-    amounts_by_unit all{};     // the same, and those of the classes above, of flows that nothing holds
+    amounts_by_unit all{};     // own, and those of the classes above, of flows that nothing holds
     std::uint64_t places = 0;  // of its flow
   };
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
@@ -381,7 +383,7 @@ class admission final : public delivery, public flow_host {
   bool dying_ = false;                  // deleted by the wake-up that is being called just now
   bool wake_armed_ = false;             // exactly one call of wake_up_ is to come
   std::uint8_t in_a_row_ = 0;           // grants to coroutines since one last passed through the event loop
-  atomic<bool> somebody_waits_{false};  // in queue_; also read without the lock, if either answer will do
+  atomic<bool> somebody_waits_{false};  // queue_ has waiters; also read without the lock, if either answer will do
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();
 
@@ -402,7 +404,7 @@ class admission final : public delivery, public flow_host {
   const limit_name name_;
 };
 
-/// An engine that lets everybody go while no place in it is occupied. A gate waits with it.
+/// An engine that grants each request while no place in it is occupied. A gate waits with it.
 admission* open_idle(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

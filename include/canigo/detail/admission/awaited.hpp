@@ -62,7 +62,8 @@ std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error
 inline const request& as_request(const request& r) noexcept { return r; }
 [[gnu::cold]] request as_request(int priority = 0) noexcept;  // not inline, so that it costs nothing before
 
-/// A waiter of a coroutine that takes an exception. It knows the limit's name itself, as the limit may go before it.
+/// A waiter of a coroutine that takes an exception. It has the limit's name itself, as the limit may be destroyed
+/// before it.
 template <class Base>
 class throwing_waiter : public Base {
  public:
@@ -126,7 +127,7 @@ class telling_waiter : public Base {
   std::error_code* error_;
 };
 
-/// The same as wait_for(), with an error code instead of exceptions.
+/// Like wait_for(), with an error code instead of exceptions.
 template <class Waiter>
 net::awaitable<typename Waiter::granted_type> try_to_wait_for(admission* home, request r, std::error_code* error) {
   using granted_type = typename Waiter::granted_type;

@@ -23,7 +23,7 @@ class permit_waiter : public waiter {
   static permit granted(admission& home, const request& r) noexcept {
     return permit{home, home.places_of(r), home.keep(r)};
   }
-  /// The same for one that asked by its class alone.
+  /// The permit of a request that asked by its class alone.
   static permit granted(admission& home, int = 0) noexcept { return permit{home, home.places_for(1), home.keep()}; }
 
   static permit granted_place(admission& home) noexcept { return permit{home, 1, 1}; }
@@ -36,7 +36,7 @@ class permit_waiter : public waiter {
   static results failed(errc code) noexcept { return {make_error_code(code), permit{}}; }
 };
 
-/// A permit for a place that nobody waited for; empty once the supplies are closed.
+/// A permit for a place that is free at once; empty once the supplies are closed.
 inline std::optional<permit> occupy_place(admission& home) noexcept {
   if (!home.occupy(1)) return std::nullopt;
   return permit_waiter::granted_place(home);

@@ -80,7 +80,7 @@ class waiter : public suspended, public wait_node {
   state state_ = state::fresh;
   const bool at_home_;       // completes on the executor of the admission
   const bool holds_work_;    // the admission keeps the loop running for it
-  bool is_phantom_ = false;  // nobody: it stands for one that went in shadow mode and would have waited
+  bool is_phantom_ = false;  // it has no caller: it stands for a request that went in shadow mode and would have waited
 };
 
 /// A waiter whose handler takes an error code.
@@ -99,7 +99,7 @@ class plain_waiter : public waiter {
   static results failed(errc code) noexcept { return {make_error_code(code)}; }
 };
 
-/// The same, for a request with a deadline.
+/// A waiter of kind `Base`, with a deadline.
 template <class Base>
 class limited_waiter : public Base {
  public:

@@ -70,7 +70,7 @@ class delivery : public counted_member {
     add_ref();
     post_kept(call);
   }
-  /// The same for a call that keeps the engine alive itself.
+  /// Like post_soon(), for a call that keeps the engine alive itself.
   void post_kept(suspended& call) noexcept {
     is_due_ = true;
     calls_.push(call);

@@ -48,7 +48,7 @@ void initiate(Handler& handler, const net::any_io_executor& home, const Start& s
   }
 }
 
-/// The same for a coroutine, whose frame has room for the operation. Allocates nothing.
+/// Like initiate(), for a coroutine, whose frame has room for the operation. Allocates nothing.
 template <class Base, std::size_t Size, class Handler, class Start, class... Args>
 void initiate_in(frame_room<Size>& room, Handler&& handler, const Start& start, Args&&... args) noexcept {
   std::decay_t<Handler> h(std::forward<Handler>(handler));

@@ -25,7 +25,7 @@ class loop_hold {
   bool is_over() const noexcept { return is_held_ && reasons_ == 0; }
   /// Lets go of the loop if is_over(). The returned executor keeps the loop running until it is destroyed.
   net::any_io_executor let_go() noexcept;
-  /// The same whether there is a reason or not: the context is about to go.
+  /// Like let_go(), but also if there is a reason: the context is about to go.
   net::any_io_executor give_up() noexcept;
 
  private:

@@ -62,7 +62,7 @@ class loop_inbox : public net::execution_context::service {
   suspended_list ready_;
   atomic<int> size_{0};          // of ready_; a thread that looks out reads it without the lock
   atomic<int> lookouts_{0};      // threads that look out
-  bool is_turn_posted_ = false;  // and has not begun; always while somebody is ready, nobody looks out and no turn runs
+  bool is_turn_posted_ = false;  // and has not begun; always if a caller is ready, no thread looks out and no turn runs
   bool is_over_ = false;
   fixed_memory<160> memory_;
 };

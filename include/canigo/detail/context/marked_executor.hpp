@@ -14,15 +14,15 @@ namespace canigo::detail {
 
 /// It says whose work runs on an executor. Its maker derives from it.
 ///
-/// Copies of an executor live as long as anybody keeps one, so a mark may outlive the work. Its maker knows, under a
-/// lock of its own, whether the work still goes on.
+/// A copy of an executor may be kept for long, so a mark may outlive the work. Its maker knows, under a lock of its
+/// own, whether the work still goes on.
 struct executor_mark {
   executor_mark(const void* whose, const net::any_io_executor& executor)
       : maker{whose}, inner{executor}, posting{net::require(executor, net::execution::blocking.never)} {}
   virtual ~executor_mark() = default;
   const void* const maker;
   const net::any_io_executor inner;    // where the work runs
-  const net::any_io_executor posting;  // the same, never from inside execute()
+  const net::any_io_executor posting;  // `inner`, never from inside execute()
 
   /// Whether the work holds a place. Then that is not given back before let_go(), though the work may end meanwhile.
   virtual bool keep() noexcept { return false; }

@@ -39,7 +39,7 @@ struct misfit_options {
       mode;
 };
 
-/// The same for those of a limiter, which has rates, and no rate.
+/// Like misfit_options, for a limiter, which has rates, and no rate.
 struct misfit_limiter_options {
   any_value rate, burst, initial_tokens, rates, permits, concurrency, share, priorities, queue_limit, on_overflow,
       ageing, shedding, slack, mode;

@@ -164,7 +164,7 @@ template <class Executor>
   return false;
 }
 
-/// The same of a handler whose executor is `executor`.
+/// Like completes_at(), for a handler whose executor is `executor`.
 template <class Handler, class Executor>
 bool handler_completes_at(const net::any_io_executor& home, const Executor& executor) noexcept {
   if constexpr (has_own_executor<Handler>) {
@@ -257,7 +257,7 @@ class suspended_op final : public Base {
   }
 
  private:
-  /// Lives in the slot. The operation and this know each other, and either may go first.
+  /// Lives in the slot. The operation and this know each other, and either may be destroyed first.
   struct canceller {
     explicit canceller(suspended_op* o) noexcept : op{o} { op->canceller_ = this; }
     canceller(const canceller&) = delete;

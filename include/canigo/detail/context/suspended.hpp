@@ -25,7 +25,7 @@ class suspended {
   virtual void resume() = 0;
   /// Posts resume() to the handler's executor. If that throws, nothing has happened.
   virtual void post() = 0;
-  /// The same for a caller whose executor is not that of the object it waits for.
+  /// Like post(), for a caller whose executor is not that of the object it waits for.
   virtual void post_across() { post(); }
   /// Gives back what was granted, frees this and the handler, and calls nothing.
   virtual void destroy() noexcept = 0;

@@ -9,10 +9,10 @@
 
 namespace canigo::detail {
 
-/// Lets one coroutine wait until somebody rings, or until a time.
+/// Lets one coroutine wait until ring() is called, or until a time.
 ///
-/// The coroutine and everybody that rings run on one strand. A cancellation does not end the wait: `cancelled` is
-/// called on the strand, and makes sure that somebody rings.
+/// The coroutine and all calls of ring() run on one strand. A cancellation does not end the wait: `cancelled` is called
+/// on the strand, and makes sure that ring() is called.
 class doorbell {
  public:
   explicit doorbell(const net::any_io_executor& strand);
@@ -35,7 +35,7 @@ class doorbell {
   net::any_io_executor strand_;
   time_source& time_;
   visitor* visitor_ = nullptr;
-  bool is_rung_ = false;  // while nobody waited
+  bool is_rung_ = false;  // ring() was called while no coroutine waited
 };
 
 }  // namespace canigo::detail

@@ -8,7 +8,7 @@ namespace canigo::detail {
 
 /// Which request to end an operation came first. That one decides how the operation ends.
 ///
-/// The owner of the operation asks by a time limit, a source or a group. Everybody else asks by Asio's cancellation.
+/// The owner of the operation asks by a time limit, a source or a group. All others ask by Asio's cancellation.
 /// Threads: one at a time.
 class end_request {
  public:

@@ -45,7 +45,7 @@ class group_child : public child {
   std::atomic<bool> has_ended_{false};
 };
 
-/// The same, with its result.
+/// A group_child with its result.
 template <class T>
 class group_child_of : public group_child {
  public:
@@ -86,7 +86,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   std::size_t count() const noexcept { return idle_->occupied(); }
   permit occupy();
   void cancel() noexcept;
-  /// The group is gone: nobody waits for the children any more.
+  /// The group is gone: no caller waits for the children any more.
   void detach() noexcept;
 
   static net::awaitable<void> join(std::shared_ptr<task_group_core> self);
@@ -114,7 +114,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   std::shared_ptr<group_child> first_failed_;
   group_child* last_failed_ = nullptr;
   bool is_cancelled_ = false;
-  bool first_ends_all_ = false;          // somebody is in join()
+  bool first_ends_all_ = false;          // a caller is in join()
   shared_alarm<task_group_core> retry_;  // for a second try to cancel
 };
 

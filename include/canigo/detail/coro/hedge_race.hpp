@@ -58,7 +58,7 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   /// Starts the operation number `index`, from 0.
   virtual void start(std::size_t index) = 0;
   net::cancellation_slot slot_of(std::size_t index) { return signals_[index]->slot(); }
-  /// Whether a copy is to end: somebody else has won, or the caller was cancelled.
+  /// Whether a copy is to end: another copy has won, or the caller was cancelled.
   bool is_over() const noexcept { return has_winner_ || is_cancelled_; }
   bool has_winner() const noexcept { return has_winner_; }
   void note_winner(std::size_t index) noexcept;
@@ -88,7 +88,7 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   permit in_group_;             // while the group waits for the copies that lost
 };
 
-/// The same, with its operation and its result.
+/// A hedge_race with its operation and its result.
 template <class Make>
 class hedge_race_of final : public hedge_race {
   using result = result_of_repeatable<Make>;
@@ -99,7 +99,7 @@ class hedge_race_of final : public hedge_race {
   hedge_race_of(const net::any_io_executor& strand, Make make, const hedge_options& options)
       : hedge_race{strand, options}, make_{std::move(make)} {}
 
-  /// The result of the one that won. Throws the last failure if none has. Once the race is over.
+  /// The result of the copy that won. Throws the last failure if none has. Once the race is over.
   result take() {
     if (!has_winner()) std::rethrow_exception(last_failure());
     if constexpr (!std::is_void_v<result>) return std::move(*value_);

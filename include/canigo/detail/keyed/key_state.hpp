@@ -8,7 +8,7 @@
 
 namespace canigo::detail {
 
-/// The engine of one key, while somebody waits for it or is about to.
+/// The engine of one key, while a request waits for the key or is about to.
 struct key_room {
   admission* engine = nullptr;
   std::uint64_t hash = 0;

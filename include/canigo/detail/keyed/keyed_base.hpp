@@ -18,7 +18,7 @@
 
 namespace canigo::detail {
 
-/// An engine that is closed when this goes, unless somebody has taken it.
+/// Closes its engine at the end, unless another owner has taken it.
 class engine_owner {
  public:
   engine_owner() noexcept = default;
@@ -49,20 +49,20 @@ class keyed_base : public counted_member {
     std::size_t most_waiting;
   };
 
-  /// Throws what `r` has wrong, naming it.
+  /// Throws the mistake in `r`, naming it.
   void check(const request& r) const;
   time_point now() const noexcept;
   net::any_io_executor executor() const;
   bool is_stopped() const noexcept { return is_stopped_.load(std::memory_order_acquire); }
 
-  /// A place for one more key; and the end of some.
+  /// Claims a place for one more key; gives up the places of some.
   bool claim_key() noexcept;
   void give_up_keys(std::size_t n) noexcept { keys_.fetch_sub(n, std::memory_order_relaxed); }
   std::size_t keys() const noexcept { return keys_.load(std::memory_order_relaxed); }
   bool is_full() const noexcept { return keys() >= bounds_.most_keys; }
   std::size_t most_keys() const noexcept { return bounds_.most_keys; }
 
-  /// A place for one more waiter; and its end.
+  /// Claims a place for one more waiter; gives it up.
   bool claim_waiter() noexcept;
   void give_up_waiter() noexcept { waiting_.fetch_sub(1, std::memory_order_relaxed); }
   std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
@@ -92,7 +92,7 @@ class keyed_base : public counted_member {
   std::atomic<bool> is_stopped_{false};
 };
 
-/// The state of a key that nobody waits for, of any limit.
+/// The state of a key without waiters, of any limit.
 using key_level = token_bucket::level;
 
 /// The tokens of a key: how keyed schedulers keep and use a level, and hand it over to an engine and back.
@@ -123,7 +123,7 @@ struct keyed_tokens {
   token_bucket full;  // of a new key
 };
 
-/// The permits of a key: the same for keyed semaphores. A level counts the permits that are out.
+/// The permits of a key, as keyed semaphores keep them. A level counts the permits that are out.
 struct keyed_places {
   static key_level fresh(time_point) noexcept { return {}; }
   bool try_take(key_level& l, time_point, std::uint64_t places) const noexcept {
@@ -135,7 +135,7 @@ struct keyed_places {
 
   supplies make_supplies() const { return supplies{{}, permits, supplies::occupancy::tokens}; }
   static void hand_over(admission& engine, const key_level& l) noexcept { engine.occupy(l.taken); }
-  /// From an engine that nobody waits for. It keeps no place, so that it can go.
+  /// Takes the level back from an engine without waiters. The engine keeps no place, so that it can be destroyed.
   static key_level take_back(admission& engine) noexcept {
     const std::uint64_t taken = engine.occupied();
     if (taken > 0) engine.release(taken);

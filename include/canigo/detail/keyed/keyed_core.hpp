@@ -31,7 +31,7 @@
 
 namespace canigo::detail {
 
-/// The keys of a keyed limit, in shards that have a lock each. `Limit` says what is kept of a key.
+/// The keys of a keyed limit, in shards that have a lock each. `Limit` defines the state of a key.
 ///
 /// A lock is held for a look-up and the arithmetic, and now and then while a table grows. Under it run the hash, the
 /// comparison, the copy and the move of keys, and nothing else of the user's. An engine's lock may be taken under it,
@@ -52,7 +52,7 @@ class keyed_core final : public keyed_home<Key> {
     std::uint64_t granted = 0, refused = 0, given_up = 0, beyond = 0, forgotten = 0;
   };
 
-  /// A user of a key's room. The engine stays as long as there is one.
+  /// A user of a key's room. The engine stays as long as the room has a user.
   class seat {
    public:
     /// Under the lock of the shard.
@@ -74,7 +74,7 @@ class keyed_core final : public keyed_home<Key> {
   /// A coroutine that waits, as it is counted.
   class waiting_one {
    public:
-    /// Of a waiter that was claimed.
+    /// For a waiter that was claimed.
     waiting_one(keyed_core& core, std::uint64_t hash) noexcept : core_{core}, hash_{hash} {}
     waiting_one(const waiting_one&) = delete;
     waiting_one& operator=(const waiting_one&) = delete;
@@ -111,11 +111,11 @@ class keyed_core final : public keyed_home<Key> {
     this->release_ref();
   }
 
-  /// How a request went that does not wait.
+  /// How a request that does not wait was granted.
   enum class grant { none, own, shared };
 
-  /// Takes what the request asks for, if nobody waits for the key. Throws for a request that can never be granted, and
-  /// without memory for a new key.
+  /// Takes the tokens or permits if the key has no waiters. Throws for a request that can never be granted, and without
+  /// memory for a new key.
   grant try_acquire(view key, const request& r) {
     this->check(r);
     const time_point now = this->now();
@@ -159,7 +159,7 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// The same with an error code. A refusal by the bounds throws nothing; a wrong argument may, in here.
+  /// Like acquire() above, with an error code. A refusal by the bounds throws nothing; a wrong argument may, in here.
   template <class Result>
   static net::awaitable<Result> acquire(keyed_ref<keyed_core> core, Key key, request r, std::error_code* error) {
     bool is_shared = false;
@@ -333,7 +333,7 @@ class keyed_core final : public keyed_home<Key> {
     return forget(s, places_when_full, now) > 0;
   }
 
-  /// Of a table that is crowded. It grows unless an eighth of it was to be forgotten.
+  /// Forgets keys of a crowded table. The table grows unless that frees an eighth of it.
   void make_space(shard& s, time_point now) {
     const std::size_t places = s.keys.capacity();
     if (forget(s, places, now) <= places / 8) {
@@ -346,8 +346,9 @@ class keyed_core final : public keyed_home<Key> {
     this->give_up_keys(1);
   }
 
-  /// Takes what the request asks for. False: it is refused, or it has claimed a waiter. Then it has a seat in the key's
-  /// room; a key that is one too many has none, but the shared engine. Throws what has gone wrong otherwise.
+  /// Takes the tokens or permits at once. False: the request is refused, or it has claimed a waiter. A claimed waiter
+  /// has a seat in the key's room; without one it waits at the shared engine, as the table has no place for the key.
+  /// Throws any other error.
   bool enter(const Key& key, std::uint64_t hash, const request& r, std::optional<seat>& own, errc& refused) {
     if (try_to_enter(key, hash, r, own, refused)) return true;
     if (refused == errc{} && !this->claim_waiter()) refused = errc::queue_full;
@@ -400,7 +401,7 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// Under the lock of the shard.
+  /// Called under the lock of the shard.
   void open_room(shard& s, entry& e, key_room& r, engine_owner& engine) noexcept {
     limit_.hand_over(*engine.get(), e.value.level());
     r.engine = engine.release();
@@ -438,7 +439,7 @@ class keyed_core final : public keyed_home<Key> {
 
   const Limit limit_;
   const Hash hash_;
-  engine_owner shared_;  // of the keys that are too many
+  engine_owner shared_;  // of the keys for which the table has no place
   std::atomic<std::size_t> next_swept_{0};
   const std::size_t shards_count_;
   const std::unique_ptr<shard[]> shards_;

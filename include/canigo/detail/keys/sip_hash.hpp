@@ -7,7 +7,7 @@
 
 namespace canigo::detail {
 
-/// The key of a hash: two words that nobody outside of the process knows.
+/// The key of a hash: two words that are secret to the process.
 struct hash_seed {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
@@ -16,8 +16,8 @@ struct hash_seed {
 /// The seed of this process, drawn at the first call.
 const hash_seed& process_hash_seed();
 
-/// SipHash with `Rounds` rounds for each word and `LastRounds` at the end. Without the seed nobody can choose keys that
-/// collide.
+/// SipHash with `Rounds` rounds for each word and `LastRounds` at the end. Without the seed a stranger can't choose
+/// keys that collide.
 ///
 /// Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012. The variant 1-3 is that
 /// of the tables of Rust and Python.

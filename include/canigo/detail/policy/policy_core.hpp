@@ -68,7 +68,7 @@ class policy_core {
   mutable mutex mutex_;
   policy_stats counts_;
   std::size_t self_waits_ = 0;  // places whose operations wait for another place
-  bool is_stopped_ = false;     // nobody waits any more
+  bool is_stopped_ = false;     // no call waits any more
 };
 
 struct operation_mark;  // an operation that holds a place, as its executor knows it
@@ -86,7 +86,7 @@ class policy_call {
 
   /// The request, with the deadline of the whole call.
   const request& asks() const noexcept { return request_; }
-  /// The same for a place: without what only the limits know, such as a flow.
+  /// The request for a place, without the fields that only the limits know, such as a flow.
   request asks_place() const noexcept { return {.priority = request_.priority, .deadline = latest_start()}; }
   time_point deadline() const noexcept { return request_.deadline; }
   adaptive_limit* adaptive() const noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
@@ -104,7 +104,7 @@ class policy_call {
     operation(const operation&) = delete;
     operation& operator=(const operation&) = delete;
 
-    /// Takes the permit. It is given back after the end, once nobody keeps the place.
+    /// Takes the permit. It is given back after the end, once no mark keeps the place.
     void hold(permit p) noexcept;
 
     /// `op`, on an executor by which a call of the same policy inside of it is recognized.

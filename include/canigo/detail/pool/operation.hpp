@@ -93,7 +93,7 @@ class result_task : public pool_task {
     throw_if_failed();
     return std::move(*value_);
   }
-  /// The same again and again, where T can be copied.
+  /// Like take(), again and again, if T can be copied.
   T share() {
     throw_if_failed();
     if constexpr (std::is_copy_constructible_v<T>) {

@@ -17,7 +17,7 @@ class fair_queue;
 ///
 /// From the first flow on, the queued ones are in a fair_queue.
 ///
-/// It sets their state, and ends nobody. Threads: none; its owner holds a lock. Allocates: in the constructor, and for
+/// It sets their state, and ends no task. Threads: none; its owner holds a lock. Allocates: in the constructor, and for
 /// flows.
 class pool_backlog {
  public:

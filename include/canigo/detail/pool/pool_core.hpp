@@ -65,7 +65,7 @@ class pool_core final : public delivery {
   void prepare_for_handle(pool_task& t, const task_options* o);
   /// Takes a prepared task. If it is refused, it ends with that.
   void submit(pool_task& t) noexcept;
-  /// The same for a caller that waits for the end.
+  /// Like submit(), for a caller that waits for the end.
   void run(pool_task& t, pool_waiter& w) noexcept;
   /// Ends the task, or asks its operation to; false if it has ended.
   bool cancel(pool_task& t) noexcept;

@@ -121,7 +121,7 @@ class pool_crew {
   }
   // From awake or resting to leaving.
   void leave(crew_member& m) noexcept;
-  // The same, for good; maybe from leaving.
+  // As leave(), for good; maybe from leaving.
   void retire(crew_member& m) noexcept;
   // From leaving to awake.
   void stay(crew_member& m) noexcept;

@@ -33,7 +33,7 @@ class pool_flows final : public flow_host {
 
   /// A new task is to be of this flow.
   static void choose(pool_task& t, const canigo::flow& f) noexcept;
-  /// It was refused.
+  /// Counts a task that was refused.
   void count_refusal(const pool_task& t) noexcept;
   /// An operation has ended for good: its place is free.
   void release(const pool_task& t) noexcept;

@@ -40,12 +40,12 @@ class pool_group_member {
 class pool_groups {
  public:
   void join(pool_group_member& m) noexcept;
-  /// Returns those who waited for the group, where nobody is left in it.
+  /// Returns the waiters for the group, if it has no member any more.
   pool_waiter_list leave(pool_group_member& m) noexcept;
 
   /// The member that joined last, or nullptr.
   pool_group_member* first(std::uint64_t id) noexcept;
-  /// Where to wait until nobody is left in a group; nullptr: nobody is in it.
+  /// Where to wait until a group has no member; nullptr: it has none.
   pool_waiter_list* waiters(std::uint64_t id) noexcept;
   template <class Function>
   void for_each_list(Function&& f) {

@@ -56,7 +56,7 @@ class pool_task : public wait_node {
     if (error_ || code_ != no_code) [[unlikely]]
       throw_failure();
   }
-  /// The same error as a value; null for a result.
+  /// The error that throw_if_failed() throws, as a value; null for a result.
   std::exception_ptr failure() const noexcept;
 
  protected:
@@ -89,7 +89,7 @@ class pool_task : public wait_node {
   /// Runs a short operation, keeps its result and drops the callable. If the operation throws, so does this, and drops
   /// nothing.
   virtual void call(task_context& context) = 0;
-  /// The same for a long one.
+  /// Like call(), for a long operation.
   virtual net::awaitable<void> start(task_context& context) = 0;
   virtual void drop_callable() noexcept = 0;
 
@@ -104,7 +104,7 @@ class pool_task : public wait_node {
     if (s == task_state::running) return is_long_ ? phase::runs_long : phase::runs_short;
     return has_ended(s) ? phase::ended : phase::waits;
   }
-  /// No worker takes a newcomer at once that has a delay.
+  /// Whether the task has a delay, so that no worker takes it at once.
   bool is_to_be_delayed() const noexcept;
   /// The code of a task that ended as `s`; no_code: it succeeded, or its exception says more.
   static int code_of(task_state s) noexcept;

@@ -4,7 +4,7 @@
 
 namespace canigo::detail {
 
-/// The place of one who waits among those who wait for the same: the base of a waiter.
+/// The link of a waiter in the list of all that wait for the same event: the base of a waiter.
 class pool_waiter_link {
  public:
   pool_waiter_link() noexcept = default;

@@ -4,8 +4,8 @@
 
 namespace canigo::detail {
 
-/// Which workers of a pool wait for the pool itself, inside their operations. If all of them did, nobody would ever end
-/// such a wait.
+/// Which workers of a pool wait for the pool itself, inside their operations. If all of them did, no worker would be
+/// left to end such a wait.
 ///
 /// Threads: none; its owner holds a lock.
 class self_wait {

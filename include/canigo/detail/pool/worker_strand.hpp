@@ -36,14 +36,14 @@ class worker_strand {
   static bool is_one(const net::any_io_executor& executor) noexcept;
 
   virtual const net::any_io_executor& executor() const noexcept = 0;
-  /// The same, marked as that of an operation; the mark is not 0. Until the next call. On the strand.
+  /// executor(), marked as that of an operation; the mark is not 0. Until the next call. On the strand.
   virtual const net::any_io_executor& executor_for(std::uint32_t operation) noexcept = 0;
   /// From here on copies of the worker's own executor are marked as that of an operation, which runs in the worker's
   /// coroutine: this_coro::executor gives it such a copy. On the strand.
   virtual void begins(std::uint32_t operation) noexcept = 0;
-  /// Posts the resumption of `s`. Where that throws, nothing has happened to `s`.
+  /// Posts the resumption of `s`. If that throws, nothing has happened to `s`.
   virtual void post(suspended& s) const = 0;
-  /// The same, but at once if nothing runs on the strand and the caller runs in its context.
+  /// Like post(), but at once if nothing runs on the strand and the caller runs in its context.
   virtual void dispatch(suspended& s) const = 0;
   /// Runs the worker's coroutine, where it has none. `until_it_goes` ends with it, or with an exception of this.
   virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const = 0;
@@ -51,7 +51,7 @@ class worker_strand {
   /// The worker whose strand an executor is, or is a strand on, and the number of its operation; 0: of none.
   struct mark {
     const void* owner =
-        nullptr;  // null: it is no such thing, or the worker is gone; may go unless `home` is known not to
+        nullptr;  // null: no such executor, or the worker is gone; it may go unless `home` is known to stay
     const void* home = nullptr;
     std::uint32_t operation = 0;
   };

@@ -8,7 +8,7 @@
 
 namespace canigo::detail {
 
-/// When those that wait together are overloaded, and when a wait is too long there. See shedding_options. `met_at` is
+/// When waiters that wait together are overloaded, and when a wait is too long there. See shedding_options. `met_at`:
 /// when one of them has met the target last, or when the first of them came.
 class delay_rule {
  public:
@@ -16,13 +16,14 @@ class delay_rule {
 
   bool sheds() const noexcept { return options_.target > duration::zero(); }
   bool takes_newest_at_times() const noexcept { return options_.newest_first; }
-  /// Whether one meets the target that goes at `now`, where the oldest, perhaps that one, arrived at `oldest`.
+  /// Whether a waiter that goes at `now` meets the target. `oldest`: the arrival of the oldest waiter, perhaps that
+  /// one.
   bool is_met(time_point oldest, time_point now) const noexcept {
     return now < saturating_add(oldest, options_.target);
   }
   /// From when on they are overloaded, unless one meets the target before.
   time_point overloaded_at(time_point met_at) const noexcept { return saturating_add(met_at, options_.interval); }
-  /// The same for when one that arrived at `since` is to be shed.
+  /// When a waiter that arrived at `since` is to be shed, unless one meets the target before.
   time_point shed_at(time_point met_at, time_point since) const noexcept;
 
  private:
@@ -37,14 +38,14 @@ class delay_watch {
   delay_watch(const shedding_options& o, int priorities)
       : rule_{o}, met_at_(static_cast<std::size_t>(priorities), time_point::min()) {}
 
-  /// One comes to a class in which nobody waits.
+  /// A waiter comes to a class without waiters.
   void first_comes(int priority, time_point now) noexcept { met_at_[static_cast<std::size_t>(priority)] = now; }
-  /// One of a class is granted, whose oldest waiter, perhaps that one, arrived at `oldest`.
+  /// A waiter of a class is granted. `oldest`: the arrival of the class's oldest waiter, perhaps that one.
   void one_goes(int priority, time_point oldest, time_point now) noexcept {
     if (rule_.is_met(oldest, now)) first_comes(priority, now);
   }
 
-  /// Whether for a whole interval nobody of a class has waited less than the target. Of a class with waiters.
+  /// Whether for a whole interval no request of a class has waited less than the target. For a class with waiters.
   bool is_overloaded(int priority, time_point now) const noexcept { return now >= overloaded_at(priority); }
   time_point overloaded_at(int priority) const noexcept { return rule_.overloaded_at(met_at(priority)); }
   /// When one of a class that arrived at `since` is to be shed, unless one of them waits less than the target before.

@@ -47,10 +47,10 @@ struct flow_counts {
 /// (effective class, tag, arrival) goes first. A grant of n tokens sets the virtual time of the class to the flow's tag
 /// there, and moves the tag on by n / weight. Where a request wants several units, the owner says what n is. A flow
 /// that comes from idleness, from being held, or from another class, goes on from the virtual time: it has no credit
-/// for the past. When nobody may go, all tags count as equal again, so what is granted at once is never charged.
+/// for the past. When no waiter may go, all tags count as equal again, so a grant at once is never charged.
 ///
-/// A flow is held while its ceiling does not allow its first waiter. Then it is out in all classes, and nobody else is
-/// served otherwise than without it.
+/// A flow is held while its ceiling does not allow its first waiter. Then it is out in all classes, and the other flows
+/// are served as if it were not there.
 ///
 /// Tags are whole numbers of a unit that all weights up to 16 divide, with the remainder carried, so nothing drifts.
 /// The rounding is below what the bound |Wf·wm − Wm·wf| <= lf·wm + lm·wf, of whole numbers, can show.
@@ -76,14 +76,14 @@ class fair_queue {
   fair_queue(const fair_queue&) = delete;
   fair_queue& operator=(const fair_queue&) = delete;
 
-  /// Takes over all who wait in `q`, for the nameless flow. They keep their arrival, and what is known of their delays.
+  /// Takes over all waiters of `q`, for the nameless flow. They keep their arrival, and what is known of their delays.
   void take_over(wait_queue& q, time_point now, const delay_watch* delays = nullptr) noexcept;
 
   /// Adds a flow and returns its number. A throw changes nothing.
   ///
   /// Errors: errc::invalid_argument where there are most_flows already.
   std::uint32_t add(flow_terms terms);
-  /// The flow goes. Nobody of it waits. Its number is used again when none of its places is occupied any more.
+  /// Removes a flow without waiters. Its number is used again when none of its places is occupied any more.
   void forget(std::uint32_t flow) noexcept;
 
   /// Moves the time on: waiters rise, and held flows return when their ceilings let them. To be called before anything
@@ -104,24 +104,24 @@ class fair_queue {
   /// Takes front() out for good: its ceiling and its share are charged. O(log flows).
   ///
   /// `caught_up`: tokens that were due since then are taken as of when they were due. `charge`: the cost for its share.
-  /// A phantom of shadow mode is no grant: one who went before it has been counted, and holds its places.
+  /// A phantom of shadow mode is no grant: its request went before, was counted then, and holds its places.
   void grant(wait_node& node, time_point caught_up, std::uint64_t charge, bool is_phantom = false) noexcept;
   void grant(wait_node& node, time_point caught_up) noexcept { grant(node, caught_up, node.tokens); }
-  /// When front() may be another one although nobody came or left; max if never.
+  /// When front() may be another waiter although none came or left; max: never.
   time_point next_change() const noexcept;
   /// Of those that have waited too long in an overloaded class of their flow: one of the least important class, the
   /// first arrival there; or nullptr. After advance().
   wait_node* overdue() noexcept;
-  /// When there may be such a one although nobody came or left, or max. Maybe too early, never too late.
+  /// When there may be such a waiter although none came or left, or max. Maybe too early, never too late.
   time_point next_overdue() const noexcept;
   time_point next_promotion(time_point) const noexcept { return next_change(); }
 
-  /// Whether a newcomer of this flow may go without overtaking: nobody may go, nobody of its flow waits, and its
+  /// Whether a newcomer of this flow may go without overtaking: no waiter may go, none of its flow waits, and its
   /// ceiling allows it.
   bool may_enter(std::uint32_t flow, demand d) const noexcept;
-  /// It went so: its ceiling is charged, its share is not.
+  /// A newcomer went so: its ceiling is charged, its share is not.
   void enter(std::uint32_t flow, demand d) noexcept;
-  /// It went in shadow mode, although it may not.
+  /// A newcomer went in shadow mode, although it may not.
   void enter_beyond(std::uint32_t flow, std::uint64_t tokens) noexcept;
   /// A waiter is to go, although it may not. The owner then takes it out.
   void go_beyond(const wait_node& node) noexcept;
@@ -146,7 +146,7 @@ class fair_queue {
   /// Takes back a grant that was never used; `node` is of this flow, and granted.
   void undo(const wait_node& node, time_point granted_at = time_point::min()) noexcept;
 
-  /// From the next grant on.
+  /// Changes the weight, from the next grant on.
   void set_weight(std::uint32_t flow, std::uint32_t weight) noexcept;
   void set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept;
   /// The owner then ends each waiter that asks for more than largest_request().
@@ -159,7 +159,7 @@ class fair_queue {
   flow_counts counts(std::uint32_t flow) const noexcept {
     return {rows_[flow].granted, rows_[flow].tokens, extras_[flow].failed};
   }
-  /// How long the granted ones waited; nullptr where nobody asked for it.
+  /// How long the granted requests waited; nullptr if the flow does not time its waits.
   const wait_histogram* waits(std::uint32_t flow) const noexcept { return extras_[flow].waits.get(); }
   void count_failure(std::uint32_t flow) noexcept { ++extras_[flow].failed; }
   std::size_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
@@ -167,15 +167,15 @@ class fair_queue {
   void note_coming(std::uint32_t flow) noexcept { ++extras_[flow].coming; }
   void drop_coming(std::uint32_t flow) noexcept { --extras_[flow].coming; }
   std::size_t coming(std::uint32_t flow) const noexcept { return extras_[flow].coming; }
-  /// How many of those that wait, and of a newcomer if there is one, the ceilings let go at `now`. Each is for one
-  /// token. Counts up to `most`. O(flows).
+  /// How many of the waiters, and of a newcomer if there is one, the ceilings let go at `now`. Each is for one token.
+  /// Counts up to `most`. O(flows).
   std::size_t may_go(time_point now, const wait_node* newcomer, std::size_t most) const noexcept;
   /// The most tokens that a request of this flow can ever get from it, or the most of another unit.
   std::uint64_t largest_request(std::uint32_t flow, std::size_t unit = 0) const noexcept;
   /// Whether a waiter is the first of its flow.
   bool is_first(const wait_node& node) const noexcept { return rows_[node.flow_].front == &node; }
   bool is_held(std::uint32_t flow) const noexcept { return rows_[flow].front != nullptr && !rows_[flow].is_ready; }
-  /// Of the flows that are held, who is first; or nullptr. O(flows).
+  /// Of the flows that are held, the waiter that is first; or nullptr. O(flows).
   const wait_node* first_held() const noexcept;
 
   /// Notes the most tokens that the limit can give at once. Whether that is less than before, so that a waiter may be
@@ -208,14 +208,15 @@ class fair_queue {
   /// The tokens that go before a newcomer; both saturate.
   struct ahead {
     std::uint64_t own;  // of its flow
-    std::uint64_t all;  // the same and those of the classes above, of flows that nothing holds
+    std::uint64_t all;  // own, and those of the classes above, of flows that nothing holds
   };
   /// `last`: the last class that goes before it, within its flow too; at most `priority`, or -1 if none does.
   ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
-  /// The same of another unit than the first.
+  /// Like tokens_ahead(), for another unit than the first.
   ahead amount_ahead(std::uint32_t flow, int priority, int last, std::size_t unit) const noexcept;
   bool takes_newest_at_times() const noexcept { return delays_.takes_newest_at_times(); }
-  /// Adds what other flows want in the classes above, and nothing holds. Where waiters rise, it goes before until then.
+  /// Adds what other flows that nothing holds want in the classes above. With ageing, that goes before until the waiter
+  /// has risen.
   void add_classes_above(std::uint32_t flow, int priority, amounts_by_unit& to) const noexcept;
   /// When a newcomer of this class counts as one of the first; max if never.
   time_point first_class_at(time_point now, int priority) const noexcept;
@@ -230,7 +231,7 @@ class fair_queue {
       }
     }
   }
-  /// The same for all waiters. O(waiters + flows).
+  /// Like for_each_of(), for all waiters. O(waiters + flows).
   template <class Function>
   void for_each(Function&& f) {
     for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
@@ -363,7 +364,7 @@ class fair_queue {
   std::size_t size_ = 0;
   std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t next_sequence_ = 0;
-  std::uint64_t busy_period_ = 0;  // ends when nobody may go
+  std::uint64_t busy_period_ = 0;  // ends when no waiter may go
   bool is_busy_ = false;
   time_point now_ = time_point::min();
 };

@@ -23,7 +23,7 @@ class flow_ceiling {
   flow_ceiling() = default;
   flow_ceiling(rate_set rates, std::uint64_t cap) noexcept : rates_{std::move(rates)}, cap_{cap} {}
 
-  /// Whether it binds anybody ever.
+  /// Whether it can ever bind.
   bool is_any() const noexcept { return cap_ != no_cap || !rates_.empty() || paused_until_ != time_point::min(); }
 
   bool has_room_for(std::uint64_t places) const noexcept { return places <= cap_ && occupied_ <= cap_ - places; }

@@ -58,7 +58,7 @@ class rate_set {
   void lower(std::size_t rate, time_point now, std::uint64_t most) noexcept;
   void set_rate(std::size_t rate, time_point now, const canigo::rate& r) noexcept;
 
-  /// When all rates have what a request needs, if nobody else comes; and when one of them has.
+  /// When all rates have what a request needs, if no other comes; and when one of them has.
   time_point ready_at(time_point now, demand d) const noexcept;
   time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept;
   /// Which rate is the last one to have it, and when.

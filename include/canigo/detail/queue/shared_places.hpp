@@ -8,7 +8,7 @@
 
 namespace canigo::detail {
 
-/// One of those that share places, as these see it. It seeks a place while its first waiter lacks nothing else.
+/// An engine that shares places, as the places see it. It seeks a place while its first waiter lacks nothing else.
 class place_seeker : public wait_node {
  protected:
   place_seeker() = default;
@@ -17,7 +17,7 @@ class place_seeker : public wait_node {
  private:
   friend class shared_places;
 
-  /// Stays until let_go(). Called under the lock of the places, while it seeks.
+  /// The engine stays until let_go(). Called under the lock of the places, while it seeks.
   virtual void keep() noexcept = 0;
   virtual void let_go() noexcept = 0;
   /// There may be a place for it: takes it with seek(), or withdraws. Called with no lock held.
@@ -26,9 +26,9 @@ class place_seeker : public wait_node {
 
 /// Places that several engines share. Each shared_cap has one of these.
 ///
-/// A place is free or taken, and promised to nobody. Nobody takes one before those that seek; among these the most
-/// important class goes first, and in a class the one that has sought longest. After a place is freed, the seekers that
-/// could have it look again, one after the other, until it is taken or nobody seeks.
+/// A place is free or taken, and promised to no engine. While engines seek, no other engine takes a place: the most
+/// important class goes first, and in a class the engine that has sought longest. After a place is freed, the seekers
+/// that could have it look again, one after the other, until it is taken or no engine seeks.
 ///
 /// Threads: any. Its lock is the last one taken: the engines call it with theirs held, and it calls them without.
 /// Allocates: in the constructor and in make_room_for().
@@ -36,20 +36,20 @@ class shared_places {
  public:
   explicit shared_places(std::uint64_t capacity);
 
-  /// For those that seek in so many classes.
+  /// For engines that seek in so many classes.
   void make_room_for(int priorities);
 
-  /// Takes a place if one is free and nobody seeks.
+  /// Takes a place if one is free and no engine seeks.
   bool try_take() noexcept;
   /// Takes a place if one is free and `s` comes first; else it seeks one, in this class, until it gets it or withdraws.
   bool seek(place_seeker& s, int priority) noexcept;
   void withdraw(place_seeker& s) noexcept;
-  /// Frees places. Whether somebody seeks what is free now: then the caller is to pass_on() with no lock held.
+  /// Frees places. True if an engine seeks what is free now: then the caller is to pass_on() with no lock held.
   bool put_back(std::uint64_t places) noexcept;
-  /// Has those look again that could have a free place.
+  /// Has the seekers look again that could have a free place.
   void pass_on() noexcept;
 
-  /// Takes nothing away: after less, nobody gets a place until enough have come back.
+  /// Takes no place away: after a smaller capacity, no engine gets a place until enough have come back.
   void resize(std::uint64_t capacity) noexcept;
   std::uint64_t capacity() const noexcept;
   std::uint64_t occupied() const noexcept;

@@ -42,7 +42,7 @@ class supplies {
         shared_{std::move(shared)},
         units_{std::move(units)} {}
 
-  /// Takes what a request for `tokens` needs from all, or nothing from any. Not where there are units.
+  /// Takes what a request for `tokens` needs from all, or nothing from any. Not for a limit with units.
   [[gnu::always_inline]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
     if (is_one_rate_alone_) return rates_.front().try_take(now, tokens);
     const std::uint64_t places = places_for(tokens);
@@ -55,7 +55,7 @@ class supplies {
     occupied_ += places;
     return true;
   }
-  /// The same for a request that may want several units.
+  /// Like try_take(), for a request that may want several units.
   bool try_take_each(time_point now, demand d) noexcept {
     const std::uint64_t places = places_for(d.tokens);
     if (!has_room_for(places) || !try_take_all(now, d)) return false;
@@ -68,18 +68,18 @@ class supplies {
     occupied_ += places_for(d.tokens);
   }
 
-  /// When a request could be admitted if nobody else came; max if that takes a release. Shared places aside: another
-  /// limit may take them at any moment.
+  /// When a request could be admitted if no other came; max if that takes a release. Shared places aside: another limit
+  /// may take them at any moment.
   time_point ready_at(time_point now, demand d) const noexcept {
     return has_room_for(places_for(d.tokens)) ? rates_.ready_at(now, d) : time_point::max();
   }
 
-  /// Until when a wake-up for `ready` may wait so that no rate loses a token by that.
+  /// The latest wake-up for `ready` by which no rate loses a token.
   time_point ready_without_loss(time_point now, time_point ready) const noexcept;
 
-  /// Why a request waits, and until when, if nobody else comes. Shared places aside: `share` if all else is there.
+  /// Why a request waits, and until when, if no other comes. Shared places aside: `share` if all else is there.
   wait_reason what_binds(time_point now, demand d) const noexcept { return what_binds(now, d, places_for(d.tokens)); }
-  /// The same for several requests together, which need so many places.
+  /// Like what_binds() above, for several requests together, which need so many places.
   wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept;
 
   /// Takes back a grant that was never used; see rate_set::refund.
@@ -94,15 +94,15 @@ class supplies {
   /// Frees places.
   void release(std::uint64_t places) noexcept { occupied_ -= places; }
 
-  /// In shadow mode some hold places beyond what is counted against the capacity. This occupies such.
+  /// In shadow mode some places are held beyond those that count against the capacity. Occupies such places.
   void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
-  /// Counts places that take() has occupied as some that were held beyond.
+  /// Counts places that take() has occupied as places that were held beyond.
   void take_over(std::uint64_t places) noexcept {
     const std::uint64_t out = std::min(places, beyond_);
     beyond_ -= out;
     occupied_ -= places - out;
   }
-  /// After a release: more was released than is counted, so the rest was held beyond that.
+  /// After a release: if more was released than is counted, the rest was held beyond that.
   void settle_beyond() noexcept {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
@@ -125,7 +125,7 @@ class supplies {
   std::uint64_t capacity() const noexcept { return capacity_; }
   void set_capacity(std::uint64_t capacity) noexcept { capacity_ = capacity; }
   std::uint64_t occupied() const noexcept { return occupied_ + beyond_; }
-  /// The places that all of these requests need one of; or nullptr.
+  /// The shared places, of which each request needs one; nullptr: there are none.
   const std::shared_ptr<shared_places>& shared() const noexcept { return shared_; }
   /// The most tokens that one request can ever get, or the most of another unit.
   std::uint64_t largest_request(std::size_t unit = 0) const noexcept;
@@ -153,7 +153,7 @@ class supplies {
   occupancy occupancy_ = occupancy::none;
   bool is_one_rate_alone_;  // and nothing is occupied, as in a scheduler
   bool is_one_rate_;        // and no place is shared
-  bool is_more_;            // than that
+  bool is_more_;            // there are several rates, or shared places
   bool is_closed_ = false;
   bool has_units_;
   std::shared_ptr<shared_places> shared_;

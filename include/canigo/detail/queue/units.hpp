@@ -68,7 +68,7 @@ struct unit_record {
   unit_record* next = nullptr;                // of those that are free, or promised
 };
 
-/// Records that are kept for the next request when they come back. Allocates: a record more than there ever were.
+/// Records that come back are kept for the next request. Allocates: a record if more are in use than ever before.
 ///
 /// Threads: none; its owner holds a lock.
 class unit_records {

@@ -92,7 +92,7 @@ class wait_queue {
   /// The first arrival of the most important class, ageing aside, or nullptr. O(1).
   wait_node* first_of_most_important() const noexcept { return size_ == 0 ? nullptr : at(waiting_.first()).head; }
 
-  /// When front() may be another one although nobody came or left; max if never. O(classes that have waiters).
+  /// When front() may be another waiter although none came or left; max: never. O(classes that have waiters).
   time_point next_promotion(time_point now) const noexcept;
 
   /// The first `most` in the order in which they would go at `now`, one after the other. Allocates.
@@ -107,10 +107,10 @@ class wait_queue {
 
   /// The last arrival of the last class, by the class it arrived in, or nullptr. O(1).
   wait_node* youngest_of_least_important() const noexcept;
-  /// The same, if it matters less than a newcomer of this class; or nullptr.
+  /// youngest_of_least_important(), if it matters less than a newcomer of this class; or nullptr.
   wait_node* displaced_by(int priority) const noexcept;
 
-  /// Calls `f` for each that waits for more than `tokens`; it may remove that one. O(waiters).
+  /// Calls `f` for each waiter for more than `tokens`; `f` may remove that waiter. O(waiters).
   template <class Function>
   void for_each_heavier_than(std::uint64_t tokens, Function&& f) {
     if (size_ == 0) return;
@@ -139,7 +139,7 @@ class wait_queue {
  private:
   friend class fair_queue;
 
-  // The waiters of a class, linked both ways. Nobody looks at the pointer before the head. So a thread that takes the
+  // The waiters of a class, linked both ways. The pointer before the head is never read. So a thread that takes the
   // head and one that appends touch different nodes. Without a head, the tail means nothing.
   struct class_list {
     wait_node* head = nullptr;

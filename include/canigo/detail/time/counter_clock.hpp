@@ -31,7 +31,7 @@ class counter_clock {
   constexpr explicit counter_clock(Source source = {}) noexcept : source_{source} {}
 
   time_point now() noexcept {
-    // The loads are a reader's side of a sequence lock: the version is odd while somebody writes.
+    // The loads are a reader's side of a sequence lock: the version is odd while a thread writes.
     const std::uint32_t version = version_.load(std::memory_order_acquire);
     if (version == off) [[unlikely]]
       return source_.now();
@@ -82,7 +82,7 @@ class counter_clock {
   };
   enum class phase : std::uint8_t { unknown, measuring, counting };
 
-  static constexpr std::uint32_t off = ~std::uint32_t{0};  // a version, as if somebody wrote for ever
+  static constexpr std::uint32_t off = ~std::uint32_t{0};  // a version, as if a thread wrote for ever
   static constexpr unsigned slope_bits = 32;
   static constexpr double slowness = 0.999;
   static constexpr duration longest = std::chrono::microseconds{650};
@@ -159,7 +159,7 @@ class counter_clock {
   atomic<std::uint64_t> slope_{0};   // nanoseconds a tick, times 2^32
   atomic<std::uint64_t> window_{0};  // ticks for which the anchor serves; 0 if there is none
   atomic<bool> is_off_{false};
-  // Of the one that has made the version odd.
+  // Of the thread that has made the version odd.
   phase phase_ = phase::unknown;
   int disagreements_ = 0;
   int slow_readings_ = 0;
