@@ -172,11 +172,12 @@ void admission::enter(waiter& w, const request& r) noexcept {
   }
   somebody_waits_.store(true, std::memory_order_relaxed);
   wait_in_queue(w, r);
-  // One who came first in the queue may be able to go where the former first, heavier or less important, could not.
+  // A waiter that came first in the queue may be able to go where the former first, heavier or less important, could
+  // not.
   if (evicted || (!ways_.through && delays_) || queue_.front(now) == &w) pump(now);
 }
 
-/// It is in the queue now.
+/// The waiter is in the queue now.
 [[gnu::always_inline]] inline void admission::wait_in_queue(waiter& w, const request& r) noexcept {
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
@@ -211,7 +212,7 @@ bool admission::make_room(std::uint32_t flow, int priority) noexcept {
   return true;
 }
 
-/// Ends the wait of one that is queued.
+/// Ends the wait of a queued waiter.
 void admission::finish(waiter& w, outcome o) noexcept {
   if (w.is_phantom_) [[unlikely]]
     return finish_phantom(w, o);
@@ -223,7 +224,7 @@ void admission::finish(waiter& w, outcome o) noexcept {
   conclude(w, o);
 }
 
-/// The rest of it, for one that is out of the queue.
+/// The rest of finish(), for a waiter that is out of the queue.
 [[gnu::always_inline]] inline void admission::conclude(waiter& w, outcome o) noexcept {
   somebody_waits_.store(!queue_.empty(), std::memory_order_relaxed);
   if (w.holds_work_) release_loop();
@@ -240,7 +241,7 @@ void admission::finish(waiter& w, outcome o) noexcept {
   ready(w);
 }
 
-/// The same from elsewhere.
+/// Like conclude(), for callers in other files.
 void admission::end_wait(waiter& w, outcome o) noexcept { conclude(w, o); }
 
 void admission::ready(waiter& w) noexcept {
@@ -290,7 +291,7 @@ template <class Queue>
         const time_point ready = supplies_.ready_at(as_of, n->tokens);
         if (ready > now || !supplies_.try_take(ready, n->tokens)) {
           next = ready;
-          // One that rises above it may be lighter.
+          // A waiter that rises above it may be lighter.
           if (n->tokens > 1) next = std::min(next, queue.next_promotion(now));
           break;
         }
@@ -330,8 +331,8 @@ void admission::pump_otherwise(time_point now) noexcept {
   if (binding_) note_binding(now);
 }
 
-/// Those for whom the limit has become too small since they came. At once, wherever they stand: where waiters rise with
-/// age, nobody looks when such a one comes to be first.
+/// Ends the waiters for which the limit has become too small since they came. At once, wherever they stand: with
+/// ageing, no step follows when such a waiter comes to be first.
 void admission::end_too_large() noexcept {
   const std::uint64_t most = units_ != nullptr ? 0 : supplies_.largest_request();
   const auto end = [this](wait_node& n) {
@@ -392,7 +393,7 @@ void admission::release(std::uint64_t places, std::uint64_t kept) noexcept {
   unlock();
 }
 
-/// The rest of a release that concerns others. The lock is held before, and not after it.
+/// The rest of a release, which concerns others. Called with the lock held. Releases it.
 void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept {
   const std::uint32_t flow = flow_places::flow(places);
   places = flow_places::places(places);
@@ -411,7 +412,7 @@ void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexc
   if (last) release_ref();
 }
 
-/// Gives places back to all who share them. Returns the place to pass them on from, once the lock is released.
+/// Gives places back to all limits that share them. Returns the place to pass them on from, once the lock is released.
 std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcept {
   return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
 }
@@ -449,7 +450,7 @@ bool admission::gave_up_last_place() noexcept {
   return true;
 }
 
-/// A request that did not wait, or whose wait had no success.
+/// Counts a request that did not wait, or whose wait had no success.
 void admission::count_end(outcome o) noexcept {
   if (o == outcome::aborted) {
     counts_.add_cancelled();

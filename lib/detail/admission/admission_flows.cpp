@@ -155,7 +155,7 @@ void admission::count_flow_failure(const request& r) noexcept {
 
 void admission::advance_flows() noexcept { flows_->advance(clock()); }
 
-/// Nobody is overtaken where all who wait are held by ceilings of other flows.
+/// No waiter is overtaken if all waiters are held by ceilings of other flows.
 outcome admission::enter_flow(const request& r, time_point now) noexcept {
   if (now == time_point::min()) now = clock();  // a semaphore did not need it until here
   flows_->advance(now);
@@ -190,7 +190,7 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
-  // One that is behind others of its flow changes nothing, unless by its age, or as one who lets another be shed.
+  // A waiter behind others of its flow changes nothing, unless by its age, or because it lets another waiter be shed.
   if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max() || delays_) pump(now);
 }
 

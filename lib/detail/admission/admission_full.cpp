@@ -9,8 +9,8 @@
 
 namespace canigo::detail {
 
-/// The same as serve(), which says why. With places that are shared, the first in the queue seeks one as soon as
-/// nothing else is in its way.
+/// Like serve(), which has the reasons. If places are shared, the first waiter seeks one as soon as nothing else is in
+/// its way.
 template <class Queue>
 void admission::serve_fully(Queue& queue, time_point now) noexcept {
   constexpr bool has_flows = std::is_same_v<Queue, fair_queue>;
@@ -30,7 +30,7 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       if (ready > now) {
         next = slack_ == duration::zero() ? ready : wake_for(as_of, ready);
         if (shadow_ != nullptr) next = std::min(next, end_in_shadow(*n));
-        // One that rises above it may be lighter.
+        // A waiter that rises above it may be lighter.
         if (n->tokens > 1 || units_ != nullptr) next = std::min(next, queue.next_promotion(now));
         break;
       }

@@ -1,4 +1,4 @@
-// An engine's figures about those that wait.
+// An engine's figures about its waiters.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -24,7 +24,7 @@ void add_to(amounts_by_unit& sum, const demand& wanted) noexcept {
 
 }  // namespace
 
-/// From now on this is what holds up the first.
+/// Notes what holds up the first waiter from now on.
 void admission::note_binding(time_point now) noexcept {
   const flow_ceiling* held_by = nullptr;
   const wait_node* const head = flows_ == nullptr ? queue_.front(now) : first_in_flows(now, held_by);
@@ -52,8 +52,8 @@ std::vector<const wait_node*> admission::first_waiters(time_point now, std::size
   return all;
 }
 
-/// A row of the list, as if those before it had gone. While a rate holds them up, some have ended until its turn, and
-/// nobody knows how many. Their places count only where no rate waits.
+/// A row of the list, as if the waiters before it had gone. While a rate holds them up, an unknown number of them has
+/// ended until its turn. So their places count only if no rate waits.
 waiting_request admission::row_of(time_point now, const wait_node& n, const turn& t) const {
   const demand all{t.all[0], &t.all};
   time_point ready = supplies_.rates().ready_at(now, all);
@@ -78,8 +78,8 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
           .reason = why};
 }
 
-/// For each of these, the amounts of those of its flow that go before it although it rises, with its own. They came
-/// earlier, for a class as important or more.
+/// For each of `waiters`: its own amounts, and those of the waiters of its flow that go before it although it rises.
+/// These came earlier, for a class as important or more.
 std::vector<amounts_by_unit> admission::certain_turns(const std::vector<const wait_node*>& waiters,
                                                       bool takes_newest) const {
   std::vector<amounts_by_unit> turns(waiters.size());
@@ -125,7 +125,7 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
     if (flows_ != nullptr) flows_->add_classes_above(n.flow(), n.priority, t.all);
     waiting_request row = row_of(now, n, t);
     if (some_rise && n.priority > 0) {
-      // Once it has risen, it may go before those of the classes above that came later.
+      // Once it has risen, it may go before later waiters of the classes above.
       const duration until_it_rises = saturating_add(n.since(), queue_.ageing()) - now;
       const waiting_request risen = row_of(now, n, {certain[i], certain[i], t.places});
       row.estimate = std::min(row.estimate, std::max(risen.estimate, until_it_rises));

@@ -7,8 +7,8 @@
 
 namespace canigo::detail {
 
-/// Ends those that have waited too long in an overloaded class, the least important class first; but not the last one
-/// of all: the next to come looks again.
+/// Ends the waiters that have waited too long in an overloaded class, the least important class first. It does not end
+/// the last waiter of all: the next request that comes looks again.
 void admission::shed(time_point now) noexcept {
   if (flows_ != nullptr) return shed_of_flows(now);
   for (int c = priorities_ - 1; c >= 0; --c) {
@@ -20,7 +20,7 @@ void admission::shed(time_point now) noexcept {
   }
 }
 
-/// The same where each flow has delays of its own.
+/// Like shed(), for flows, each of which has delays of its own.
 void admission::shed_of_flows(time_point now) noexcept {
   flows_->advance(now);
   while (wait_node* n = flows_->overdue()) {
@@ -29,7 +29,7 @@ void admission::shed_of_flows(time_point now) noexcept {
   }
 }
 
-/// When somebody is to be shed, or another one is the next to go, although nobody came or left.
+/// When a waiter is to be shed, or another one is the next to go, although none came or left.
 time_point admission::next_overload(time_point now) const noexcept {
   time_point next = time_point::max();
   if (flows_ != nullptr) return flows_->size() > 1 ? flows_->next_overdue() : next;
@@ -51,8 +51,8 @@ wait_node* admission::next_to_go(wait_queue& queue, time_point now) noexcept {
 
 wait_node* admission::next_to_go(fair_queue& queue, time_point now) noexcept { return queue.front(now); }
 
-/// When to wake up for one that is ready then: at a multiple of the slack, so that engines meet, but not so late that a
-/// bucket overflows meanwhile.
+/// When to wake up for a waiter that is ready then: at a multiple of the slack, so that engines meet, but not so late
+/// that a bucket overflows meanwhile.
 time_point admission::wake_for(time_point now, time_point ready) const noexcept {
   if (ready == time_point::max()) return ready;
   const duration since_last = ready.time_since_epoch() % slack_;

@@ -1,5 +1,5 @@
-// Shadow mode: everybody goes at once, and phantoms wait in their place, so that the engine itself decides what would
-// have been.
+// Shadow mode: each request goes at once, and a phantom waits in its place, so that the engine itself decides what
+// would have been.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -10,7 +10,7 @@
 
 namespace canigo::detail {
 
-/// Stands in the queue for one that has gone. Allocated, and deleted when its wait would have ended.
+/// Stands in the queue for a request that has gone. Allocated, and deleted when its wait would have ended.
 struct admission::phantom final : waiter {
   phantom(admission& home, time_point deadline) noexcept : waiter{home, true, false}, until{deadline} {}
   void resume() override {}
@@ -19,7 +19,7 @@ struct admission::phantom final : waiter {
   time_point until;  // after which a grant would have been too late
 };
 
-/// Lets one go, and one that would have had to wait be a phantom.
+/// Lets a request go. If it would have had to wait, a phantom does so in its place.
 outcome admission::enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept {
   const outcome wrong = why_not_amounts(r);
   if (wrong == to_outcome(errc::invalid_argument)) return wrong;
@@ -158,7 +158,7 @@ void admission::set_mode(enforcement mode, std::string_view field) {
   pump(now);
 }
 
-/// Those that wait are granted as they are, into debt and beyond the capacity.
+/// Requests that wait are granted as they are, into debt and beyond the capacity.
 void admission::let_all_go(time_point now) noexcept {
   shadow_->is_on = false;
   const auto let_go = [&](wait_node& n) {

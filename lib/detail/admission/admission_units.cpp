@@ -61,7 +61,7 @@ outcome admission::try_enter_with_units(const request& r, time_point now) noexce
   return outcome::granted;
 }
 
-/// The same where there are flows; see enter_flow().
+/// Like try_enter_with_units(), for a limit with flows; see enter_flow().
 outcome admission::enter_flow_with_units(const request& r, time_point now, std::uint32_t flow) noexcept {
   if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
   amounts_by_unit amounts;
@@ -108,14 +108,14 @@ void admission::wait_for_amounts(const waiter& w) noexcept {
 }
 
 void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
-  if (flows_ == nullptr) {  // which have sums of their own
+  if (flows_ == nullptr) {  // flows have sums of their own
     auto& sum = units_->waiting[w.priority];
     for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= w.amounts_->amounts[unit];
   }
   if (o != outcome::granted) drop_amounts(w);
 }
 
-/// When the rates have what `r` wants, after those who go before it. `tokens` is the sum of the first unit.
+/// When the rates have what `r` wants, after the requests that go before it. `tokens` is the sum of the first unit.
 time_point admission::amounts_ready_at(time_point now, const request& r, std::uint64_t tokens) const noexcept {
   amounts_by_unit wanted{};
   resolve(r, wanted);
@@ -128,7 +128,7 @@ time_point admission::amounts_ready_at(time_point now, const request& r, std::ui
   return supplies_.rates().ready_at(now, {tokens, &wanted});
 }
 
-/// Of the other units, what goes before a newcomer to a flow, and what that wants itself.
+/// Adds the amounts of the other units that go before a newcomer to a flow, and those that it wants itself.
 void admission::add_amounts_ahead(const request& r, std::uint32_t flow, amounts_by_unit& own,
                                   amounts_by_unit& all) const noexcept {
   amounts_by_unit wanted;

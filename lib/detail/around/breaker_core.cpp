@@ -64,7 +64,7 @@ void breaker_core::set_mode(enforcement mode) noexcept {
   mode_ = mode;
 }
 
-/// The lock is held before, and not after it.
+/// Called with the lock held. Releases it.
 void breaker_core::tell() noexcept {
   const circuit_change change = circuit_.last_change();
   if (change.to == circuit_state::open) ++counts_.opened;

@@ -19,7 +19,7 @@ context_visit::context_visit(context_visits& v) noexcept {
 context_visit::~context_visit() {
   if (visits_ == nullptr) return;
   innermost_visit() = outer_;
-  // The last look at what may go with the context.
+  // The last access to an object that may be destroyed with the context.
   visits_->count_.fetch_sub(1, std::memory_order_release);
 }
 

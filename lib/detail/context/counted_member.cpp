@@ -4,7 +4,7 @@
 
 namespace canigo::detail {
 
-// A context shuts its services down in the reverse order: nobody waits for a time source that is gone.
+// A context shuts its services down in the reverse order, so no member waits for a time source that is gone.
 counted_member::counted_member(const net::any_io_executor& executor)
     : time_{&time_source::of(executor)}, is_virtual_{time_->is_virtual_}, context_{&context_service::of(executor)} {}
 
@@ -40,7 +40,7 @@ bool counted_member::add_ref_if_there_is_one() noexcept {
 void counted_member::context_shutdown() noexcept {
   if (add_ref_if_there_is_one()) {
     end_with_context();
-    // Nobody leaves anything any more.
+    // No thread leaves anything to the context any more.
     if (has_left_something_) release_ref();
     release_ref();
     return;

@@ -58,7 +58,7 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
   post_each(foreign, foreign_, visit);
 }
 
-/// The engine's own context calls nobody any more. Another context still calls its own.
+/// The engine's own context resumes no caller any more. Another context still resumes its own.
 void delivery::hand_over_without_context() noexcept {
   suspended_list lost{take_ready()};
   lost.append(std::move(calls_));
@@ -150,7 +150,7 @@ void delivery::drain::resume() {
   owner->run_turn();
 }
 
-/// The executor dropped the drain, so nobody is resumed there any more.
+/// The executor dropped the drain, so no caller is resumed there any more.
 void delivery::drain::destroy() noexcept {
   suspended_list lost;
   {

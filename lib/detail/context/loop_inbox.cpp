@@ -81,7 +81,7 @@ void loop_inbox::push(suspended& s) {
   s.post();
 }
 
-/// A caller who was pushed without a post may keep the loop running no more: that is done here.
+/// A caller that was pushed without a post may keep the loop running no more: that is done here.
 void loop_inbox::look_out() {
   const auto work = net::make_work_guard(executor_);
   any_looks_out.store(true, std::memory_order_relaxed);

@@ -15,7 +15,7 @@ hedge_race::hedge_race(const net::any_io_executor& strand, const hedge_options& 
 
 // ---- the copies -----------------------------------------------------------------------------------------------------
 
-/// Starts the next one. A failure to start counts as its failure.
+/// Starts the next copy. A failure to start counts as the copy's failure.
 void hedge_race::start_next() noexcept {
   const std::size_t index = runs_.size();
   runs_.push_back(true);  // this and the next have room since construction
@@ -31,7 +31,7 @@ void hedge_race::start_next() noexcept {
   }
 }
 
-/// The place in the group, if this was the last one of those that it waits for.
+/// The place in the group, if this was the last copy that the group waits for.
 permit hedge_race::ended(std::size_t index, const std::exception_ptr& failure) noexcept {
   runs_[index] = false;
   --running_;
@@ -47,8 +47,8 @@ void hedge_race::note_winner(std::size_t index) noexcept {
   if (index == 0 || !is_first_noted_) note_latency();
 }
 
-/// The first one has a result, or is ended because another one has: then it took this long at least. Without those,
-/// the window would know fast calls only, and the quantile would sink.
+/// The first copy has a result, or is ended because another one has: then it took this long at least. Without such
+/// times, the window would know fast calls only, and the quantile would sink.
 void hedge_race::note_latency() noexcept {
   is_first_noted_ = true;
   const time_point now = time().now();

@@ -74,7 +74,7 @@ class too_late final : public error_at {
   explicit too_late(const std::string& place) : error_at{net::error::operation_aborted, place} {}
 };
 
-/// Where a call was when its time was up; empty: nobody knows. Nothing: the error is of a type that knows more.
+/// Where a call was when its time was up; empty: unknown. Nothing: the error is of a type that knows more.
 std::optional<std::string> place_of_timeout(const std::exception_ptr& error, bool is_own) {
   try {
     std::rethrow_exception(error);
@@ -151,7 +151,7 @@ std::size_t policy_core::places() const {
 struct operation_mark final : executor_mark {
   operation_mark(const policy_core* policy, const net::any_io_executor& executor, std::shared_ptr<operation_mark> o)
       : executor_mark{policy, executor}, outer{std::move(o)} {}
-  /// That of the operation of `policy` around what runs on `executor`; null if there is none.
+  /// The mark of the innermost operation of `policy` on `executor`; null if there is none.
   static std::shared_ptr<operation_mark> around(const net::any_io_executor& executor, const policy_core& policy) {
     return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
   }
@@ -222,7 +222,7 @@ policy_call::wait::wait(policy_call& call) : call_{call} {
   if (core.is_stopped_) return;
   std::size_t depth = 0;
   std::size_t more = 0;
-  // An operation that has ended has left this call behind. So nobody around it waits for it.
+  // An operation that has ended has left this call behind, so no operation around it waits for it.
   for (auto* m = call.outer_.get(); m != nullptr && m->is_running; m = m->outer.get(), ++depth) {
     if (m->waits == 0) ++more;
   }

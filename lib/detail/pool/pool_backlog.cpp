@@ -35,7 +35,7 @@ bool pool_backlog::has_room(const pool_task& t, std::size_t free_workers, time_p
   return flows_->may_go(now, t.is_to_be_delayed() ? nullptr : &t, too_many) == too_many;
 }
 
-/// A newcomer for a task of its flow: that exchange makes the pool no fuller.
+/// A newcomer may take the place of a task of its flow: that exchange makes the pool no fuller.
 pool_backlog::entry pool_backlog::admit(pool_task& t, std::size_t free_workers, time_point now) noexcept {
   pool_task* v = nullptr;
   if (flows_ != nullptr) enter_flow(t);
@@ -129,7 +129,7 @@ void pool_backlog::enter_flow(pool_task& t) noexcept {
   if (!flows_->is_open(t.flow())) fair_queue::choose(t, fair_queue::nameless);
 }
 
-/// Apart, so that the way of a task without flows saves no register for it.
+/// A function of its own, so that tasks without flows save no register for it.
 [[gnu::noinline]] void pool_backlog::queue_in_flows(pool_task& t, time_point now) noexcept {
   t.place_ = pool_task::place::flow_queue;
   flows_->advance(now);
@@ -140,8 +140,8 @@ bool pool_backlog::is_of_flow(const pool_task& t) const noexcept {
   return flows_ != nullptr && t.flow() != fair_queue::nameless;
 }
 
-/// Of those that wait, the ones that free workers are about to take do not count. Workers may take those of other flows
-/// first, so they count for this one only as far as they are enough for all.
+/// Of the tasks that wait, those that free workers are about to take do not count. Workers may take tasks of other
+/// flows first, so they count for this flow only as far as they are enough for all.
 bool pool_backlog::has_room_in_flow(const pool_task& t, std::size_t free_workers, time_point now) const noexcept {
   const std::uint32_t flow = t.flow();
   const std::size_t queued = flows_->flow_size(flow), all = queued + flows_->coming(flow) + 1;

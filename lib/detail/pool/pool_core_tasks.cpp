@@ -57,7 +57,7 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options* o) {
   return make_room(t) ? pool_task::no_code : static_cast<int>(errc::queue_full);
 }
 
-/// Looks closer, and where there are flows also in the flow of the newcomer.
+/// Looks closer for room; in a pool with flows, also in the flow of the newcomer.
 bool pool_core::make_room(pool_task& t) noexcept {
   const time_point now = backlog_.has_flows() ? time_->now() : time_point::min();
   const auto [is_let_in, victim] = backlog_.admit(t, crew_.free(), now);
@@ -162,7 +162,7 @@ void pool_core::admit_held() noexcept {
 
 // ---- out ------------------------------------------------------------------------------------------------------------
 
-/// Ends a task whose callable may still be there, or that somebody has to be told of. Takes over a reference.
+/// Ends a task whose callable may still be there, or whose end has to be told. Takes over a reference.
 void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
   if (t.id_ != 0) {
     task_extras* x = t.extras_;

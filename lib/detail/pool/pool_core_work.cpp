@@ -69,7 +69,7 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
       w.end_.caught(t->end_cause());
     }
     if (!w.end_.error && t->extras_ == nullptr) [[likely]] {
-      // Nothing has to be weighed, and nobody observes: this is all of finish() that is left.
+      // Nothing has to be weighed, and no observer is told: this is all of finish() that is left.
       t->is_dropped_ = true;
       mutex_.lock();
       crew_.end(w, false);

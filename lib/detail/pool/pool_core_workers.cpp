@@ -80,7 +80,7 @@ void pool_core::resize(std::size_t concurrency) {
   }
 }
 
-/// Whether there are fewer workers than are wanted, and nobody has told them to leave.
+/// Whether there are fewer workers than are wanted, and no stop has told them to leave.
 bool pool_core::is_short_of_workers() const noexcept {
   return crew_.is_short() && !context_gone_ && stop_.replaces_workers(backlog_.size());
 }

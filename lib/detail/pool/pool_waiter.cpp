@@ -27,7 +27,7 @@ std::error_code pool_waiter::take_error() noexcept {
 
 parked_waiter::results parked_waiter::take_results() noexcept { return {take_error()}; }
 
-/// Where there is no memory for the text of an error, that is the error.
+/// If there is no memory for the text of an error, the lack of memory is the error.
 std::exception_ptr task_waiter::take_failure() noexcept {
   const std::error_code e = take_error();
   if (!e) return wanted_->failure();

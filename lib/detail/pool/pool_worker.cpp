@@ -228,7 +228,7 @@ void pool_worker::settle() noexcept {
   }
 }
 
-/// It has broken. It rests before it starts again, or the pool gives up.
+/// The worker has broken. It rests before it starts again, or the pool gives up.
 void pool_worker::restart(const std::exception_ptr& cause) noexcept {
   pool_core& core = *home_;
   ++core.counts_.restarts;
@@ -269,7 +269,7 @@ void pool_worker::rest_is_over() noexcept {
   }
 }
 
-/// It leaves for good.
+/// The worker leaves for good.
 void pool_worker::retire() noexcept {
   rest_.disarm();
   home_->crew_.retire(*this);

@@ -36,7 +36,7 @@ struct in_blocks {
 /// ever, so the memory for both is there first.
 constexpr std::size_t blocks_per_post = 4;
 
-/// A worker's strand, and whose it is; executors of it may outlive him and his pool.
+/// A worker's strand, and its owner. Executors of it may outlive the worker and its pool.
 template <class Strand>
 struct strand_of_worker {
   strand_of_worker(const typename Strand::inner_executor_type& inner, const void* o, const void* h)
@@ -58,8 +58,8 @@ class worker_executor {
 
   worker_executor(shared_strand strand, std::uint32_t operation, bool never_blocks) noexcept
       : strand_(std::move(strand)), operation_{operation}, never_blocks_{never_blocks} {}
-  /// A copy belongs to the operation that asks for it, though the original is that of all of them. So what one has
-  /// left on the strand is not taken for the next.
+  /// A copy belongs to the operation that asks for it, though the original is that of all of them. So work that an
+  /// operation has left on the strand is not taken for the next operation's.
   worker_executor(const worker_executor& other) noexcept
       : strand_{other.strand_}, operation_{other.operation()}, never_blocks_{other.never_blocks_} {}
   worker_executor(worker_executor&&) noexcept = default;

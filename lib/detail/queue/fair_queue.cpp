@@ -125,7 +125,7 @@ void fair_queue::count_others(const wait_node& node, bool comes) noexcept {
   }
 }
 
-/// Moves the last of a class to where it stands by its first arrival.
+/// Moves the last waiter of a class to the place of its first arrival.
 void fair_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
   cell& c = at(node.flow_, node.priority);
   node.since_ = since;
@@ -153,7 +153,7 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
     return end_of_step();
   }
   const row& r = rows_[flow];
-  // Behind the first one it stays, as both rise. The one after that is looked for when the first one goes.
+  // Behind the first waiter it stays, as both rise. The waiter after the first is looked for when the first one goes.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(flow);
   end_of_step();
@@ -208,7 +208,7 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   return candidate_of(best);
 }
 
-/// The one that goes instead of the first of a class: while that is overloaded, perhaps the last.
+/// The waiter that goes instead of the first of a class: while the class is overloaded, perhaps the last.
 wait_node* fair_queue::candidate_of(wait_node* head) const noexcept {
   if (!delays_.takes_newest_at_times()) return head;
   const cell& c = at(head->flow_, head->priority);
@@ -232,7 +232,7 @@ time_point fair_queue::next_rise(std::uint32_t flow) const noexcept {
   return next;
 }
 
-// ---- who goes next --------------------------------------------------------------------------------------------------
+// ---- the next waiter ------------------------------------------------------------------------------------------------
 
 void fair_queue::advance(time_point now) noexcept {
   now_ = std::max(now_, now);
@@ -302,7 +302,7 @@ void fair_queue::look_at_ceiling(std::uint32_t flow) noexcept {
   end_of_step();
 }
 
-/// A time in which somebody may go ends when nobody may.
+/// The busy period, in which a waiter may go, ends when none may.
 void fair_queue::end_of_step() noexcept {
   if (!ready_.empty()) {
     is_busy_ = true;

@@ -83,7 +83,7 @@ void wait_queue::push(wait_node& node, time_point now, time_point since) noexcep
     put_back_in_line(node, since);
 }
 
-/// Moves the last of a class to where it stands by its first arrival.
+/// Moves the last waiter of a class to the place of its first arrival.
 void wait_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
   class_list& list = classes_[node.priority];
   node.since_ = since;
