@@ -107,7 +107,7 @@ void runs_again(world& w) {
   waits(s, put[2].id);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   is_due(s, put[2].id);
-  // It has begun, and what becomes of the batch is nothing to it.
+  // It has begun, so the fate of the batch does not concern it.
   same(s.requeue(run[1].lease.id).what, requeue_answer::type::requeued);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   same(s.claim(9, "last").size(), 0u);

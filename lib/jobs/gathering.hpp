@@ -11,7 +11,7 @@ namespace canigo::jobs::detail {
 
 /// Callers whose steps were one transaction often come again together, one after the other. A short wait for the rest
 /// lets them share the next transaction, too. Without it, one half of them waits for the disk while the other half
-/// comes. A caller that comes alone waits for nobody, nor does a worker that ends a job and claims the next one.
+/// comes. A caller that comes alone does not wait, nor does a worker that ends a job and claims the next one.
 class gathering {
  public:
   using clock = std::chrono::steady_clock;
@@ -38,7 +38,7 @@ class gathering {
   }
 
  private:
-  /// Less than this are the steps of one worker.
+  /// Fewer steps than this may be those of one worker.
   static constexpr std::size_t few = 4;
   static constexpr duration slice = std::chrono::microseconds{50};
   /// The system lets a thread sleep for longer.

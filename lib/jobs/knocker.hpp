@@ -18,7 +18,7 @@ class knocker {
   void knock() noexcept;
   /// Readable after a knock.
   int descriptor() const noexcept { return pipe_[0]; }
-  /// The thread that waits calls it before it looks what is there.
+  /// The thread that waits calls this before it looks for work.
   void answer() noexcept;
 
  private:

@@ -24,7 +24,7 @@ memory_table::row* memory_table::held(lease l) {
   return r.state == job_state::running && r.token == l.token ? &r : nullptr;
 }
 
-/// Puts the job where its state belongs.
+/// Puts the job into the orders that its state belongs to.
 void memory_table::enter(row& r) {
   if (!r.batch.empty() && !has_ended(r.state)) ++unended_[r.batch];
   if (waits_for_batch(r)) after_batches_[r.after_batch].insert(r.id);
@@ -91,7 +91,7 @@ void memory_table::end(row& r, job_state s, instant now) {
   note_news();
 }
 
-/// Lets those begin that wait for a batch whose last job has ended.
+/// Lets the jobs begin that wait for a batch whose last job has ended.
 void memory_table::settle(const std::string& batch, instant now) {
   if (unended_.contains(batch)) return;
   const auto found = after_batches_.find(batch);
@@ -177,7 +177,7 @@ std::vector<put_answer> memory_table::put_all(const std::vector<new_job>& list, 
   return answers;
 }
 
-/// Takes memory first. A job that waits no longer, and that no lease brings back, would be lost.
+/// Allocates first: if that failed later, the job would wait no longer, and no lease would bring it back.
 void memory_table::begin(row& r, instant lease_until) {
   leases_.emplace(lease_until, r.id);
   const auto batch = unended_.find(r.batch);

@@ -18,7 +18,7 @@ class postgres_hearing {
  public:
   enum class state : std::uint8_t {
     works,    ///< they arrive
-    unknown,  ///< nobody has shown that yet
+    unknown,  ///< no notification has shown that yet
     lent,     ///< they do not
   };
   /// A notification that takes longer does not come.
@@ -31,10 +31,10 @@ class postgres_hearing {
   /// Whether another connection should send probe().
   bool needs_probe() const noexcept { return state_ == state::unknown; }
   const std::string& probe() const noexcept { return probe_; }
-  /// It was sent.
+  /// The probe was sent.
   void has_sent(time_point now) noexcept { sent_at_ = now; }
 
-  /// A notification of a process. Whether others have news.
+  /// A notification of a process has come. True if other connections have news.
   bool hear(int pid, std::string_view payload) noexcept;
   /// A transaction was carried out by a process.
   void note_process(int pid) noexcept;

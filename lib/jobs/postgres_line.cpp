@@ -19,19 +19,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// So many steps are one transaction at most.
+/// The most steps of one transaction.
 constexpr std::size_t most_at_once = 500;
-/// So often a step is done again that was in the way of another transaction.
+/// How often a step is done again that was in the way of another transaction.
 constexpr int most_conflicts = 20;
-/// A step waits for so long for a lock while it holds the others up. Then they go on, and it is tried again after a
+/// How long a step waits for a lock while it holds the other steps up. Then they go on, and it is tried again after a
 /// pause.
 constexpr duration lock_wait = 20ms;
 constexpr duration lock_pause = 50ms;
-/// The connection for steps that read much is closed after so many times `poll` without any.
+/// The connection for steps that read much is closed after so many times `poll` without such a step.
 constexpr int idle_polls = 2;
-/// For the answer of a server that has ended a statement which took too long.
+/// The time for the answer of a server that has ended a statement which took too long.
 constexpr duration answer_margin = 5s;
-/// So often callers look by themselves if no notification arrives.
+/// How often callers look by themselves if no notification arrives.
 constexpr duration lent_poll = 1s;
 /// Between two attempts to connect.
 constexpr duration shortest_pause = 50ms;
@@ -102,7 +102,7 @@ std::int64_t postgres_store::line::mark() {
   return static_cast<std::int64_t>(marks_ >> 1);
 }
 
-/// Until somebody knocks, the server says something, or the time is over.
+/// Waits until a caller knocks, the server says something, or the time is over.
 void postgres_store::line::wait(duration most) noexcept {
   pollfd fds[2] = {{.fd = knocker_.descriptor(), .events = POLLIN, .revents = 0},
                    {.fd = link_ ? link_->descriptor() : -1, .events = POLLIN, .revents = 0}};
@@ -213,13 +213,13 @@ void postgres_store::line::connect(duration most) {
     const std::lock_guard lock{mutex_};
     engine_ = link_->engine();
   }
-  news_->bump();  // nobody told of what changed before
+  news_->bump();  // no notification told of earlier changes
 }
 
 std::unique_ptr<detail::postgres_link> postgres_store::line::dial(duration most) {
   const bool reads = type_ == type::reads;
   const duration statement = reads ? options_.answer_limit : duration::max();
-  // The server ends the statement first: otherwise it would go on with what nobody waits for.
+  // The server ends the statement first: otherwise it would go on with a statement whose caller has gone.
   const duration answer = std::min(options_.answer_limit, duration::max() - answer_margin) + answer_margin;
   return std::make_unique<detail::postgres_link>(
       place_, detail::postgres_link::limits{.connect = most,
@@ -270,7 +270,7 @@ bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::
   return true;
 }
 
-/// Takes those from the list that would wait for the same lock as one that waits.
+/// Takes the steps from the list that would wait for the same lock as a step that is held back.
 void postgres_store::line::hold_back(orders& list) {
   std::erase_if(list, [this](const auto& o) {
     const auto before = std::ranges::find_if(held_, [&](const auto& h) { return h->waits_with(*o); });
@@ -294,8 +294,8 @@ void postgres_store::line::retry_held() {
   });
 }
 
-/// Steps that together are carried out again, after they were refused for one of them. If that was for a lock, those
-/// that seldom wait for one are first: leases must be renewed.
+/// Divides steps that were refused because of one of them: the parts are carried out again. If the cause was a lock,
+/// the steps that seldom wait for one come first: leases must be renewed.
 std::vector<postgres_store::line::orders> postgres_store::line::parts_of(const orders& list, bool was_locked) {
   std::vector<orders> parts(3);
   for (const auto& o : list) {
@@ -315,17 +315,18 @@ void postgres_store::line::lose_link() noexcept {
   look_at_ = saturating_add(now(), pause());
 }
 
-/// Until the next attempt to connect: as long as the server has been gone already, so less and less often.
+/// The pause before the next attempt to connect: as long as the server has been gone already, so less and less often.
 duration postgres_store::line::pause() const noexcept {
   return std::clamp<duration>(now() - lost_at_, shortest_pause, longest_pause);
 }
 
-/// A step waits for the server from the call on, also while another step does; or since the server was there.
+/// When a step gives up its wait for the server. The wait counts from the call, or from the loss of the connection if
+/// that is later.
 time_point postgres_store::line::give_up_at(const order& o) const noexcept {
   return saturating_add(std::max(o.asked_at, lost_at_), options_.reconnect_limit);
 }
 
-/// Whether nothing is left to do. Otherwise the list has what is left.
+/// Tries to carry out the list. True if nothing is left to do; otherwise the list has the rest.
 bool postgres_store::line::try_once(orders& list) {
   const auto all_fail = [&](const std::exception_ptr& e) {
     for (const auto& o : list) o->error = e;

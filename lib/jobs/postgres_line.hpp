@@ -28,7 +28,7 @@
 
 namespace canigo::jobs {
 
-/// A step that somebody waits for. It may outlive the caller, and the context of the caller.
+/// A step that a caller waits for. It may outlive the caller, and the context of the caller.
 struct postgres_store::order {
   explicit order(const net::any_io_executor& executor) : done{executor} { done.add(); }
   std::vector<new_job> jobs = {};  // the queries point into them
@@ -41,12 +41,12 @@ struct postgres_store::order {
   std::vector<detail::postgres_query> queries;
   std::vector<detail::postgres_query> undo;  // before it is done again, if it may have been done
   std::function<void(std::span<const detail::postgres_rows>)> read = {};
-  // Instead of the above, in one statement with those of other orders; null: they can't be.
+  // Instead of `queries`: the order's part of a statement that it shares with others; null: it can't share one.
   std::function<void(std::span<const put_answer>)> read_put = {};
   std::function<void(verdict)> read_end = {};
   lease ends = {};  // and `text` is the result
   bool is_shared = false;
-  /// Whether a lock that one of them waits for stops the other as well.
+  /// Whether a lock that one of the two orders waits for stops the other as well.
   bool waits_with(const order& other) const noexcept;
   std::exception_ptr error;
   time_point asked_at = {};

@@ -98,7 +98,7 @@ void postgres_link::listen() {
     other.exec("SELECT pg_notify('canigo_jobs', '" + hearing_->probe() + "')");
     hearing_->has_sent(clock::now());
   } catch (const std::system_error&) {
-    return;  // the proxy lends no second connection, so nobody knows
+    return;  // the proxy lends no second connection, so it stays unknown
   }
 }
 
@@ -154,7 +154,7 @@ void postgres_link::prepare() {
   if (first) throw *first;
 }
 
-/// Until the socket can be written, or read. Whether it was in time.
+/// Waits until the socket can be written, or read. True if that was in time.
 bool postgres_link::wait(bool writes, time_point until) {
   pollfd fd{.fd = descriptor(), .events = static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), .revents = 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();

@@ -49,7 +49,7 @@ class postgres_link {
   void commit() { exec("COMMIT"); }
   /// Carries out statements without arguments; the rows of the last one, as text.
   postgres_rows exec(const std::string& sql);
-  /// The same for statements that take as long as the tables are large. Only `gives_up` ends the wait for them.
+  /// Like exec(), for statements that take as long as the tables are large. Only `gives_up` ends the wait for them.
   void exec_patiently(const std::string& sql);
 
   int descriptor() const noexcept { return ::PQsocket(connection_.get()); }

@@ -34,7 +34,7 @@ class postgres_error : public std::system_error {
 
   /// The SQLSTATE; empty: there is none.
   const std::string& state() const noexcept { return state_; }
-  /// Whether it is of no use to try the same again.
+  /// Whether another attempt would fail, too.
   bool is_for_good() const noexcept;
   /// Whether two transactions were in each other's way, and this one may succeed if it is done again.
   bool is_conflict() const noexcept;
@@ -61,10 +61,10 @@ class postgres_lost : public std::system_error {
 postgres_error error_of(const std::string& place, const PGresult* answer);
 /// Why a connection could not be made.
 postgres_error error_of(const std::string& place, PGconn* connection);
-/// The same for what libpq says in its verbose form. It has no other way to tell the SQLSTATE of a connection that was
-/// refused.
+/// The error in a text of libpq in its verbose form. Libpq has no other way to tell the SQLSTATE of a connection that
+/// was refused.
 postgres_error error_of_verbose(const std::string& place, std::string_view text, bool needs_password);
-/// The same for a text of libpq, which may name a SQLSTATE.
+/// The error in a text of libpq, which may name a SQLSTATE.
 postgres_error error_of(const std::string& place, std::string_view state, std::string_view message);
 
 }  // namespace canigo::jobs::detail

@@ -40,8 +40,8 @@ std::string one_less(const std::string& c) { return c + " = greatest(" + c + ", 
 /// The parts of several statements.
 const std::string ends_run = "lease_until = NULL, result = NULL, ";
 const std::string of_lease = " WHERE id = $1::int8 AND state = 1 AND token = $2::int8 RETURNING 1";
-/// Commits with a notification wait for each other, and that is no sign of somebody's open transaction. `most` is how
-/// long they may wait, in milliseconds.
+/// Commits with a notification wait for each other, which is no sign of another client's open transaction. `most` is
+/// how long they may wait, in milliseconds.
 std::string tell_and_wait(const std::string& most) {
   return "SELECT pg_notify('canigo_jobs', ''), set_config('lock_timeout', " + most + "::text, true)";
 }

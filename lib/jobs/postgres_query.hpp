@@ -97,11 +97,11 @@ class postgres_query {
 /// or, without keys, into the same queue.
 bool share_a_lock(const std::vector<new_job>& some, const std::vector<new_job>& others) noexcept;
 std::vector<postgres_query> put_queries(const new_job& j);
-/// Jobs without keys, and that wait for no batch, in one statement.
+/// Puts jobs without keys, and that wait for no batch, in one statement.
 postgres_query put_many_query(const std::vector<const new_job*>& jobs);
 /// The ends of different jobs in one statement.
 postgres_query complete_many_query(const std::vector<lease>& leases, const std::vector<std::string_view>& results);
-/// After all puts of the same step: lets the job begin if nothing is left of the batch that it waits for.
+/// After all puts of the same step: lets the job begin if no job is left of the batch that it waits for.
 std::vector<postgres_query> settle_queries(const new_job& j);
 /// `mark` is kept with the jobs, so that the claim can be found again if its answer is lost. `commit_wait` is as in
 /// tell_and_wait, and outlives the queries.

@@ -28,7 +28,7 @@ class postgres_rows {
   bool is_null(int row, int column) const noexcept { return ::PQgetisnull(result_.get(), row, column) != 0; }
   /// A number of any width, or a bool.
   std::int64_t number(int row, int column) const noexcept;
-  /// The same of a job, whose number is in the first column. Throws error::failed if it is out of range.
+  /// A number of a job, whose own number is in the first column. Throws error::failed if it is out of range.
   std::int64_t number(int row, int column, std::int64_t least, std::int64_t most) const;
   std::uint32_t count(int row, int column) const {
     return static_cast<std::uint32_t>(number(row, column, 0, INT32_MAX));

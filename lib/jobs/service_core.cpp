@@ -284,7 +284,7 @@ void service_core::note(queue& q, const running_job& r, const run_report& report
 
 namespace {
 
-/// Whether somebody has to do something before the store can be used.
+/// Whether a person has to act before the store can be used.
 bool is_for_good(const std::error_code& code) noexcept {
   const error codes[] = {error::cannot_open, error::read_only, error::corrupt, error::newer_schema, error::failed};
   return std::ranges::any_of(codes, [&](error e) { return code == e; });

@@ -21,9 +21,9 @@ namespace {
 using canigo::detail::throw_invalid;
 
 constexpr std::size_t most_name_of_schedule = 200;
-/// The key of a time is taken for so long after it. A process that stood still for less hands nothing in twice.
+/// How long the key of a time stays taken. A process that stood still for less hands nothing in twice.
 constexpr duration key_stays = std::chrono::hours{24};
-/// The clock of the store is looked at so often, in case that it is set.
+/// How often the clock of the store is looked at, in case that it is set.
 constexpr duration look_at_clock = std::chrono::hours{1};
 
 /// The time in UTC, and the name: a key that people can read.

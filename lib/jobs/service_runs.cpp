@@ -44,7 +44,7 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         if (came > 0) {
           failures = 0;
           core->health_.succeeded(q.claims, true);
-          // With a limit it would be asked for nothing.
+          // With a limit, the limit would be asked for nothing.
           has_more = came == places && !q.options.limit;
           continue;
         }
@@ -111,7 +111,7 @@ void service_core::take(queue& q, claimed_job c, std::shared_ptr<admitted> admis
   news_->bump();
 }
 
-/// Its handler has ended, so another job may run.
+/// The handler of the job has ended, so another job may run.
 void service_core::free_place(queue& q, running_job& r) noexcept {
   {
     const std::lock_guard lock{mutex_};

@@ -116,7 +116,7 @@ void sqlite_store::line::want_ring() noexcept {
   knocker_.knock();
 }
 
-/// Until somebody knocks, another process rings, or the time is over.
+/// Waits until a caller knocks, another process rings, or the time is over.
 void sqlite_store::line::wait(duration most) noexcept {
   pollfd fds[2] = {{.fd = knocker_.descriptor(), .events = POLLIN, .revents = 0},
                    {.fd = socket_ ? socket_->descriptor() : -1, .events = POLLIN, .revents = 0}};
@@ -234,8 +234,8 @@ void sqlite_store::line::commit(weight how, const step& what) {
   }
 }
 
-/// Two that make the same new file may both be refused at once: SQLite lets neither wait for the other. Then the file
-/// is there at the second attempt.
+/// Two processes that make the same new file may both be refused at once: SQLite lets neither wait for the other. Then
+/// the file is there at the second attempt.
 std::unique_ptr<sqlite_store::line::connection> sqlite_store::line::connect() {
   try {
     return std::make_unique<connection>(*this);
@@ -250,7 +250,7 @@ void sqlite_store::line::open() {
   auto opened = connect();
   if (!socket_) socket_.emplace(file_ + "-wake", holder_);
   connection_ = std::move(opened);
-  news_->bump();  // nobody told of what changed before
+  news_->bump();  // no process told of earlier changes
 }
 
 /// Rings all other processes. Those that are gone run no job any more: their leases end, if necessary at a later call.

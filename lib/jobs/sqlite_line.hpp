@@ -27,7 +27,7 @@ namespace canigo::jobs {
 /// The thread of a sqlite_store. Callers put orders into its box; it carries out all that are there in one transaction.
 class sqlite_store::line {
  public:
-  /// A step that somebody waits for. It may outlive the caller, and the context of the caller.
+  /// A step that a caller waits for. It may outlive the caller, and the context of the caller.
   struct order {
     order(const net::any_io_executor& executor, weight w, step s) : how{w}, what{std::move(s)}, done{executor} {
       done.add();

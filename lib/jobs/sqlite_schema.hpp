@@ -13,7 +13,7 @@ inline constexpr int schema_version = 2;
 /// application_id and a user_version.
 void make_tables(sqlite_db& db);
 
-/// The same for a connection of the store's own, which it sets up first.
+/// Makes the tables, for a connection of the store's own, which it sets up first.
 void set_up(sqlite_db& db);
 
 /// How a commit is written: FULL waits for the disk.

@@ -22,8 +22,8 @@ class store_health {
   store_health(std::size_t queues, store_observer* observer) : failures_(claims + queues), observer_{observer} {}
 
   void failed(std::size_t of, const std::exception_ptr& error) noexcept;
-  /// `has_written`: it was a claim that brought jobs, so the store takes writes. That also ends what is said of the
-  /// other writes, which come seldom.
+  /// `has_written`: it was a claim that brought jobs, so the store takes writes. Then errors of other writes, which
+  /// come seldom, count no more.
   void succeeded(std::size_t of, bool has_written = false) noexcept;
   /// Fills in the last error of the calls that fail.
   void show(service_stats& s) const;

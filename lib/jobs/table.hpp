@@ -15,7 +15,7 @@ namespace canigo::jobs::detail {
 /// A claim ends at most so many leases and deadlines that ran out, so that many of them do not hold it up.
 inline constexpr std::size_t reap_limit = 100;
 
-/// The steps of jobs::store, one for one: each is done at an instant, without waiting for anybody.
+/// The steps of jobs::store, one for one: each is done at an instant, without a wait.
 ///
 /// Arguments have been checked. A step throws before it changes anything, or its caller undoes what it changed.
 class table {

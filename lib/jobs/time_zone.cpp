@@ -78,7 +78,7 @@ bool is_name(std::string_view name) noexcept {
          name.front() != '/' && name.back() != '/';
 }
 
-/// Without those that change nothing, or that another one replaces at the same instant.
+/// The list without changes that change nothing, or that another one replaces at the same instant.
 std::vector<zone_change> tidy(seconds before, std::vector<zone_change> list) {
   std::vector<zone_change> kept;
   for (const zone_change& c : list) {

@@ -31,7 +31,7 @@ class time_zone {
  private:
   std::chrono::seconds first_{0};      // before all changes
   std::vector<zone_change> changes_;   // each to another offset
-  zone_time last_ = zone_time::min();  // until when the file itself says what is so; the rule is for what follows
+  zone_time last_ = zone_time::min();  // until then the file's own changes count; after that the rule
   std::optional<zone_rule> rule_;      // after them
 };
 

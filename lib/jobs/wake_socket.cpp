@@ -52,7 +52,7 @@ wake_socket::~wake_socket() {
   if (socket_ == -1) return;
   ::unlink(path_of(number_).c_str());
   ::close(socket_);
-  ::rmdir(folder_.c_str());  // if nobody else is there
+  ::rmdir(folder_.c_str());  // if no other socket is there
 }
 
 bool wake_socket::drain() noexcept {
@@ -94,7 +94,7 @@ int wake_socket::tell(std::int64_t number, char what) const noexcept {
 std::vector<std::int64_t> wake_socket::ring(bool has_news) {
   std::vector<std::int64_t> gone;
   for (const auto other : others_) {
-    // A socket that nobody has open refuses; one that is full has been rung before.
+    // A socket that no process has open refuses; one that is full has been rung before.
     if (tell(other, has_news ? news : probe) != ECONNREFUSED) continue;
     ::unlink(path_of(other).c_str());
     gone.push_back(other);

@@ -9,7 +9,7 @@ namespace canigo::jobs::detail {
 
 /// Datagrams between the processes that have one file open. Each has a socket in a folder, by its number.
 ///
-/// All of it is as good as it gets: where there are no sockets, nobody is told anything. One thread.
+/// It does what it can: without sockets, no process is told of anything. One thread.
 class wake_socket {
  public:
   wake_socket(std::string folder, std::int64_t number);
@@ -17,11 +17,11 @@ class wake_socket {
   wake_socket& operator=(const wake_socket&) = delete;
   ~wake_socket();
 
-  /// Readable when somebody rings; -1: there is no socket.
+  /// Readable when another process rings; -1: there is no socket.
   int descriptor() const noexcept { return socket_; }
   /// Takes what has come, and says whether there is news.
   bool drain() noexcept;
-  /// Looks for the others anew.
+  /// Looks for the other sockets anew.
   void look_round();
   /// Rings all others, with news or to see whether they are there. Returns those whose processes are gone; it has
   /// removed their sockets.
