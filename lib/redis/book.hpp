@@ -33,25 +33,25 @@ class book {
 
   /// Gives a request its numbers, also if it will not wait.
   void number(limit_request& r, time_point now) noexcept;
-  /// Adds it. False if there is no memory. Afterwards nothing fails when it leaves.
+  /// Adds a request. False if there is no memory. Afterwards nothing fails when it leaves.
   bool add(limit_request& r) noexcept;
-  /// Takes it out. Redis is told, if it may know the request.
+  /// Takes a request out. Redis is told, if it may know the request.
   void take_out(limit_request& r) noexcept;
-  /// Forgets all of them.
+  /// Forgets all requests.
   void clear() noexcept;
 
   bool has_waiters() const noexcept { return !waiting_.empty(); }
   std::size_t waiters() const noexcept { return waiting_.size(); }
-  /// The most important; there must be one.
+  /// The most important request; there must be one.
   limit_request& first() const noexcept { return *waiting_.begin()->second; }
-  /// The one that arrived first of all, and the youngest of the least important class; there must be one.
+  /// The request that arrived first of all, and the youngest of the least important class; there must be one.
   limit_request& oldest() const noexcept;
   limit_request& least_important() const noexcept { return *waiting_.rbegin()->second; }
-  /// The one with that number, or nullptr.
+  /// The request with that number, or nullptr.
   limit_request* find(std::uint64_t id) const noexcept;
-  /// The one with the least number from `first` on and below `end`, or nullptr.
+  /// The request with the least number from `first` on and below `end`, or nullptr.
   limit_request* find_from(std::uint64_t first, std::uint64_t end) const noexcept;
-  /// Calls `f` with each of them, the most important first. It may take that one out.
+  /// Calls `f` with each request, the most important first. It may take that one out.
   template <class F>
   void for_each(F f) const {
     for (auto p = waiting_.begin(); p != waiting_.end();) f(*(p++)->second);
@@ -64,7 +64,7 @@ class book {
                                 std::uint64_t token);
   /// The permit is no longer held. False if it was not.
   bool release(holding& h) noexcept;
-  /// It was not granted after all. Nobody has seen it yet.
+  /// The permit was not granted after all. No caller has seen it yet.
   void forget(holding& h) noexcept;
   /// The lease has ended: nothing is held, and no permit lies idle. Returns how many permits are lost.
   std::size_t lose_all() noexcept;
@@ -82,7 +82,7 @@ class book {
   /// Gives all idle permits or tokens back to Redis. Returns the number of tokens for the caller to give back; permits
   /// need no further step.
   std::uint64_t give_back_idle() noexcept;
-  /// The same at the end of the horizon.
+  /// Like give_back_idle(), at the end of the horizon.
   std::uint64_t give_back_expired(time_point now) noexcept;
   /// Whether there are `n` idle permits or tokens for a request.
   bool is_idle_enough(std::uint64_t n, time_point now) const noexcept;
@@ -164,7 +164,7 @@ class book {
   std::size_t cancels_under_way_ = 0;
   std::size_t acknowledged_under_way_ = 0;
   std::uint64_t asked_before_ = 0;  // the call under way, or one before it, tells of these arrivals
-  std::uint64_t heard_before_ = 0;  // the same of the last call that was answered
+  std::uint64_t heard_before_ = 0;  // the last call that was answered, or one before it, told of these arrivals
   bool must_tell_ = false;
   bool may_hold_there_ = false;
 };

@@ -43,7 +43,7 @@ class engine final : public std::enable_shared_from_this<engine>,
  public:
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::string_view url,
                                       const client_options& options);
-  /// One for a node of a cluster.
+  /// An engine for a node of a cluster.
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
                                       const client_options& options);
 

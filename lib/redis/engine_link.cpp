@@ -106,7 +106,7 @@ void engine::send_waiting() noexcept {
     was_idle = sent_.empty();
   }
   if (was_idle && !link_->is_open()) {
-    // One that has never answered would do the same again at once.
+    // A server that has never answered would do the same again at once.
     if (!has_answered_) return link_down(error::connection_lost, {}, {});
     // The server has closed an idle connection. That is no failure, and nothing is lost.
     drop_link();

@@ -33,7 +33,7 @@
 
 namespace canigo::redis::detail {
 
-/// Where there is no cap, no permits need a lease. It only keeps places in the queue then.
+/// The lease of a session without a cap. No permits need it: it only keeps places in the queue.
 inline constexpr duration session_without_permits = std::chrono::seconds{10};
 
 /// Errors: errc::invalid_argument for a share out of range, naming `field`.
@@ -88,10 +88,10 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void charge(std::int64_t tokens);
   /// The number of a unit. Throws for one that the limit does not have.
   std::size_t find_unit(unit_key unit) const;
-  /// Charges what was used of a unit, instead of what was granted or settled before.
+  /// Charges the used amount of a unit, instead of the amount that was granted or settled before.
   void settle(holding& h, std::size_t unit, std::uint64_t used);
 
-  /// Whether what is granted is held, and kept by a lease.
+  /// Whether grants are held, and kept by a lease.
   bool has_cap() const noexcept { return options_.permits > 0; }
   limit_stats stats() const;
   /// Throws the error, with a text of the cause if one is known.

@@ -164,7 +164,7 @@ void ledger::grant_without_redis(time_point now) noexcept {
     limit_waiter& w = waiter_of(book_.first());
     const bool is_paused = now < terms_.paused_until();
     const std::error_code ec = is_paused ? net::error::would_block : decide(w, now);
-    // A request that this process's share can never grant ends, so that it holds up nobody.
+    // A request that this process's share can never grant ends, so that it holds up no other one.
     const bool is_for_later = is_paused || (ec && ec != errc::store_unavailable && w.waits);
     if (is_for_later) return plan_.look_again_for(now, demand_of(w), terms_.paused_until());
     end(w, ec);

@@ -23,7 +23,7 @@ net::awaitable<Grant> granted(std::shared_ptr<detail::ledger> l, request r) {
   l->fail(ec, r);
 }
 
-/// The same for a request that does not wait. False, or no permit, if it is not granted.
+/// Like granted(), for a request that does not wait. False, or no permit, if it is not granted.
 template <class Attempt, class Waiter>
 net::awaitable<Attempt> granted_now(std::shared_ptr<detail::ledger> l, request r) {
   std::error_code ec;

@@ -46,7 +46,7 @@ std::string mode_of(const reply& hello) {
 
 constexpr duration ask_sentinels_every = std::chrono::seconds{1};
 
-/// How many name this one.
+/// How many sentinels name this master.
 std::size_t count_of(const endpoint::address& a, const std::vector<named_master>& named) {
   return static_cast<std::size_t>(std::ranges::count_if(
       named, [&a](const named_master& b) { return a.host == b.where.host && a.port == b.where.port; }));
@@ -288,7 +288,7 @@ net::awaitable<void> link::log_in() {
     const reply& r = answers[i];
     if (r.is_error()) {
       const error what = steps[i] == step::auth ? error::wrong_password : error_of(r.text());
-      // A user who may not ask for these can still work. An old server or a proxy may not know HELLO.
+      // The user may be forbidden these, and can still work. An old server or a proxy may not know HELLO.
       if (steps[i] == step::hello) continue;
       if (what == error::no_permission && steps[i] != step::select) continue;
       if (what == error::command_failed && steps[i] == step::name) continue;

@@ -22,7 +22,7 @@ class session {
   /// `base` is the part of the name that all sessions of this limit in this process have.
   session(std::string base, duration lease, bool has_permits);
 
-  /// Begins the next one.
+  /// Begins the next session.
   void begin() noexcept;
 
   const std::string& name() const noexcept { return name_; }
@@ -63,7 +63,7 @@ class session {
   std::int64_t latest_there(std::int64_t awake) const noexcept;
   std::int64_t epoch() const noexcept { return epoch_; }
   /// Takes over the epoch of an answer. True if it is another one than before: Redis has lost data, and may have
-  /// forgotten who waits.
+  /// forgotten the waiters.
   bool follow(std::int64_t epoch) noexcept;
   /// The greatest token that is known here.
   std::uint64_t last_token() const noexcept { return last_token_; }

@@ -33,7 +33,7 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-/// These concern the node that they are sent to.
+/// Commands that concern the node that they are sent to.
 constexpr std::string_view without_keys[] = {
     "ACL",      "AUTH",      "BGREWRITEAOF", "BGSAVE",   "CLIENT",  "CLUSTER",  "COMMAND", "CONFIG", "DBSIZE",
     "DEBUG",    "ECHO",      "FAILOVER",     "FLUSHALL", "FLUSHDB", "FUNCTION", "HELLO",   "INFO",   "KEYS",
@@ -41,7 +41,7 @@ constexpr std::string_view without_keys[] = {
     "READONLY", "READWRITE", "REPLICAOF",    "ROLE",     "SAVE",    "SCAN",     "SCRIPT",  "SELECT", "SHUTDOWN",
     "SLAVEOF",  "SLOWLOG",   "SWAPDB",       "TIME",     "WAIT",    "WAITAOF"};
 
-/// These have something else before their first key.
+/// Commands that have something else before their first key.
 constexpr std::string_view of_second[] = {"BITOP", "LMPOP", "MEMORY", "OBJECT",     "SINTERCARD", "XGROUP",
                                           "XINFO", "ZDIFF", "ZINTER", "ZINTERCARD", "ZMPOP",      "ZUNION"};
 

@@ -49,7 +49,7 @@ class stream {
   virtual std::string hint() const { return {}; }
 
  protected:
-  /// The same for a socket.
+  /// Like is_open(), for a socket.
   static bool is_open(int socket, bool may_have_data) noexcept;
 };
 

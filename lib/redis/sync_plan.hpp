@@ -58,7 +58,7 @@ class sync_plan {
   void call_begins(time_point now, duration answer_within) noexcept;
   /// The call could not be made: try again then.
   void call_again_at(time_point t) noexcept { retry_at_ = t; }
-  /// The call has ended, one way or the other. A further call says which.
+  /// The call has ended. The call of another member says how.
   void call_ended() noexcept { is_under_way_ = false; }
   /// Redis did not run the script, or asks this process to register anew: call again at once.
   void call_again() noexcept { is_wanted_ = is_failing_; }

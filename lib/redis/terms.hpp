@@ -19,7 +19,7 @@ namespace canigo::redis::detail {
 using canigo::detail::demand;
 using canigo::detail::unit_table;
 
-/// Of a burst, a cap, and what is charged, given back or settled.
+/// The most tokens of a burst, a cap, a charge, a refund or a settlement.
 inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 /// `n`. Errors: errc::invalid_argument, naming `field`, if it is less than `least` or more than most_tokens.
 std::uint64_t checked_tokens(std::string_view field, std::uint64_t n, std::uint64_t least);
@@ -36,7 +36,7 @@ class terms {
   terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::shared_ptr<const unit_table> units = nullptr);
 
   const limit_settings& settings() const noexcept { return settings_; }
-  /// Of a limiter, or null.
+  /// The units of a limiter, or null.
   const unit_table* units() const noexcept { return units_.get(); }
   /// The most of a unit that one request may ask for; without a rate, the most permits.
   std::uint64_t most(std::size_t unit = 0) const noexcept;
@@ -46,7 +46,8 @@ class terms {
   // ---- changes; Redis is to be told of each until `tell_until` ----
 
   void set_permits(std::uint64_t n, time_point tell_until) noexcept;
-  /// Of the rate with that index. Errors: errc::invalid_argument for an unknown index, and for a burst out of range.
+  /// Changes the rate with that index. Errors: errc::invalid_argument for an unknown index, and for a burst out of
+  /// range.
   void set_rate(std::size_t index, const canigo::rate& r, time_point tell_until);
   void set_burst(std::size_t index, std::uint64_t n, time_point tell_until);
   void pause_until(time_point t, time_point now, time_point tell_until) noexcept;
