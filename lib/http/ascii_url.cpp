@@ -11,7 +11,7 @@
 namespace canigo::http::detail {
 namespace {
 
-/// The locale of this thread for a while.
+/// Sets the locale of this thread to UTF-8 as long as it lives.
 class utf8_locale {
  public:
   utf8_locale() noexcept {

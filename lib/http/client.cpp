@@ -22,7 +22,7 @@
 namespace canigo::http {
 namespace {
 
-/// The files themselves are read later, by curl.
+/// Checks which files are set. curl reads the files themselves later.
 void check_certificates(const client_options& o) {
   if (!o.ca_file.empty() && !o.ca_data.empty()) {
     canigo::detail::throw_invalid("client_options.ca_data", std::to_string(o.ca_data.size()) + " bytes",
@@ -88,11 +88,11 @@ bool environment_has_proxy() noexcept {
   });
 }
 
-/// curl asks the environment with each request. This asks once: if there is no proxy now, there is none later.
+/// curl asks the environment with each request. This function asks once: if there is no proxy now, there is none later.
 client_options with_known_proxy(client_options o) {
   if (!o.proxy && (!environment_has_proxy() || !o.unix_socket.empty())) o.proxy = "";
   if (o.allow_address && o.proxy != "") {
-    // It may have a password.
+    // The URL of the proxy may have a password.
     canigo::detail::throw_invalid("client_options.proxy", o.proxy ? "(hidden)" : "that of the environment",
                                   "empty with allow_address, as a proxy resolves names itself");
   }

@@ -17,13 +17,13 @@
 #include <sys/socket.h>
 #include <utility>
 
-// OpenSSL's. This library does not link it; curl does, if it uses it.
+// A function of OpenSSL. This library does not link OpenSSL; curl does, if it uses it.
 extern "C" [[gnu::weak]] int SSL_has_pending(const void* ssl);
 
 namespace canigo::http::detail {
 namespace {
 
-/// So much of a body over HTTP/2 is kept, and is not read, before more of it is refused.
+/// The most bytes of a body over HTTP/2 that are kept unread. Beyond that, curl keeps the next part.
 constexpr std::size_t most_ahead = 4 * easy_handle::read_size;
 
 // curl guesses a scheme where there is none, which turns a typing error into a name look-up.
@@ -48,8 +48,8 @@ easy_handle* easy_handle::of(CURL* easy) noexcept {
   return reinterpret_cast<easy_handle*>(self);
 }
 
-/// 8.23 lets OpenSSL read up to 64 KiB of a socket at once. So a record that nobody asked for may come with the end of
-/// an answer, and the socket has nothing to read then.
+/// curl 8.23 lets OpenSSL read up to 64 KiB of a socket at once. So the end of a response may come together with a
+/// record that no request has asked for, and then the socket has nothing to read.
 bool easy_handle::has_unread_tls() const noexcept {
   const curl_tlssessioninfo* tls = nullptr;
   if (curl_easy_getinfo(get(), CURLINFO_TLS_SSL_PTR, &tls) != CURLE_OK || tls == nullptr) return false;
@@ -126,13 +126,13 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   transfer& t = *transfer_;
   transfer_ = nullptr;
   t.easy_ = nullptr;
-  // Newer ones want to begin the upload of each later request anew, too.
+  // After this error, newer versions of curl try to begin the upload of each later request anew, too.
   is_worn_ = is_worn_ || result == CURLE_SEND_FAIL_REWIND;
   std::error_code ec = refused_ ? *refused_ : reason(result);
-  // curl takes a head that breaks off for a short one.
+  // If a head breaks off, curl takes it for a complete one.
   if (!ec && !head_.is_complete()) ec = error::partial_response;
   try {
-    // After an abort it says already why.
+    // After an abort, the problem says already why.
     if (t.response_.problem.empty()) t.response_.problem = problem(t, ec, result);
     fill(t.response_);
   } catch (...) {
@@ -141,8 +141,8 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   return ec;
 }
 
-/// A response that was read to its end on a connection that closes ends the request, too: curl sends no more, and does
-/// not say so. A transfer of HTTP/2 waits for others of its connection.
+/// A server of HTTP/1 that ends its response and closes the connection ends the request, too: curl sends no more, and
+/// does not say so. A transfer of HTTP/2 may only wait for other transfers of its connection.
 void easy_handle::waits_for_nothing() noexcept {
   if (transfer_ == nullptr || !is_paused_ || is_starved_) return;
   const int version = number(CURLINFO_HTTP_VERSION);
@@ -233,14 +233,14 @@ bool easy_handle::take(std::string_view part) {
     is_body_too_large_ = true;
     return false;
   }
-  // To refuse the part would have curl copy all that follows of this read once for each part of it. And a newer one
-  // forgets what was refused when the connection breaks.
+  // If this refused the part, curl would copy all that follows in this read once for each part of it. And a newer curl
+  // forgets the refused bytes when the connection breaks.
   if (transfer_->ahead() != 0 && !is_http2()) pause();
   return true;
 }
 
-/// Of HTTP/2 curl has to read what comes for others. Only if a part was refused it tells the server that the transfer
-/// is paused.
+/// curl has to go on reading a connection of HTTP/2, for its other transfers. Only if a part was refused, curl tells
+/// the server that this transfer is paused.
 bool easy_handle::refuses(std::size_t size) noexcept {
   const std::size_t ahead = transfer_->ahead();
   if (ahead == 0 || ahead + size <= std::min(most_ahead, most_unread()) || !is_http2() || must_read()) return false;
@@ -250,7 +250,7 @@ bool easy_handle::refuses(std::size_t size) noexcept {
 }
 
 std::size_t easy_handle::most_unread() const noexcept {
-  // A part that is not decoded is at most what curl reads at once, and then it pauses.
+  // A part that is not decoded is no larger than one read of curl's, and the transfer pauses after it.
   return decodes_ || must_read() ? max_body_ : std::max(max_body_, most_ahead);
 }
 
@@ -259,14 +259,15 @@ bool easy_handle::is_http2() const noexcept { return number(CURLINFO_HTTP_VERSIO
 bool easy_handle::must_read() const noexcept { return transfer_->is_writing() && is_http2(); }
 
 bool easy_handle::is_final_head() const noexcept {
-  // That of a proxy comes before the request is sent.
+  // The head of a proxy comes before the request is sent.
   if (!head_.is_complete() || !was_sent_in_this_hop()) return false;
   const int status = number(CURLINFO_RESPONSE_CODE);
   constexpr int switching = 101, first_final = 200, first_redirect = 300, first_error = 400, expectation_failed = 417;
   if (status < first_final && status != switching) return false;
   const headers& fields = transfer_->response_.headers;
   if (follows_ && status >= first_redirect && status < first_error) return fields.find("Location").value_or("").empty();
-  // curl sends such a request again without the field. If it does not, the body or the end tells.
+  // After this status curl sends the request again, without the field Expect. If curl does not, the first part of the
+  // body or the end of the transfer shows that the head is final.
   return status != expectation_failed || !transfer_->request_.headers.contains("Expect");
 }
 
@@ -319,7 +320,8 @@ int easy_handle::on_connected(void* self, char*, char*, int, int local_port) noe
 }
 
 /// If a reused connection breaks before the first byte of the answer, curl sends the request again, up to five times.
-/// But the server may have executed the request each time. So this allows it once, and only for idempotent methods.
+/// But the server may have executed the request each time. So this function allows it once, and only for idempotent
+/// methods.
 bool easy_handle::may_send(int local_port) noexcept {
   const int hop = number(CURLINFO_REDIRECT_COUNT);
   const auto was_redirected = [&] {
@@ -334,7 +336,7 @@ bool easy_handle::may_send(int local_port) noexcept {
     refused_ = was_broken ? make_error_code(error::no_response) : std::error_code{};
     return false;
   }
-  // If there is a next time, it must use a connection that has not been idle.
+  // If the request is sent again, it must use a connection that has not been idle.
   if (may_resend_) curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
   const int connects = number(CURLINFO_NUM_CONNECTS);
   const bool is_reused = connects == sent_connects_;

@@ -88,8 +88,8 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
     throw std::system_error{reason(code), "http::client"};
   if (set.result() != CURLE_OK) throw std::system_error{reason(set.result()), "http::client"};
 #if LIBCURL_VERSION_NUM >= 0x075700
-  // Without it, a transfer that is cancelled while its name is looked up waits for the resolver, and so does every
-  // other transfer.
+  // Without this option, a transfer that is cancelled while its name is looked up waits for the resolver, and so do all
+  // other transfers.
   curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 #endif
 }
@@ -99,7 +99,7 @@ void easy_handle::set_headers(const request& r, bool has_body) {
   const auto append = [&](const std::string& one) { append_line(fields_, one); };
   std::string line;
   for (const auto h : r.headers) {
-    // A field without a value is written so; with a colon it would take away one that curl adds itself.
+    // A semicolon is curl's form for a field without a value. A colon would take away a field that curl adds itself.
     line.assign(h.name);
     if (const auto value = trim(h.value); value.empty()) {
       line += ';';
@@ -109,7 +109,7 @@ void easy_handle::set_headers(const request& r, bool has_body) {
     append(line);
   }
   if (has_body) {
-    // curl takes every body for a form, and asks the server's leave before it sends a large one.
+    // By default curl takes every body for a form, and asks the server's leave before it sends a large one.
     if (!r.headers.contains("Content-Type")) append("Content-Type:");
     if (!r.headers.contains("Expect")) append("Expect:");
   }
@@ -127,7 +127,7 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
   if (is_plain_get && is_set_for_get_) return CURLE_OK;
   option_setter set{get()};
   set(CURLOPT_HTTP_VERSION, number_of(version_, length_to_write || !r.body.empty()));
-  // Takes back what the request before has set. In this order: any POSTFIELDS makes it a POST.
+  // Takes back the options of the request before. The order matters: any POSTFIELDS makes it a POST.
   set(CURLOPT_POSTFIELDS, nullptr)(CURLOPT_CUSTOMREQUEST, nullptr)(CURLOPT_HTTPGET, 1L);
   if (is_head) {
     set(CURLOPT_NOBODY, 1L);
@@ -138,12 +138,12 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(r.body.size()));
   }
   if (!is_get && !is_head && (!is_post || length_to_write)) set(CURLOPT_CUSTOMREQUEST, r.method.c_str());
-  // curl would send any other method to the new place whatever the status says, and the target, too.
+  // curl would repeat any other method at the new place whatever the status says. It would also send the target there.
   follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty() && !length_to_write;
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
   if (decodes_) {
-    // curl decodes all that it has read at once, so it is to read little: gzip makes 4 MB of this at most. But an older
-    // one stands still where it has no room for a whole frame of HTTP/2, and the transfer is paused.
+    // curl decodes all that it has read at once, so it is to read little: gzip makes 4 MB of this at most. But if an
+    // older curl has no room for a whole frame of HTTP/2 while the transfer is paused, it stands still.
     const bool may_be_http2 = version_ == http_version::http2 ||
                               (version_ == http_version::negotiated && starts_with_any_case(r.url, "https://"));
     set(CURLOPT_BUFFERSIZE, may_be_http2 ? static_cast<long>(read_size) : 4096L);

@@ -99,25 +99,25 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
     case too_large:
       return errc::too_large;
     case CURLE_OUT_OF_MEMORY:
-      // Older ones say the same of a header line beyond their bound.
+      // Older versions of curl say the same of a header line beyond their bound.
       if (was_sent_in_this_hop() && !head_.is_complete() && has_memory_for(longest_line)) return errc::too_large;
-      // And of what it decodes while the transfer is paused.
+      // They also say it of bytes that they decode while the transfer is paused.
       if (decodes_ && is_paused_ && has_memory_for(longest_line)) return errc::too_large;
       return errc::not_enough_memory;
     case CURLE_WRITE_ERROR:
-      // Of what follows the end of an encoded body, such as a second member of gzip.
+      // curl says so of bytes behind the end of an encoded body, such as a second member of gzip.
       if (decodes_ && head_.is_complete()) return error::bad_content_encoding;
       break;
     case CURLE_RECV_ERROR:
-      // Older ones say so of a head beyond their bound.
+      // Older versions of curl say so of a head beyond their bound.
       if (!head_.is_complete() && head_.bytes() > near_bound_of_head) return errc::too_large;
       break;
     case CURLE_SEND_FAIL_REWIND:
-      // Later ones say so of an upload whose connection has broken, when they can't begin it anew.
+      // Later versions of curl say so of an upload whose connection has broken, when they can't begin it anew.
       if (!head_.is_complete()) return error::no_response;
       break;
     case CURLE_UNSUPPORTED_PROTOCOL:
-      // After the request was sent it is the answer's protocol: HTTP/0.9, or an invalid status line.
+      // Once the request was sent, the protocol is that of the answer: HTTP/0.9, or an invalid status line.
       return was_sent_in_this_hop() ? error::weird_server_reply : error::unsupported_protocol;
     case CURLE_COULDNT_CONNECT:
       if (no_socket_ && !(has_opened_ && no_socket_ == error::address_refused)) return no_socket_;
@@ -128,7 +128,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       if (is_out_of_descriptors()) return std::make_error_code(std::errc::too_many_files_open);
       break;
     case CURLE_BAD_FUNCTION_ARGUMENT:
-      // So 8.23 calls a key that does not fit its certificate.
+      // curl 8.23 says so of a key that does not fit its certificate.
       if (has_identity_) return error::client_certificate_unusable;
       break;
     case CURLE_PEER_FAILED_VERIFICATION:

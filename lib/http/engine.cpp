@@ -72,7 +72,7 @@ void engine::let_go_of_context() noexcept {
   std::ignore = alarm_.disarm();
   work_guard_ = {};
   loop_executor_ = {};
-  executor_ = {};  // a strand's would reach for its context when this goes
+  executor_ = {};  // the executor of a strand would reach for its context when this engine goes
 }
 
 void engine::context_shutdown() noexcept {
@@ -99,7 +99,7 @@ void engine::context_shutdown() noexcept {
     let_go_of_context();
     is_mine = is_left_to_context_;
   }
-  // Their frames may hold anything, this client too.
+  // No lock is held here: the frames of the callers may hold anything, even this client.
   while (transfer* t = doomed.pop()) t->destroy();
   if (is_mine) delete this;
 }
@@ -136,7 +136,7 @@ client_stats engine::stats() const noexcept {
   return stats_;
 }
 
-/// `put` notes the news under the lock. It returns false if nobody is to work on it.
+/// `put` notes the news under the lock. It returns false if no thread is to work on it.
 template <class Put>
 void engine::bring(Put&& put) noexcept {
   const auto keep = shared_from_this();

@@ -49,13 +49,13 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   // For a stream, on the thread that works.
   void head_came(transfer& t) noexcept;
-  /// From here on its caller may take any time.
+  /// From here on the timeout does not count: the caller of the transfer may take any time.
   void time_of_caller_begins(transfer& t) noexcept;
   /// The step that waits; null: none does.
   step* waiting_step(const stream& s) const noexcept;
-  /// Its caller is to be told at the end of this round.
+  /// Has the caller of the transfer told at the end of this round.
   void has_news(transfer& t) noexcept { undelivered_.push(t); }
-  /// Tells the caller that waits for the next step, if that is there. Throws if there is no memory; nothing has
+  /// Tells the caller that waits for the next step, if that step is complete. Throws if there is no memory; nothing has
   /// happened then.
   void tell(stream& s);
 
@@ -64,7 +64,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   engine(const net::any_io_executor& executor, const client_options& options);
   ~engine() = default;
 
-  // Its own life, and that of its context, which may go on another thread.
+  // The end of the engine, and that of its context, which may go on another thread.
   void unreferenced() noexcept;
   void context_shutdown() noexcept override;
   void let_go_of_context() noexcept;
@@ -77,7 +77,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::shared_ptr<socket_listener> share() noexcept override { return {shared_from_this(), this}; }
   bool claim_work() noexcept;
   void post_work() noexcept;
-  /// The same, with context_use_ held and the context there.
+  /// Like post_work(), with context_use_ held and the context there.
   void post_or_work() noexcept;
 
   // From here on: only on the thread that works.
@@ -97,14 +97,15 @@ class engine final : public std::enable_shared_from_this<engine>,
   void set_deadline(transfer& t) noexcept;
   /// The timeout of the transfer counts from `begin` on.
   void set_timeout(transfer& t, time_point begin) noexcept;
-  /// Returns whether it has ended the transfer.
+  /// If a time limit of the transfer has passed, gives the transfer up and returns true. Otherwise waits for the next
+  /// one.
   bool deadline_passed(transfer& t) noexcept;
   void resume(transfer& t) noexcept;
   /// Which limit of the transfer has passed, and what was still missing; empty without memory.
   std::string passed_limit(const transfer& t) const noexcept;
-  /// The words on its end, after the host, and whether it still waits for a place there.
+  /// The host, or the words that the transfer still waits for a place there, and then the problem.
   static std::string with_place(const transfer& t, std::error_code ec) noexcept;
-  /// Its caller wants it no more. It ends, or goes on without its caller.
+  /// Ends the transfer for its caller. If it lingers, it goes on without the caller; otherwise it ends, too.
   void give_up(transfer& t, std::error_code ec) noexcept;
   void finish(transfer& t, std::error_code ec) noexcept;
   void hand_over(transfer& t) noexcept;
@@ -130,10 +131,10 @@ class engine final : public std::enable_shared_from_this<engine>,
   linked_list<transfer, in_mail> transfer_mail_;
   linked_list<socket_watch, in_mail> socket_mail_;
   bool alarm_called_ = false;
-  bool has_mail_ = false;  // some of it may not have been read
+  bool has_mail_ = false;  // some mail may not have been read
   bool closing_ = false;
   bool context_gone_ = false;  // written with both locks held
-  bool busy_ = false;          // somebody works, or work is posted
+  bool busy_ = false;          // a thread works, or work is posted
   client_stats stats_;
 
   // Only for the thread that works.

@@ -63,7 +63,7 @@ std::error_code engine::hand_to_curl(transfer& t) {
 
 void engine::set_deadline(transfer& t) noexcept {
   const time_point when = t.connected_ ? t.done_by_ : std::min(t.connect_by_, t.done_by_);
-  t.deadline_.set(*time_, when);  // if it is being called just now, its mail leads back here
+  t.deadline_.set(*time_, when);  // if the deadline is being called just now, its mail leads back here
 }
 
 void engine::set_timeout(transfer& t, time_point begin) noexcept {
@@ -122,7 +122,7 @@ void engine::tell(stream& s) {
     const bool has_ended = s.deadline_.has_ended();
     if (s.waiting_ == nullptr || !s.waiting_->settle(s, has_ended)) return;
     w = std::exchange(s.waiting_, nullptr);
-    // The caller may let go of the stream now, and with that an ended one goes.
+    // From here on the caller may let go of the stream. If the stream has ended, it goes then.
     if (has_ended) {
       transfer_mail_.remove(s);
       transfers_.remove(s);
@@ -194,7 +194,7 @@ void engine::hand_over(transfer& t) noexcept {
   undelivered_.remove(t);
   {
     const std::lock_guard lock{mutex_};
-    if (!t.deadline_.end(*time_)) return;  // it is being called just now, and its mail leads back here
+    if (!t.deadline_.end(*time_)) return;  // the deadline is being called just now, and its mail leads back here
     transfer_mail_.remove(t);
     transfers_.remove(t);
   }

@@ -11,7 +11,7 @@ void lingering_call::request_cancel() noexcept { request_->cancel(); }
 const net::any_io_executor& lingering_call::home_executor() const noexcept { return request_->executor(); }
 
 void start(lingering_call& c) noexcept {
-  // With the operation its hold on the request may go.
+  // The operation may end in ask(), and with it its reference to the request.
   const auto keep = c.request_;
   keep->ask(c);
 }
@@ -52,7 +52,7 @@ void lingering::tell() {
 
 void lingering::post() {
   if (!is_left_ && waiting_ != nullptr) end_ = {error_, std::move(response_)};
-  is_left_ = true;  // where there is no memory for the post, it comes here again
+  is_left_ = true;  // without memory for the post, the engine calls post() again
   tell();
   const auto keep = std::move(self_);
 }

@@ -32,7 +32,7 @@ class lingering_call : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends it before the engine knows of it.
+  /// Ends the call before the engine knows of it.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
@@ -48,10 +48,10 @@ class lingering_call : public canigo::detail::suspended {
 
 /// A request that its server may still work on when its caller has gone: see request::linger.
 ///
-/// It has no use for the answer then, and drops it. From the start to the end it keeps itself.
+/// When the caller has gone, the answer is dropped. From its start to its end the request keeps itself alive.
 class lingering final : public transfer, public std::enable_shared_from_this<lingering> {
  public:
-  /// `executor`: that of the caller, which may be the work of a policy. Throws std::bad_alloc.
+  /// `executor`: the executor of the caller, which may be the work of a policy. Throws std::bad_alloc.
   lingering(std::shared_ptr<engine> e, request&& r, const net::any_io_executor& executor)
       : transfer{std::move(e), own_request_}, places_{executor}, own_request_{std::move(r)} {}
   ~lingering() = default;

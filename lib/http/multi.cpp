@@ -19,7 +19,7 @@ bool initialised_curl() {
 }
 
 CURLM* make_multi() {
-  [[maybe_unused]] static const bool once = initialised_curl();  // where that fails, the next client tries again
+  [[maybe_unused]] static const bool once = initialised_curl();  // if that fails, the next client tries again
   CURLM* m = curl_multi_init();
   if (m == nullptr) throw std::bad_alloc{};
   return m;
@@ -77,7 +77,7 @@ std::error_code multi::add(transfer& t) {
   easy_handle& h = idle_handle();
   if (const auto ec = h.begin(t)) return ec;
   if (const auto code = curl_multi_add_handle(multi_.get(), h.get()); code != CURLM_OK) {
-    // Nothing else is left to go wrong.
+    // Only memory can be missing here.
     h.end(CURLE_OK);
     return errc::not_enough_memory;
   }
@@ -87,7 +87,7 @@ std::error_code multi::add(transfer& t) {
 
 std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
   easy_handle& h = easy_handle::of(t);
-  // If the end came out of a pause, curl has not said that it waits no more.
+  // If the transfer ended while it was paused, curl has not said that it waits for the socket no more.
   if (socket_watch* w = sockets_.paused_by(h, h.local_port())) stop_wanting(h.get(), *w);
   curl_multi_remove_handle(multi_.get(), h.get());
   unwatched_.remove(h);
@@ -129,7 +129,7 @@ void multi::flush(int local_port) noexcept {
 
 easy_handle& multi::idle_handle() {
   if (idle_handles_.empty()) {
-    // So that giving it back needs no memory.
+    // Room for this handle, so that giving it back needs no memory.
     idle_handles_.reserve(handles_.size() + 1);
     connection_source& source = *this;
     handles_.push_back(std::make_unique<easy_handle>(options_, trust_, source, &on_close, this));
@@ -142,7 +142,7 @@ std::optional<multi::outcome> multi::next_outcome() noexcept {
   if (easy_handle* h = unwatched_.pop()) return outcome{h->current(), CURLE_OK, h->unwatched};
   if (!multi_) return std::nullopt;
   int more = 0;
-  // It has no other message than that a transfer is done.
+  // curl has no other message than that a transfer is done.
   const CURLMsg* message = curl_multi_info_read(multi_.get(), &more);
   if (message == nullptr) return std::nullopt;
   return outcome{easy_handle::of(message->easy_handle)->current(), message->data.result, {}};
@@ -154,8 +154,8 @@ void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
   const int ready = fired & ~aborted & w.wanted;
   const int events =
       ((ready & CURL_POLL_IN) != 0 ? CURL_CSELECT_IN : 0) | ((ready & CURL_POLL_OUT) != 0 ? CURL_CSELECT_OUT : 0);
-  // curl reads once. If that filled its buffer, more is there, and to ask the reactor costs more than to read it. The
-  // bound is for the other connections.
+  // curl reads once. If that filled its buffer, there is more, and asking the reactor costs more than reading it. The
+  // bound lets the other connections have their turn.
   constexpr int most_reads = 4;
   constexpr std::size_t nearly_full = easy_handle::read_size / 4 * 3;
   for (int reads = 0; reads < most_reads; ++reads) {
@@ -165,7 +165,7 @@ void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
     const socket_watch* still = sockets_.find(fd);
     if (taken_ < nearly_full || still != &w || (still->wanted & CURL_POLL_IN) == 0) break;
   }
-  // curl may have closed it, and opened another with the same number.
+  // curl may have closed the socket, and opened another one with the same number.
   if (socket_watch* still = sockets_.find(fd)) sockets_.wait(*still);
 }
 
@@ -229,7 +229,7 @@ int multi::on_socket(CURL* easy, curl_socket_t fd, int what, void* self, void*) 
   } else if (socket_watch* w = m.sockets_.find(fd)) {
     m.stop_wanting(easy, *w);
   }
-  return 0;  // anything else, and curl gives up every transfer
+  return 0;  // with any other result curl gives up every transfer
 }
 
 void multi::want(CURL* easy, curl_socket_t fd, int what) noexcept {

@@ -36,7 +36,7 @@ class multi : private connection_source {
   /// Ends a transfer that was started and has ended by itself.
   std::error_code remove(transfer& t, CURLcode result) noexcept;
 
-  /// Lets a transfer's body go on that it could not take before. After an error it is to be aborted.
+  /// Lets the body of a transfer go on after a pause. After an error the transfer is to be aborted.
   std::error_code resume(transfer& t) noexcept;
 
   /// Ends a transfer in any state. Its server is told at once.
@@ -90,8 +90,8 @@ class multi : private connection_source {
   std::unique_ptr<CURLM, cleanup> multi_;  // null: closed
   std::vector<std::unique_ptr<easy_handle>> handles_;
   std::vector<easy_handle*> idle_handles_;
-  linked_list<easy_handle, in_unwatched> unwatched_;  // a socket of theirs could not be watched
-  std::size_t taken_ = 0;                             // of bodies, in one call of curl's
+  linked_list<easy_handle, in_unwatched> unwatched_;  // those with a socket that could not be watched
+  std::size_t taken_ = 0;                             // bytes of bodies, in one call of curl's
   bool is_due_ = false;
   bool has_lost_socket_ = false;  // a transfer that connects has none now
   time_point alarm_at_ = time_point::max();

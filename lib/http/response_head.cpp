@@ -29,7 +29,7 @@ bool is_status_line(std::string_view line) noexcept {
 }  // namespace
 
 std::error_code response_head::take(std::string_view line, headers& fields, const headers& asked) {
-  // All hops and all interim responses together: a server may send of those without end.
+  // The bytes of all hops and of all interim responses count: a server may send interim responses without end.
   bytes_ += line.size();
   if (bytes_ > most_bytes_) return errc::too_large;
   if (!is_inside_ && (line.starts_with("HTTP/") || !is_complete_)) return begin(line, fields, asked);
@@ -45,7 +45,7 @@ std::error_code response_head::take(std::string_view line, headers& fields, cons
     }
     return {};
   }
-  // Without a colon it is a name without a value.
+  // A line without a colon is a name without a value.
   const auto colon = std::min(line.find(':'), line.size() - 1);
   const auto name = trim(line.substr(0, colon));
   const auto value = trim(line.substr(colon + 1));
@@ -67,7 +67,7 @@ std::error_code response_head::begin(std::string_view status_line, headers& fiel
   return {};
 }
 
-/// If two of them differ, or one is no number, the end of the body is unknown, and so is the begin of the next
+/// If two lengths differ, or one is no number, the end of the body is unknown, and so is the begin of the next
 /// response.
 bool response_head::take_length(std::string_view value) noexcept {
   std::uint64_t length = 0;

@@ -12,7 +12,8 @@ namespace canigo::http::detail {
 
 /// The heads of an answer, line by line as curl hands them over: those of interim responses and of all hops, too.
 ///
-/// curl lets pass more than HTTP allows: a strange status line, two lengths, a head that breaks off. This does not.
+/// curl lets pass more than HTTP allows: a strange status line, two lengths, a head that breaks off. This class does
+/// not.
 class response_head {
  public:
   explicit response_head(std::size_t most_bytes) noexcept : most_bytes_{most_bytes} {}
@@ -22,9 +23,9 @@ class response_head {
   /// Errors: errc::too_large for more than `most_bytes` of all heads together; error::weird_server_reply. Allocates.
   std::error_code take(std::string_view line, headers& fields, const headers& asked);
 
-  /// Whether the last head has ended. So has the answer's, when its body begins.
+  /// Whether the last head has ended. When a body begins, the last head is that of the answer.
   bool is_complete() const noexcept { return is_complete_; }
-  /// Of all heads together.
+  /// The bytes of all heads together.
   std::size_t bytes() const noexcept { return bytes_; }
 
  private:

@@ -55,7 +55,7 @@ void socket_table::reopened(int fd) noexcept {
   const socket_watch* closed = find(fd);
   if (closed == nullptr) return;
   const int wanted = closed->wanted;
-  if (watch(fd, false)) return;  // its transfer then ends by its time limit
+  if (watch(fd, false)) return;  // then the transfer ends by its time limit
   socket_watch& w = *find(fd);
   w.wanted = wanted;
   wait(w);
@@ -67,7 +67,7 @@ void socket_table::wait(socket_watch& w) noexcept {
     if ((w.wanted & ~w.waiting & what) == 0) continue;
     w.waiting |= what;
     const auto event = what == CURL_POLL_IN ? descriptor::wait_read : descriptor::wait_write;
-    w.descriptor->async_wait(event, on_ready{listener_->share(), &w, what});  // its room holds one wait: never throws
+    w.descriptor->async_wait(event, on_ready{listener_->share(), &w, what});  // never throws: `w` has room for it
   }
 }
 

@@ -38,9 +38,10 @@ class socket_table {
   socket_watch* find(int fd) const noexcept;
   /// Watches a socket, and lets go of an earlier one with this number.
   std::error_code watch(int fd, bool is_connection) noexcept;
-  /// A new socket has this number. If an older one was watched, its wishes go to the new one.
+  /// A new socket has this number. If an older socket with this number was watched, the new one is watched in its
+  /// place.
   void reopened(int fd) noexcept;
-  /// Begins the waits that are wanted of `w` and not under way.
+  /// Begins the waits that curl wants on `w` and that are not under way.
   void wait(socket_watch& w) noexcept;
   /// Cancels the waits of `w`. Each of them still calls the listener.
   static void stop_waiting(socket_watch& w) noexcept;
@@ -52,11 +53,11 @@ class socket_table {
   bool spoil_if_unclean(int local_port, bool has_more) noexcept;
   /// Shuts down all idle connections of HTTP/1. Returns whether one of them was from this port.
   bool spoil_idle(int local_port) noexcept;
-  /// The socket from this port that the handle's transfer left when it could take nothing; null: none.
+  /// The socket that is marked as paused by `h`, whose connection is from this port; null: none.
   socket_watch* paused_by(const easy_handle& h, int local_port) const noexcept;
-  /// A connection from this port of which nothing is wanted; null: none.
+  /// An idle connection from this port; null: none.
   socket_watch* idle_at(int local_port) const noexcept;
-  /// Whether anything is wanted of a connection from this port.
+  /// Whether curl waits for anything on a connection from this port.
   bool is_in_use(int local_port) const noexcept;
   /// Notes that waits have come back. Returns false if the table had let go of `w` and this was its last wait: then `w`
   /// is gone.
@@ -74,7 +75,7 @@ class socket_table {
   net::any_io_executor executor_;
   socket_listener* listener_;
   std::vector<std::unique_ptr<socket_watch>> watches_;  // by number
-  std::array<port_list, 256> by_port_;                  // in each, ports that end alike
+  std::array<port_list, 256> by_port_;                  // each list has the ports with the same remainder
   linked_list<socket_watch, in_limbo> let_go_of_;
 };
 

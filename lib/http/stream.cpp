@@ -40,7 +40,7 @@ bool step::settle(stream& s, bool has_ended) noexcept {
 }
 
 void start(step& w) noexcept {
-  // With the operation its hold on the stream may go.
+  // The operation may end in ask(), and with it its reference to the stream.
   const auto keep = w.stream_;
   keep->ask(w);
 }

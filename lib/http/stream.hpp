@@ -29,7 +29,7 @@ class step : public canigo::detail::suspended {
  public:
   using results = std::tuple<std::error_code, std::size_t>;
 
-  /// Without room in `to` it waits for the head.
+  /// Waits for bytes of the body, or, if `to` has no room, for the head.
   step(std::shared_ptr<stream> s, net::mutable_buffer to) noexcept : stream_{std::move(s)}, to_{to} {}
   /// Waits until bytes of `from` are taken.
   step(std::shared_ptr<stream> s, net::const_buffer from) noexcept : stream_{std::move(s)}, from_{from} {}
@@ -39,19 +39,19 @@ class step : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends it before the engine knows of it.
+  /// Ends the step before the engine knows of it.
   void fail(errc code) noexcept { error_ = code; }
 
   std::error_code error() const noexcept { return error_; }
 
-  /// Copies what there is room for, and returns its size.
+  /// Copies as much as there is room for, and returns its size.
   std::size_t take(std::string_view part) noexcept;
   bool is_write() const noexcept { return from_.size() != 0; }
-  /// How many bytes it can still take. The bytes of one that writes count for others.
+  /// How many bytes the step can still take; none if it writes.
   std::size_t room() const noexcept { return is_write() ? 0 : to_.size() - size_; }
   /// Moves bytes to be written, and returns how many.
   std::size_t give(char* to, std::size_t room) noexcept;
-  /// Whether the step is there. If so, it is done, with its error.
+  /// Whether the step is complete. Sets its error if the stream has ended before.
   bool settle(stream& s, bool has_ended) noexcept;
 
  protected:
@@ -67,16 +67,17 @@ class step : public canigo::detail::suspended {
   std::error_code error_;
 };
 
-/// Of a body that the caller writes part by part; nothing: it is unknown.
+/// The length of a body that the caller writes part by part; nothing: the length is unknown.
 struct body_length {
   std::optional<std::uint64_t> bytes;
 };
 
-/// A transfer whose caller reads the body of the response part by part, and may write that of the request so.
+/// A transfer whose caller reads the body of the response part by part. The caller may also write the body of the
+/// request part by part.
 ///
-/// It keeps what the caller has no room for of a part, and curl then reads no more of the body until that is read. An
-/// answer that begins during an upload over HTTP/2 is kept as it comes, as curl has to read on there. From the start to
-/// the end it keeps itself.
+/// If the caller has no room for all of a part, the stream keeps the rest, and curl reads no more of the body until the
+/// caller has read that. During an upload over HTTP/2 curl has to go on reading, so the stream keeps an answer as it
+/// comes. From its start to its end the stream keeps itself alive.
 class stream final : public transfer, public std::enable_shared_from_this<stream> {
  public:
   stream(std::shared_ptr<engine> e, request&& r) noexcept
@@ -87,27 +88,27 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   ~stream() = default;
 
   // For its caller.
-  /// Starts the step `w` of it, the first of all too.
+  /// Starts the step `w`. The first step also starts the transfer.
   void ask(step& w) noexcept;
   void cancel(const step& w) noexcept;
-  /// Ends it if it has begun and not ended.
+  /// Ends the transfer if it has begun and not ended.
   void reset() noexcept;
   bool has_head() const noexcept { return has_head_; }
-  /// From the first step on.
+  /// The head of the response; empty until has_head().
   const response& head() const noexcept { return head_; }
-  /// After a step failed: more of why.
+  /// The reason in words, after a step has failed.
   const std::string& problem() const noexcept { return response_.problem; }
   const net::any_io_executor& executor() const noexcept;
-  /// How many bytes may be written.
+  /// How many bytes of its body the caller may still write.
   std::uint64_t bytes_to_write() const noexcept;
-  /// How many must still be written.
+  /// How many bytes of its announced body the caller has not written yet.
   std::uint64_t missing_bytes() const noexcept;
-  /// Its caller was told that no more of the body is taken.
+  /// Notes that the caller was told that no more of its body is taken.
   void writes_no_more() noexcept { writes_no_more_ = true; }
   /// Whether the server has answered that it does not want the rest of the body.
   bool was_turned_down() const noexcept { return has_head_ && to_write_ && (head_.status >= 300 || sends_no_more_); }
 
-  /// Why it ended.
+  /// The error that the transfer has ended with.
   std::error_code error() const noexcept { return error_; }
 
   // For the engine.
@@ -134,14 +135,14 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   request own_request_;
   std::optional<body_length> to_write_;
   std::uint64_t written_ = 0;
-  bool was_told_the_end_ = false;  // curl, of a body without a length
+  bool was_told_the_end_ = false;  // curl knows that a body without a length has ended
   bool sends_no_more_ = false;     // curl has sent all that it will
-  bool writes_no_more_ = false;    // and its caller was told so
+  bool writes_no_more_ = false;    // the caller knows that no more of its body is taken
   response head_;
   bool is_started_ = false;
   bool has_head_ = false;
-  std::string ahead_;             // taken, and not read
-  std::size_t ahead_taken_ = 0;   // of those
+  std::string ahead_;             // bytes of the body that came before the caller had room
+  std::size_t ahead_taken_ = 0;   // how many of those were read
   std::shared_ptr<stream> self_;  // while the engine has it
   step* waiting_ = nullptr;       // with the engine's lock held
 };

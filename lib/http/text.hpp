@@ -28,14 +28,14 @@ constexpr bool has_element(std::string_view list, std::string_view element) noex
   }
 }
 
-/// Whether it can be a method, or the name of a header field.
+/// Whether the text can be a method, or the name of a header field.
 constexpr bool is_token(std::string_view text) noexcept {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
     return is_letter(c) || is_digit(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
   });
 }
 
-/// Whether it can be a value. A line break in it would begin another field, or another request.
+/// Whether the text can be a value. A line break in it would begin another field, or another request.
 constexpr bool is_field_value(std::string_view text) noexcept {
   return text.find_first_of(std::string_view{"\r\n\0", 3}) == std::string_view::npos;
 }

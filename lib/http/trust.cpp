@@ -26,7 +26,7 @@
 namespace canigo::http::detail {
 namespace {
 
-/// Eight hexadecimal digits, a dot, and a number.
+/// Whether a file's name is eight hexadecimal digits, a dot, and a number.
 bool is_hash(std::string_view name) noexcept {
   constexpr std::size_t digits = 8;
   const auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
@@ -43,7 +43,7 @@ std::size_t hashes_in(const char* folder) {
   return count;
 }
 
-/// How many a PEM file has whose name ends so.
+/// The number of objects in a PEM file whose first line has `what`.
 std::size_t count_in(const char* file, std::string_view what) {
   std::ifstream in{file};
   std::size_t count = 0;
@@ -104,7 +104,7 @@ CURLcode set_identity(CURL* easy, const client_options& options) noexcept {
   if (result == CURLE_OK && !options.key_file.empty()) {
     result = curl_easy_setopt(easy, CURLOPT_SSLKEY, options.key_file.c_str());
   }
-  // Without any OpenSSL would ask the terminal for it.
+  // Without a password, OpenSSL would ask the terminal for it.
   if (result == CURLE_OK) result = curl_easy_setopt(easy, CURLOPT_KEYPASSWD, options.key_password.c_str());
   return result;
 }
@@ -130,9 +130,9 @@ CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_opti
   const easy_pointer easy{curl_easy_init(), &curl_easy_cleanup};
   if (!easy) throw std::bad_alloc{};
   try {
-    // curl reads the file when a server has sent something. So this server sends a text that is no TLS, to every
-    // connection, because another process may connect as well. It keeps the connections open, because the end of one
-    // might reach its peer before the text does.
+    // curl reads the file when a server has sent something. So this server sends a text that is no TLS. It sends it to
+    // every connection, because another process may connect as well. It keeps the connections open, because the end of
+    // one might reach its peer before the text does.
     net::io_context io;
     net::ip::tcp::acceptor server{io, {net::ip::address_v4::loopback(), 0}};
     server.non_blocking(true);
@@ -162,7 +162,7 @@ CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_opti
   const CURLMsg* message = curl_multi_info_read(multi, &more);
   CURLcode result = message != nullptr ? message->data.result : CURLE_OK;
   curl_multi_remove_handle(multi, easy.get());
-  // So 8.23 calls a key that does not fit its certificate.
+  // curl 8.23 says so of a key that does not fit its certificate.
   if (result == CURLE_BAD_FUNCTION_ARGUMENT && !options.cert_file.empty()) result = CURLE_SSL_CERTPROBLEM;
   constexpr std::array theirs{CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_OUT_OF_MEMORY};
   return std::ranges::find(theirs, result) != theirs.end() ? result : CURLE_OK;

@@ -17,29 +17,30 @@ struct trust {
   std::string file = {};    // PEM
   std::string folder = {};  // of files that c_rehash has named
   std::string data = {};    // PEM, instead of both
-  bool is_known = false;    // or it is left to curl
+  bool is_known = false;    // false: the choice is left to curl
 };
 
 /// The better one of the file and the folder that curl was built with. Either may be null.
 trust trust_in(const char* file, const char* folder);
 
-/// The text or the file of the options, or the file of CURL_CA_BUNDLE or SSL_CERT_FILE; else the place that curl was
-/// built with.
+/// The text or the file of the options. Without them: the file of CURL_CA_BUNDLE or SSL_CERT_FILE, or else the place
+/// that curl was built with.
 trust trust_of(const client_options& options);
 
-/// Has curl trust those, which must stay. From libcurl 7.87 on curl reads a file once for each multi handle.
+/// Has curl trust `trusted`, which must stay. From libcurl 7.87 on curl reads a file once for each multi handle.
 CURLcode set_trust(CURL* easy, const trust& trusted) noexcept;
 
 /// The certificate that the client shows to servers, if it has one.
 CURLcode set_identity(CURL* easy, const client_options& options) noexcept;
 
-/// Throws errc::invalid_argument for a file of that certificate, or of its key, that has none.
+/// Throws errc::invalid_argument if the file of that certificate has no certificate, or the file of its key no key.
 void check_identity_files(const client_options& options);
 
 /// Makes curl read the certificates now, and not when a connection waits for them. Returns their errors only.
 ///
-/// curl reads them once a server has spoken, so for a moment there is one, on a port of the loopback. It answers up to
-/// 64 processes that connect to it. After more than those, or 5 s, curl is left to read them when it must.
+/// curl reads them once a server has spoken. So this function opens a server for a moment, on a port of the loopback.
+/// The server answers up to 64 processes that connect to it. After more than those, or 5 s, curl reads them when it
+/// must.
 ///
 /// Throws std::bad_alloc.
 CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_options& options);
