@@ -8,7 +8,7 @@ namespace canigo {
 
 namespace {
 
-/// Without the time, so that all calls of an outage say the same.
+/// The text does not have the time, so that it is the same for all calls of an outage.
 std::string why_refused(duration open_for, const std::string& name) {
   const std::string who = name.empty() ? "circuit_breaker" : "circuit_breaker " + name;
   if (open_for == duration::max()) return who + ": forced open";

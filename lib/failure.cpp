@@ -38,7 +38,7 @@ bool is_failure_code(const std::error_code& code) noexcept {
 
 bool is_overload_code(const std::error_code& code) noexcept {
   if (code.category() == error_category()) return code == errc::timed_out || code == errc::overloaded;
-  // Asio's category does not equal its codes to the standard's.
+  // The codes of Asio's category are not equal to the standard's.
   return code == asio::error::timed_out || code == std::errc::timed_out ||
          code == std::errc::resource_unavailable_try_again;
 }

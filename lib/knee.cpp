@@ -79,7 +79,7 @@ bool knee_control::drops_too_many() const noexcept {
   return window_.dropped_share() > usual_drops_ + std::max(.05, usual_drops_ / 2);
 }
 
-/// Drops may come from the load, or from anything else. Only a lower limit tells.
+/// Drops may come from the load, or from anything else. Only a try with a lower limit tells.
 void knee_control::heed_drops(time_point now) noexcept {
   streak_ = 0;
   if (is_probing_) {
@@ -95,7 +95,8 @@ void knee_control::heed_drops(time_point now) noexcept {
   set(std::exchange(trial_back_, 0), limit_reason::unrelated, now);
 }
 
-/// Whether at a limit that is clearly lower as many calls are dropped as before, while the others are as fast as ever.
+/// Whether a clearly lower limit has changed nothing: as many calls are dropped as before, and the others are as fast
+/// as ever.
 bool knee_control::has_cut_in_vain() const noexcept {
   if (trial_back_ == 0 || limit_ > .75 * trial_limit_ || window_.ok() < least_ok) return false;
   const bool is_slow = baseline_ > 0 && window_.median_ns() > 1.5 * baseline_;
@@ -123,7 +124,8 @@ void knee_control::cut_to_what_succeeds(time_point now) noexcept {
 
 /// A call that its caller has given up before it could end says nothing about the callee. But if most calls at a limit
 /// end so, their callers spend their time on waiting for a place: more of them must be let in. Callers that cancel as a
-/// matter of course, such as the losers of a race, had no long wait. Where they had, a raise helps nobody.
+/// matter of course, such as the losers of a race, had no long wait. If they had, a raise lets hardly more calls
+/// succeed.
 void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {
   if (s.in_flight < limit() || s.waited <= s.latency || limit_ >= most_ || now < raise_again_at_) return;
   ++given_up_early_;
@@ -140,7 +142,7 @@ void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept
   set(from + std::max(1., from / 2), limit_reason::starved, now);
 }
 
-/// Whether at a limit that was raised for callers that starve hardly more calls succeed than before.
+/// Whether a limit that was raised for starving callers has changed nothing: hardly more calls succeed than before.
 bool knee_control::has_raised_in_vain(time_point now) const noexcept {
   return raised_from_ > 0 && limit_ > raised_from_ && window_.ok() >= least_ok &&
          static_cast<double>(window_.ok()) < 1.1 * raised_rate_ * window_.age_ns(now);
@@ -234,7 +236,7 @@ void knee_control::probe(double back, time_point now) noexcept {
   set(probe_share * limit_, limit_reason::probe, now);
 }
 
-/// At the next multiple of the period on the wall clock, which all clients of a callee share.
+/// Sets the next probe to a multiple of the period on the wall clock, which all clients of a callee share.
 void knee_control::schedule_probe(time_point now) noexcept {
   duration period = 30s;
   while (static_cast<double>(period.count()) < 100 * baseline_ && period < 24h) period *= 2;

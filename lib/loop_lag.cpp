@@ -47,7 +47,7 @@ class detail::lag_probe final : public delivery {
   }
 
  private:
-  /// The drain resumes it.
+  /// Is resumed by the drain.
   struct look final : suspended {
     explicit look(lag_probe& p) noexcept : owner{&p} {}
     void resume() override { owner->looked(); }
@@ -85,7 +85,7 @@ class detail::lag_probe final : public delivery {
     if (!is_stopped_) make_ready(look_, true);
   }
 
-  /// On the executor.
+  /// Runs on the executor.
   void looked() {
     bool is_changed = false;
     duration late{};
@@ -104,13 +104,13 @@ class detail::lag_probe final : public delivery {
     if (is_changed && options_.on_change) options_.on_change(late >= options_.threshold, late);
   }
 
-  /// Of the last measurement, or of the one that is due and was not made yet.
+  /// The lag of the last measurement, or that of the measurement which is due and was not made yet.
   duration lag() const noexcept { return is_stopped_ ? stats_.last : std::max(stats_.last, clock() - due_); }
 
   const loop_lag_options options_;
   look look_;
   engine_alarm alarm_;
-  time_point due_{};  // of the next measurement
+  time_point due_{};  // when the next measurement is due
   bool is_stopped_ = false;
   loop_lag_stats stats_;
 };

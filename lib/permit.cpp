@@ -17,7 +17,7 @@ permit permit::split(std::uint64_t places) {
     detail::throw_invalid("permit.split: places", places, "1 to held(), which is " + std::to_string(held()));
   }
   if (places == held()) return std::move(*this);
-  // More than one place is a semaphore's, and there a place is a token, until the caller settles for fewer or more.
+  // Only a permit of a semaphore has several places. There each place is a token, until settle() changes their number.
   const std::uint64_t tokens = std::min(kept_, places);
   places_ -= places;
   kept_ -= tokens;

@@ -21,24 +21,24 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   watch(const net::any_io_executor& executor, std::function<void(stop_mode, duration)> stop, duration grace)
       : strand_{executor}, signals_{strand_, SIGINT, SIGTERM}, stop_{std::move(stop)}, grace_{grace} {}
 
-  /// The wait begins on the strand, and `closed` ends it.
+  /// The wait for signals begins on the strand, and `closed` ends it.
   template <class Result>
   void begin(net::awaitable<Result> closed) {
     begin();
     net::co_spawn(strand_, std::move(closed),
                   [self = shared_from_this()](const std::exception_ptr&, auto&&...) { self->end(); });
   }
-  /// The first signal ends it, and `stop` refers to what it stops.
+  /// The first signal ends the wait, and `stop` refers to the object that it stops.
   void begin_for_one_signal() {
     is_for_one_signal_ = true;
     begin();
   }
-  /// An awaitable that `stop` returned ends it.
+  /// The awaitable that `stop` returns ends the wait.
   void begin_with(function stop) {
     run_ = std::move(stop);
     begin();
   }
-  /// From any thread. Afterwards nothing is stopped any more.
+  /// May be called by any thread. Afterwards nothing is stopped any more.
   void let_go() {
     {
       const std::lock_guard lock{mutex_};
@@ -51,7 +51,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   void begin() {
     net::post(strand_, [self = shared_from_this()] { self->wait(); });
   }
-  // On the strand only, like all that follows.
+  // Runs on the strand only, as do the members that follow.
   void wait() {
     signals_.async_wait([self = shared_from_this()](std::error_code ec, int) {
       if (ec || self->is_over_) return;
@@ -70,12 +70,12 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     {
       const std::lock_guard lock{mutex_};
       if (is_gone_) return;
-      if (is_for_one_signal_) stop_(mode, grace);  // posts what it ends, and runs no code of users
+      if (is_for_one_signal_) stop_(mode, grace);  // posts the ends, and runs no code of users
     }
     if (!is_for_one_signal_ && stop_) stop_(mode, grace);
     try {
       if (run_) running = run_(mode, grace);
-    } catch (...) {  // it is no coroutine, and has failed at once
+    } catch (...) {  // `run_` is no coroutine, and has failed at once
       end();
       throw;
     }
@@ -101,7 +101,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   bool is_for_one_signal_ = false;
   int heard_ = 0;  // signals; a third one changes nothing
   bool is_over_ = false;
-  detail::mutex mutex_;  // held while `stop_` refers to what it stops, so that this may go after let_go()
+  detail::mutex mutex_;  // held while `stop_` uses the object that it stops, so that the object may go after let_go()
   bool is_gone_ = false;
 };
 
@@ -129,7 +129,7 @@ stop_on_signals::stop_on_signals(const net::any_io_executor& executor, function 
 stop_on_signals::~stop_on_signals() {
   try {
     watch_->let_go();
-  } catch (...) {  // without memory they stay until the pool has stopped
+  } catch (...) {  // without memory the signals are waited for until the pool has stopped
   }
 }
 

@@ -145,7 +145,7 @@ void time_source::timer_fired() noexcept {
     retiming_ = false;
     due = std::exchange(wake_at_, time_point::max());
   }
-  // Asio goes by the system's clock, which the processor's counter may be behind.
+  // Asio's timer goes by the system's clock. The processor's counter may be behind that clock.
   if (now() < due && !is_virtual_) detail::processor_clock.look();
   fire(now());
   const std::lock_guard lock{mutex_};

@@ -22,7 +22,7 @@ simulation::simulation(std::uint64_t seed, time_point start)
 simulation::~simulation() {
   shutdown();
   is_down_ = true;
-  // A handler that is destroyed here may post once more.
+  // A handler that is destroyed here may post another handler.
   while (!ready_.empty()) const auto dropped = std::exchange(ready_, {});
   destroy();
 }
