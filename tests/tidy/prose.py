@@ -1,4 +1,4 @@
-"""Checks the style of the pages, and of the library's comments: named subjects, short sentences, common words.
+"""Checks the style of the pages, and of the comments in the code: named subjects, short sentences, common words.
 
 offences(path, text) yields (line, message). tidy.py calls it for the files of CHECKED. words.txt lists words and
 phrases with a better replacement. The samples in self_test.py show which sentences pass.
@@ -7,8 +7,9 @@ phrases with a better replacement. The samples in self_test.py show which senten
 import pathlib
 import re
 
+# Three headers of gateway/call are not mended yet.
 CHECKED = re.compile(r"(README|CONTRIBUTING|SECURITY|CHANGELOG)\.md|docs/.+\.md|"
-                     r"gateway/(config|policy)/.+\.[ch]pp|include/.+\.hpp|lib/.+\.[ch]pp")
+                     r"gateway/(?!call/(answer|call_counts|turn)\.hpp).+\.([ch]pp|js)|include/.+\.hpp|lib/.+\.[ch]pp")
 
 LONGEST = 30  # words in a sentence
 
