@@ -17,7 +17,8 @@ import tempfile
 # Meson's option, and CMake's.
 OPTIONS = {"http": "CANIGO_HTTP", "metrics": "CANIGO_METRICS", "redis": "CANIGO_REDIS", "sqlite": "CANIGO_SQLITE",
            "postgres": "CANIGO_POSTGRES",
-           "boost": "CANIGO_BOOST", "at_once": "CANIGO_AT_ONCE", "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
+           "boost": "CANIGO_BOOST", "at_once": "CANIGO_AT_ONCE",
+           "hardening": "CANIGO_HARDENING", "asio_include": "CANIGO_ASIO_INCLUDE"}
 # CMake installs no programs, and so neither their manuals nor their completions.
 OF_PROGRAMS = ("bin/", "lib/systemd/", "share/bash-completion/", "share/canigo/grafana/canigo-gateway.json",
                "share/doc/canigo-gateway/", "share/fish/", "share/man/", "share/zsh/")

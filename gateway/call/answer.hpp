@@ -14,7 +14,7 @@ namespace canigo::gateway {
 /// The fields that every response has: X-Request-Id, X-Canigo-Wait-Ms and X-Canigo-Attempts.
 void append_own_fields(std::string& to, const call_record& r);
 
-/// What a response says of its connection.
+/// How a response tells whether its connection goes on.
 enum class connection_field : std::uint8_t { none, close, keep_alive };
 
 /// A whole response. Its JSON has what RFC 9457 asks for, and an object `error` and a `message`, which clients of model

@@ -188,7 +188,7 @@ void call::keep_first_arrival(request& ask) {
   services_.counts.resends.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// The call has waited in vain.
+/// The call has waited for nothing.
 void call::note_unserved() {
   if (turn_.has_left()) services_.arrivals.note(resend_key(head_, record_.tenant), turn_.ask().since, clock::now());
   if (why_ && why_->status == 429 && is_patience_short_)

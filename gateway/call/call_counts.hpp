@@ -23,7 +23,7 @@ namespace canigo::gateway {
 enum class retry_reason : std::uint8_t { connect, refused, lost, late };
 inline constexpr std::array<std::string_view, 4> retry_reason_names{"connect", "refused", "lost", "late"};
 
-/// What all requests have come to, by what they have in common. The number of its series is bounded.
+/// The counts of all requests, by the properties that they share. The number of series is bounded.
 ///
 /// Each loop counts for itself, so no loop waits for another one's count.
 /// Threads: any.
@@ -80,7 +80,7 @@ class call_counts {
   std::atomic<std::uint64_t> reloads{0};
   std::atomic<std::uint64_t> reloads_refused{0};
   std::atomic<std::uint64_t> hedges{0};         ///< attempts beside a slow one
-  std::atomic<std::uint64_t> hedges_won{0};     ///< of those: whose response was the answer
+  std::atomic<std::uint64_t> hedges_won{0};     ///< of those, the ones that answered
   std::atomic<std::uint64_t> resends{0};        ///< calls sent again that keep their first arrival
   std::atomic<std::uint64_t> usage_missing{0};  ///< calls whose upstream should have told its usage, and has not
 

@@ -61,7 +61,7 @@ class turn {
 
   bool has_left() const noexcept { return has_left_; }
   call_ender ended_by() const noexcept { return ended_by_; }
-  /// What the client is told in that case.
+  /// The answer to the client in that case.
   refusal why_ended() const;
   void end_by_client() noexcept;
   /// The first reason counts.

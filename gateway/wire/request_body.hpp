@@ -43,8 +43,8 @@ class kept_bytes {
 
 /// The body of a request. It is read from the client piece by piece, each one when it is asked for.
 ///
-/// What was read is kept up to a bound, so that it can be sent again. Past the bound it is not kept, and can't. Bytes
-/// that were read ahead are kept until they have been given out.
+/// The bytes that were read are kept up to a bound, so that the body can be sent again. A longer body is not kept, and
+/// can't be sent again. Bytes that were read ahead are kept until they have been given out.
 class request_body {
  public:
   enum class status : std::uint8_t { good, interrupted, client_failed, timed_out, malformed, too_large };
