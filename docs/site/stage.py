@@ -131,14 +131,6 @@ def main(root, xml, out):
                                     encoding="utf-8")
 
     rows = []
-    for decision in sorted((out / "decisions").glob("0*.md")):
-        heading = decision.read_text(encoding="utf-8").split("\n")[0].removeprefix("# ")
-        number, _, words = heading.partition(" ")
-        rows.append(f"| {number} | [{words}]({decision.name}) |")
-    (out / "decisions/index.md").write_text("# Decisions\n\nHard choices, half a page each: context, choice, price.\n\n"
-                                            "| | |\n|---|---|\n" + "\n".join(rows) + "\n", encoding="utf-8")
-
-    rows = []
     (out / "examples").mkdir()
     for source in sorted((root / "examples").glob("[0-9]*.cpp")):
         text = example(root, source.stem)

@@ -16,7 +16,7 @@ using nlohmann::json;
 constexpr std::size_t longest_model = 64;
 
 /// No request uses more tokens. The numbers of a stranger are lowered to it before they are multiplied.
-constexpr std::uint64_t most_tokens = 1'000'000'000;
+constexpr std::uint64_t most_estimated = 1'000'000'000;
 
 /// Scans a request's body without making a tree of it: a small body can make a large tree.
 class body_scan {
@@ -61,8 +61,8 @@ class body_scan {
 
   std::uint64_t text() const noexcept { return text_; }
   std::uint64_t output(std::uint64_t usual) const noexcept {
-    const std::uint64_t one = std::min(output_.value_or(usual), most_tokens);
-    return std::min(one * std::clamp<std::uint64_t>(answers_, 1, 1'000), most_tokens);
+    const std::uint64_t one = std::min(output_.value_or(usual), most_estimated);
+    return std::min(one * std::clamp<std::uint64_t>(answers_, 1, 1'000), most_estimated);
   }
   const std::string& model() const noexcept { return model_; }
   bool is_object() const noexcept { return is_object_; }
@@ -117,7 +117,7 @@ token_estimate estimate_tokens(const token_options& o, std::string_view target, 
   const bool is_empty = body.is_whole && body.text.empty();
   if (o.api == token_api::none || is_empty) return e;
   e.output = o.default_output;
-  e.input = std::min(quarter(std::max<std::uint64_t>(body.length, body.text.size())), most_tokens);
+  e.input = std::min(quarter(std::max<std::uint64_t>(body.length, body.text.size())), most_estimated);
   if (o.api == token_api::bytes) return e;
   if (o.api == token_api::gemini) {
     e.model = model_in(target).substr(0, longest_model);

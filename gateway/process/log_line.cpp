@@ -17,7 +17,7 @@
 namespace canigo::gateway {
 namespace {
 
-std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
+std::int64_t milliseconds_of(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
 
 /// A key of the object, with the comma before it and the colon behind it.
 class key {
@@ -123,12 +123,12 @@ std::string log_line(const call_record& r) {
   line.add_number("status", r.status);
   line.add_or_null("error", r.error);
   line.add_or_null("detail", r.texts ? std::string_view{r.texts->detail} : std::string_view{});
-  line.add_number("wait_ms", milliseconds(r.waited));
+  line.add_number("wait_ms", milliseconds_of(r.waited));
   line.add_or_null("bound_by", r.bound_by);
   line.add_number("attempts", r.attempts);
-  line.add_number("connect_ms", milliseconds(r.connect));
-  line.add_number("first_byte_ms", r.first_byte ? std::optional{milliseconds(*r.first_byte)} : std::nullopt);
-  line.add_number("total_ms", milliseconds(std::chrono::steady_clock::now() - r.since));
+  line.add_number("connect_ms", milliseconds_of(r.connect));
+  line.add_number("first_byte_ms", r.first_byte ? std::optional{milliseconds_of(*r.first_byte)} : std::nullopt);
+  line.add_number("total_ms", milliseconds_of(std::chrono::steady_clock::now() - r.since));
   line.add_number("bytes_in", r.bytes_in);
   line.add_number("bytes_out", r.bytes_out);
   line.add_number("tokens_asked", r.tokens_asked);

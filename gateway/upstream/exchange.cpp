@@ -50,7 +50,7 @@ class chunk_line {
   std::size_t length_;
 };
 
-net::const_buffer text(std::string_view s) { return {s.data(), s.size()}; }
+net::const_buffer buffer_of(std::string_view s) { return {s.data(), s.size()}; }
 
 /// A body that is being sent while the response is read.
 struct upload {
@@ -72,7 +72,7 @@ bool has_failed(const request_body* body) noexcept {
 class beginning {
  public:
   explicit beginning(exchange& x) {
-    add(text(x.head));
+    add(buffer_of(x.head));
     if (x.body == nullptr) return;
     std::array<std::span<const char>, most_pieces> found;
     const std::size_t n = x.body->next_now(found);
@@ -82,8 +82,8 @@ class beginning {
     is_whole_ = x.body->is_given_out();
     if (x.is_chunked && has_body_) add(line_.emplace(size).buffer());
     for (std::size_t i = 0; i < n; ++i) add({found[i].data(), found[i].size()});
-    if (x.is_chunked && has_body_) add(text("\r\n"));
-    if (x.is_chunked && is_whole_) add(text("0\r\n\r\n"));
+    if (x.is_chunked && has_body_) add(buffer_of("\r\n"));
+    if (x.is_chunked && is_whole_) add(buffer_of("0\r\n\r\n"));
   }
   beginning(const beginning&) = delete;
   beginning& operator=(const beginning&) = delete;
@@ -117,7 +117,7 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
     if (piece.empty()) break;
     if (x.is_chunked) {
       const chunk_line size{piece.size()};
-      std::array pieces{size.buffer(), net::const_buffer{piece.data(), piece.size()}, text("\r\n")};
+      std::array pieces{size.buffer(), net::const_buffer{piece.data(), piece.size()}, buffer_of("\r\n")};
       co_await to.write(pieces, x.up.timeout.idle, error);
     } else {
       std::array pieces{net::const_buffer{piece.data(), piece.size()}};
@@ -126,7 +126,7 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
     if (error || u.is_stopped) co_return;  // the upstream may have answered already: its response is read in any case
   }
   if (x.is_chunked) {
-    std::array pieces{text("0\r\n\r\n")};
+    std::array pieces{buffer_of("0\r\n\r\n")};
     co_await to.write(pieces, x.up.timeout.idle, error);
   }
   u.is_complete = !error;
@@ -276,10 +276,10 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
   for (;;) {
     out.clear();
     std::size_t size = 0;
-    if (!x.has_begun) out.push_back(text(head));
+    if (!x.has_begun) out.push_back(buffer_of(head));
     const std::size_t before_pieces = out.size();
     if (!ahead.empty()) {
-      out.push_back(text(ahead));
+      out.push_back(buffer_of(ahead));
       x.sink->see_piece(ahead);
       size += std::exchange(ahead, {}).size();
     }
@@ -297,9 +297,9 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
     const chunk_line line{size};
     if (f.is_chunked && size > 0) {
       out.insert(out.begin() + static_cast<std::ptrdiff_t>(before_pieces), line.buffer());
-      out.push_back(text("\r\n"));
+      out.push_back(buffer_of("\r\n"));
     }
-    if (f.is_chunked && parser.is_done()) out.push_back(text("0\r\n\r\n"));
+    if (f.is_chunked && parser.is_done()) out.push_back(buffer_of("0\r\n\r\n"));
     if (!out.empty()) {
       x.has_begun = true;
       co_await x.client.write(out, x.write_stall, error);

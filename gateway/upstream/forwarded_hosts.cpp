@@ -15,7 +15,7 @@ namespace canigo::gateway {
 namespace {
 
 // Longer than an idle connection is kept.
-constexpr duration kept_for = std::chrono::minutes{1};
+constexpr duration host_kept_for = std::chrono::minutes{1};
 // Hosts that one find() judges, so that its cost is bounded.
 constexpr int most_judged = 16;
 
@@ -114,7 +114,7 @@ void forwarded_hosts::drop(time_point now, order& dropped) {
   for (int judged = 0; judged < most_judged && !hosts_.empty(); ++judged) {
     const auto last = std::prev(hosts_.end());
     const bool is_full = hosts_.size() >= config_.forward->hosts;
-    if (!is_full && now - last->used < kept_for) return;
+    if (!is_full && now - last->used < host_kept_for) return;
     if (last->queue.use_count() > 1 || !last->queue->is_as_new(now)) {
       last->used = now;  // so that the hosts before it are judged, too
       hosts_.splice(hosts_.begin(), hosts_, last);

@@ -10,7 +10,7 @@
 namespace canigo::gateway {
 namespace {
 
-constexpr std::size_t piece_size = 64 << 10;
+constexpr std::size_t body_piece_size = 64 << 10;
 // Of kept bytes: a write of it ends within the time that an upstream has for a write.
 constexpr std::size_t kept_piece_size = 256 << 10;
 
@@ -65,7 +65,7 @@ net::awaitable<void> request_body::read_more() {
     std::array pieces{net::const_buffer{text.data(), text.size()}};
     co_await client_.write(pieces, idle_, error);
   }
-  const net::mutable_buffer room = input_.prepare(piece_size);
+  const net::mutable_buffer room = input_.prepare(body_piece_size);
   if (room.size() == 0) {  // a line between chunks that does not end
     status_ = status::malformed;
     co_return;
@@ -79,7 +79,7 @@ net::awaitable<void> request_body::read_more() {
 
 /// Whether more of it is to be read ahead.
 bool request_body::is_short_of(std::uint64_t most) const noexcept {
-  return !parser_.is_done() && status_ == status::good && read_ < most && all_kept_.has_room(piece_size);
+  return !parser_.is_done() && status_ == status::good && read_ < most && all_kept_.has_room(body_piece_size);
 }
 
 net::awaitable<void> request_body::read_ahead(std::uint64_t most) {

@@ -519,9 +519,9 @@ def timeouts(tree):
 
 @rule
 def together(tree):
-    """With a sanitizer, several files of a library are compiled as one: what they name without a linkage differs."""
+    """Several files of a library or of the gateway are compiled as one: what they name without a linkage differs."""
     first = {}
-    for path in tree.under("lib/", suffix=(".cpp",)):
+    for path in [*tree.under("lib/", suffix=(".cpp",)), *tree.under("gateway/", suffix=(".cpp",))]:
         unnamed = False
         for number, line in tree.lines(path):
             if line == "namespace {":
@@ -531,7 +531,8 @@ def together(tree):
             named = UNNAMED.match(line)
             if unnamed and named:
                 name = named.group().strip()
-                other = first.setdefault((path.rsplit("/", 1)[0], name), path)
+                part = "gateway" if path.startswith("gateway/") else path.rsplit("/", 1)[0]
+                other = first.setdefault((part, name), path)
                 if other != path:
                     yield path, number, f"has \"{name}\", as {other} has"
 
@@ -559,9 +560,17 @@ def canaries(tree):
 
 @rule
 def decisions(tree):
-    """The number of a decision is its own, and stands in its heading."""
+    """The number of a decision is its own, and stands in its heading; the index has its row."""
     first = {}
+    index = "docs/decisions/index.md"
+    rows = tree.text(index).split("\n") if list(tree.under("docs/decisions/", suffix=(".md",))) else []
     for path in tree.under("docs/decisions/", suffix=(".md",)):
+        if path == index:
+            continue
+        name, heading = path.split("/")[-1], tree.text(path).split("\n")[0]
+        row = f"| [{name[:4]}]({name}) | {heading[7:]} | "
+        if not any(r.startswith(row) for r in rows):
+            yield index, 1, f"has no row that begins with {row}"
         number = path.split("/")[-1][:4]
         if number.isdigit() and not tree.text(path).startswith(f"# {number} "):
             yield path, 1, f"its heading does not begin with {number}"
