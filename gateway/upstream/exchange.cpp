@@ -218,7 +218,7 @@ net::awaitable<void> read_ahead(const exchange& x, link& l, message_parser& pars
       body.append(step.piece.data(), step.piece.size());
       if (!step.wants_more) continue;
     }
-    const net::mutable_buffer room = l.input.prepare(std::max(first_piece, 2 * l.input.size()));
+    const net::mutable_buffer room = l.input.prepare(std::max(first_read, 2 * l.input.size()));
     const time_point now = clock::now();
     if (room.size() == 0 || now >= end) co_return;
     error_code error;
