@@ -32,7 +32,7 @@ namespace {
 
 constexpr std::string_view plain = "text/plain; charset=utf-8";
 constexpr std::string_view json_type = "application/json";
-constexpr std::string_view upstreams = "/api/upstreams/";
+constexpr std::string_view upstreams_path = "/api/upstreams/";
 // Three bars of a queue, in the page's colour.
 constexpr std::string_view icon =
     "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\"><path fill=\"#3f7cbf\" "
@@ -120,8 +120,8 @@ std::string cookie_field(std::string_view value, std::chrono::seconds age) {
 /// The upstream of "/api/upstreams/NAME/VERB"; null if the path has another form, or no upstream has that name.
 std::shared_ptr<upstream_queue> upstream_of(const admin_call& e, std::string_view verb) {
   std::string_view name = e.path;
-  if (!name.starts_with(upstreams)) return nullptr;
-  name.remove_prefix(upstreams.size());
+  if (!name.starts_with(upstreams_path)) return nullptr;
+  name.remove_prefix(upstreams_path.size());
   if (name.size() <= verb.size() || !name.ends_with(verb)) return nullptr;
   name.remove_suffix(verb.size());
   return e.g.queue_of(name);
@@ -169,7 +169,8 @@ net::awaitable<admin_reply> change(const admin_call& e, const admin_options& o) 
     if (found) co_return e.done();
     co_return e.say(404, plain, "no such request waits or runs\n");
   }
-  if (e.path.starts_with(upstreams)) co_return e.say(404, plain, "there is no such upstream, or nothing to do there\n");
+  if (e.path.starts_with(upstreams_path))
+    co_return e.say(404, plain, "there is no such upstream, or nothing to do there\n");
   co_return e.say(404, plain, "there is nothing to do here\n");
 }
 
@@ -182,7 +183,7 @@ net::awaitable<admin_reply> look(const admin_call& e) {
     co_return e.say(200, json_type, text);
   }
   if (e.path == "/api/events" && e.head.method == "GET") co_return admin_reply{{}, true};
-  if (e.path == "/api/reload" || e.path == "/api/drain" || e.path.starts_with(upstreams))
+  if (e.path == "/api/reload" || e.path == "/api/drain" || e.path.starts_with(upstreams_path))
     co_return e.say(405, plain, "this is to be done with POST\n", "Allow: POST\r\n");
   co_return e.say(404, plain, "there is nothing here\n");
 }

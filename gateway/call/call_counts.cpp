@@ -10,7 +10,7 @@
 namespace canigo::gateway {
 namespace {
 
-constexpr std::string_view other = "other";
+constexpr std::string_view others = "other";
 
 struct key_view {
   std::string_view upstream, tenant, priority, error;
@@ -61,7 +61,7 @@ struct call_counts::part {
     if (found == requests.end()) {
       key made{std::string{k.upstream}, std::string{k.tenant}, std::string{k.priority}, std::string{k.error}, k.status};
       if (requests.size() >= most_series) {
-        const std::string any{other};
+        const std::string any{others};
         made = {any, any, any, any, -1};
       }
       found = requests.emplace(std::move(made), 0).first;
@@ -79,7 +79,7 @@ call_counts::~call_counts() = default;
 void call_counts::count(std::size_t loop, const call_record& r) {
   bytes_in.fetch_add(r.bytes_in, std::memory_order_relaxed);
   bytes_out.fetch_add(r.bytes_out, std::memory_order_relaxed);
-  const std::string_view tenant = r.tenant_index.value_or(0) >= most_tenants ? other : r.tenant;
+  const std::string_view tenant = r.tenant_index.value_or(0) >= most_tenants ? others : r.tenant;
   part& p = *parts_[loop];
   const std::lock_guard lock{p.mutex};
   p.count({r.upstream, tenant, r.priority, r.error, r.status});
@@ -87,7 +87,7 @@ void call_counts::count(std::size_t loop, const call_record& r) {
   auto found = p.upstreams.find(r.upstream);
   if (found == p.upstreams.end()) {
     const bool has_room = p.upstreams.size() < most_series;
-    found = p.upstreams.try_emplace(std::string{has_room ? r.upstream : other}).first;
+    found = p.upstreams.try_emplace(std::string{has_room ? r.upstream : others}).first;
   }
   of_upstream& u = found->second;
   if (r.upstream_first_byte) u.first_byte.record(*r.upstream_first_byte);
@@ -101,7 +101,7 @@ void call_counts::count(std::size_t loop, const call_record& r) {
 void call_counts::count_lowered(const std::string& tenant) {
   const std::lock_guard lock{mutex_};
   const bool has_room = lowered_.size() < most_tenants || lowered_.contains(tenant);
-  ++lowered_[has_room ? tenant : std::string{other}];
+  ++lowered_[has_room ? tenant : std::string{others}];
 }
 
 std::map<std::string, std::uint64_t> call_counts::lowered() const {

@@ -26,7 +26,7 @@ bool is_for(const told_quota& q, const rate_limit& r) noexcept {
   const bool is_of_part = !q.resource.empty() && !same_text(q.resource, "core");
   if (!q.limit) return !is_of_part;
   constexpr double far = 2;
-  const double wanted = per_nanosecond(r.rate.tokens(), r.rate.period());
+  const double wanted = per_nanosecond(static_cast<std::uint64_t>(r.rate.tokens()), r.rate.period());
   const double told = per_nanosecond(*q.limit, q.window.value_or(r.rate.period()));
   return told * far >= wanted && !(is_of_part && told > wanted * far);
 }
