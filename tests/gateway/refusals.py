@@ -193,6 +193,8 @@ class Refusals(GatewayCase):
                 g = self.gateway(self.upstream(OWN + 'concurrency = 1\ntokens = { api = "openai" }\n'
                                                'retry = { attempts = 1 }', self.script(answer).port))
                 self.assertEqual(curl("-d", "{}", f"{g.url}/web/")[0], 429)
+                # The client has its answer before the connection is back.
+                wait_until(lambda: g.state()["held"] == 0, "the first call has ended")
                 status, _, body = curl("-d", "{}", f"{g.url}/web/")
                 self.assertEqual((status, body), (200, b"ok"))
                 self.assertEqual(len(set(peers)), 2 if surplus else 1)

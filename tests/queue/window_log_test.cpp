@@ -235,7 +235,7 @@ TEST_CASE("another rate counts what the window still knows", "[window_log]") {
 
 TEST_CASE("requests that together want more than a window get a bound that none of them beats", "[window_log]") {
   strict_rate r{rate::per_minute(60), 12, 12};
-  for (const std::uint64_t tokens : {13, 60, 61, 100, 200}) {
+  for (const std::uint64_t tokens : {13u, 60u, 61u, 100u, 200u}) {
     strict_rate one_by_one = r;
     time_point last = start;
     for (std::uint64_t i = 0; i < tokens; ++i) {

@@ -162,7 +162,7 @@ TEST_CASE("quotas beyond the bound are left out, and the rest is read", "[told]"
 }
 
 TEST_CASE("whatever bytes the fields have, what is told keeps its bounds", "[told]") {
-  const std::uint64_t seed = GENERATE(1, 2, 3, 4, 5, 6, 7, 8);
+  const std::uint64_t seed = GENERATE(1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u);
   CAPTURE(seed);
   std::uint64_t random = seed;
   const auto any = [&](std::uint64_t n) { return canigo::detail::next_random(random) % n; };

@@ -67,8 +67,13 @@ gateway_process::gateway_process(loop& l, const std::string& program, const std:
   errors_ = std::make_shared<listener>(l, descriptor_);
   l.watch(descriptor_, EPOLLIN, errors_);
   while (count_of(errors_->text, "listening on") < static_cast<std::size_t>(places)) {
-    if (!is_running()) throw std::runtime_error{"the gateway does not start: " + errors_->text};
-    l.turn(milliseconds{10});
+    if (is_running()) {
+      l.turn(milliseconds{10});
+      continue;
+    }
+    l.forget(descriptor_);
+    ::close(descriptor_);
+    throw std::runtime_error{"the gateway does not start: " + errors_->text};
   }
 }
 

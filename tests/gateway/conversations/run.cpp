@@ -121,14 +121,29 @@ class player {
     std::filesystem::rename(path, folder_.path / "gateway.toml");
   }
 
+  /// A gateway that listens. Another program may have taken a port that was free, and then others are chosen.
+  std::unique_ptr<gateway_process> start_gateway(const configuration& c) {
+    constexpr int most_tries = 10;
+    for (int tries = 1;; ++tries) {
+      choose_ports();
+      write_configuration(c);
+      try {
+        return std::make_unique<gateway_process>(loop_, options_.gateway, folder_.path, options_.with_tls ? 4 : 3);
+      } catch (const std::runtime_error& failed) {
+        if (tries == most_tries || std::string_view{failed.what()}.find("already in use") == std::string_view::npos)
+          throw;
+      }
+    }
+  }
+
   /// A gateway, from its start to its end.
   void play_life() {
-    choose_ports();
-    write_configuration(configurations[random_.below(3)]);
+    const configuration& first = configurations[random_.below(3)];
     model_.is_changing = model_.is_draining = false;
     model_.called_off.clear();
     ++life_;  // what the life before has left to do is not done
-    gateway_process gateway{loop_, options_.gateway, folder_.path, options_.with_tls ? 4 : 3};
+    const auto started = start_gateway(first);
+    gateway_process& gateway = *started;
     gateway_ = &gateway;
     const std::uint64_t last = std::min(end_, next_ + options_.life);
     const bool ends_amid = last < end_ && life_ % 2 == 1;
