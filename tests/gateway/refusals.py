@@ -191,7 +191,8 @@ class Refusals(GatewayCase):
                     client.sendall(refused + surplus if len(peers) == 1 else OK)
 
                 g = self.gateway(self.upstream(OWN + 'concurrency = 1\ntokens = { api = "openai" }\n'
-                                               'retry = { attempts = 1 }', self.script(answer).port))
+                                               'retry = { attempts = 1 }', self.script(answer).port),
+                                 threads=1)  # each loop has connections of its own
                 self.assertEqual(curl("-d", "{}", f"{g.url}/web/")[0], 429)
                 # The client has its answer before the connection is back.
                 wait_until(lambda: g.state()["held"] == 0, "the first call has ended")
