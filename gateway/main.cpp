@@ -7,6 +7,7 @@
 #include "examples/tools/versions.hpp"
 #include "gateway/admin/admin.hpp"
 #include "gateway/config/file_values.hpp"
+#include "gateway/config/presets.hpp"
 #include "gateway/config/reader.hpp"
 #include "gateway/process/server.hpp"
 #include "gateway/process/service.hpp"
@@ -15,9 +16,11 @@
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <CLI/Validators.hpp>
 #include <boost/version.hpp>
 #include <fmt/core.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <openssl/crypto.h>
 #include <toml++/toml.h>
@@ -32,6 +35,7 @@
 #include <string>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 // jemalloc, if the program is linked with it, reads this. Without a background thread it returns memory to the system
 // only while requests come.
@@ -71,6 +75,22 @@ void hold_signals() {
   static auto& loop = *new canigo::net::io_context;  // never destroyed: the rest of the process takes time, too
   static auto& held = *new canigo::net::signal_set(loop);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) held.add(number);
+}
+
+/// Adds `--print-preset`.
+void add_preset_option(CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto& p : canigo::gateway::presets()) names.emplace_back(p.name);
+  app.add_option_function<std::string>(
+         "--print-preset",
+         [](const std::string& name) {
+           std::string text{canigo::gateway::find_preset(name)->text};
+           text.pop_back();  // it is printed with the end of a line
+           throw CLI::CallForVersion{text, 0};
+         },
+         "Print what an upstream of a provider has where the configuration says nothing else")
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name(fmt::format("{}", fmt::join(names, "|")));
 }
 
 int run(canigo::gateway::config c, const std::string& file) {
@@ -127,6 +147,7 @@ int main(int argc, char** argv) try {
   app.add_flag("--check", only_check, "Only read the configuration, and say what is wrong with it");
   app.set_version_flag("--version", tools::versions("canigo-gateway", own_libraries()));
   tools::add_page_option(app);
+  add_preset_option(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

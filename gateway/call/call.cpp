@@ -161,7 +161,7 @@ net::awaitable<bool> call::read_body(std::uint64_t most) {
 request call::make_request() {
   const bool is_whole = !parser_.has_body() || body_->is_all_ahead();
   const gateway::read_body read{body_->ahead(), is_whole, plan_.has_length ? plan_.length : body_->bytes()};
-  const auto& amounts = account_->ask(head_.target, read, route_.granted.least_tokens);
+  const auto& amounts = account_->ask({head_.method, route_.target}, read, route_.granted.least_tokens);
   for (const token_amount& a : amounts)
     if (a.unit != "requests") record_.tokens_asked = record_.tokens_asked.value_or(0) + a.amount;
   return queue().ask(route_.tenant, route_.granted.priority, deadline_, tag_, amounts);

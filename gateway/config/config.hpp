@@ -5,6 +5,8 @@
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 
+#include "gateway/config/call_pattern.hpp"
+
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -116,13 +118,34 @@ struct redis_failure {
   double share = 1;  ///< of `local`: this instance's part of each rate; more than 0, at most 1
 };
 
-enum class token_api : std::uint8_t { none, openai, anthropic, gemini, bytes };
+enum class token_api : std::uint8_t { none, openai, anthropic, gemini, cohere, bedrock, bytes };
+
+/// The most parts of a name of a usage.
+inline constexpr std::size_t most_usage_parts = 3;
+
+/// Where a response tells its usage: names of members, from the top of its document on, with '.' between them. Of a
+/// list all stand for the same number, and the last one that the response has counts.
+struct usage_names {
+  std::vector<std::string> input;
+  std::vector<std::string> more_input;  ///< comes on top of the input
+  std::vector<std::string> output;
+  std::vector<std::string> more_output;  ///< comes on top of the output
+  std::vector<std::string> total;        ///< counts if the response has none of the others
+
+  friend bool operator==(const usage_names&, const usage_names&) = default;
+};
 
 struct token_options {
   token_api api = token_api::none;  ///< bytes: a quarter of the body's length, and no usage is read
   std::uint64_t default_output = 512;
   bool learn = true;
-  bool add_usage = false;  ///< adds stream_options.include_usage to a request for a stream
+  bool add_usage = false;          ///< adds stream_options.include_usage to a request for a stream
+  std::vector<call_pattern> free;  ///< calls that use no tokens
+  usage_names usage;
+
+  bool reads_usage() const noexcept { return api != token_api::none && api != token_api::bytes; }
+
+  friend bool operator==(const token_options&, const token_options&) = default;
 };
 
 struct upstream_timeouts {
@@ -130,12 +153,16 @@ struct upstream_timeouts {
   duration first_byte = std::chrono::seconds{120};
   duration idle = std::chrono::seconds{120};
   duration total = std::chrono::minutes{15};
+
+  friend bool operator==(const upstream_timeouts&, const upstream_timeouts&) = default;
 };
 
 struct retry_options {
   int attempts = 3;              ///< the first one included
   std::uint32_t budget = 20;     ///< percent of the first attempts
   std::uint64_t body = 1 << 20;  ///< bytes of a body that is kept for another attempt
+
+  friend bool operator==(const retry_options&, const retry_options&) = default;
 };
 
 struct breaker_options {
@@ -153,6 +180,8 @@ struct upstream {
   origin url;
   std::string prefix;  ///< begins with '/', and does not end with it unless it is "/"
   gateway::credential credential;
+  std::string provider = "generic";           ///< the preset whose values it has where the file has none
+  rate_window window = rate_window::average;  ///< of rates that name none
   std::vector<rate_limit> rates;  ///< the unit of each is "requests", "tokens", "input_tokens" or "output_tokens"
   std::uint64_t concurrency = 64;
   std::size_t queue = 5'000;
@@ -161,6 +190,7 @@ struct upstream {
   bool shared = false;
   redis_failure on_redis_failure;
   token_options tokens;
+  std::optional<bool> refusal_body;  ///< the body of a 429 tells of limits; none: where the usage is read
   upstream_timeouts timeout;
   retry_options retry;
   breaker_options breaker;
@@ -168,7 +198,9 @@ struct upstream {
   /// times to the first byte; none: never.
   std::optional<hedge_delay> hedge_after;
   bool forwarded = false;          ///< adds Forwarded and X-Forwarded-*
-  bool private_addresses = false;  ///< the upstream's name may lead to an address that is not of the public Internet
+  bool private_addresses = false;  ///< its name may lead to an address that is not of the public Internet
+
+  bool reads_refusals() const noexcept { return refusal_body.value_or(tokens.reads_usage()); }
 };
 
 /// A host and a port that forward mode may reach.

@@ -32,11 +32,13 @@ json view(const std::vector<rate_limit>& rates) {
 }
 
 json view(const upstream& u, const config& c) {
-  constexpr std::array<std::string_view, 5> apis{"none", "openai", "anthropic", "gemini", "bytes/4"};
+  constexpr std::array<std::string_view, 7> apis{"none",   "openai",  "anthropic", "gemini",
+                                                 "cohere", "bedrock", "bytes/4"};
   json one{
       {"name", u.name},
       {"url", (u.url.is_tls ? "https://" : "http://") + u.url.host_field + u.url.path},
       {"prefix", u.prefix},
+      {"provider", u.provider},
       {"credential", u.credential.is_passed() ? "pass" : u.credential.header + " from " + u.credential.value.source},
       {"rates", view(u.rates)},
       {"concurrency", u.concurrency},

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,7 +34,7 @@ void read_forward(table_view& t, config& c) {
   if (!given) return;
   forward_options forward;
   forward.allow = read_allowed(*given);
-  forward.each.rates = read_rates(*given, {"requests"}, true);
+  forward.each.rates = read_rates(*given, {"requests"}, std::nullopt);
   read_queue(*given, c, forward.each);
   read_timeouts(*given, forward.each);
   read_retry(*given, forward.each);

@@ -93,7 +93,13 @@ std::optional<int> read_class(table_view& t, std::string_view key, const std::ve
   return std::nullopt;
 }
 
-std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units, bool is_of_hosts) {
+void read_window(table_view& t, rate_window& window) {
+  t.word("window", window, {{"average", rate_window::average}, {"strict", rate_window::strict}});
+}
+
+std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units,
+                                   std::optional<rate_window> usual) {
+  const bool is_of_hosts = !usual;
   constexpr std::size_t most_rates = 16;
   constexpr std::int64_t most_burst = std::int64_t{1} << 62;
   std::vector<rate_limit> rates;
@@ -120,10 +126,9 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
         unit = text->text;
       }
     }
-    rate_window window = rate_window::average;
+    rate_window window = usual.value_or(rate_window::average);
     // The limit of a host is forgotten while nobody uses it, and its window would be with it.
-    if (!is_of_hosts)
-      given.word("window", window, {{"average", rate_window::average}, {"strict", rate_window::strict}});
+    if (!is_of_hosts) read_window(given, window);
     // Left out: one request, but of other units a fifth of the limit, as one request takes many of them.
     std::int64_t burst = unit == "requests" || !limit ? 1 : std::max<std::int64_t>(limit->tokens() / 5, 1);
     // A strict window never holds more.

@@ -21,8 +21,17 @@ void read_file_name(table_view& t, std::string_view key, std::string& out);
 /// The index of a class in the list; nothing, and an error, if the list does not have it.
 std::optional<int> read_class(table_view& t, std::string_view key, const std::vector<std::string>& classes);
 
-/// The rates of a table. `units`: the units that they may count, "requests" first.
-std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units, bool is_of_hosts = false);
+/// The rates of a table; `units`: those that may be named, "requests" first. `usual`: of a rate that names no window;
+/// none: no rate may name one.
+std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units,
+                                   std::optional<rate_window> usual = rate_window::average);
+
+void read_window(table_view& t, rate_window& window);
+
+/// The values of the generic preset take the places of the defaults, and those of the provider's take theirs.
+void read_presets(table_view& t, upstream& u);
+/// The values that a preset may have, and a file, too. Each takes the place of an earlier one.
+void read_settings(table_view& t, upstream& u);
 
 // The parts that an upstream and the hosts of forward mode share.
 void read_queue(table_view& t, const config& c, upstream& u);

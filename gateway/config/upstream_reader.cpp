@@ -72,24 +72,6 @@ void read_on_redis_failure(table_view& t, upstream& u) {
                            "closed, open, or local:SHARE with a share above 0 and up to 1");
 }
 
-void read_tokens(table_view& t, upstream& u) {
-  auto given = t.table("tokens");
-  if (!given) return;
-  given->word("api", u.tokens.api,
-              {{"none", token_api::none},
-               {"openai", token_api::openai},
-               {"anthropic", token_api::anthropic},
-               {"gemini", token_api::gemini},
-               {"bytes/4", token_api::bytes}});
-  given->integer("default_output", u.tokens.default_output, 0, 1'000'000'000);
-  given->flag("learn", u.tokens.learn);
-  given->flag("add_usage", u.tokens.add_usage);
-  if (u.tokens.add_usage && u.tokens.api != token_api::openai)
-    given->problems().complain(given->where("add_usage"), given->field("add_usage"),
-                               "is true; allowed: false unless api is \"openai\"");
-  given->finish();
-}
-
 std::optional<hedge_delay> parse_hedge_delay(std::string_view text) {
   if (const auto time = parse_duration(text)) {
     if (*time < 1ms || *time > 1h) return std::nullopt;
@@ -156,9 +138,13 @@ upstream read_upstream(table_view& t, const config& c) {
     }
   }
   read_credential(t, u);
-  u.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"});
+  read_presets(t, u);
+  read_settings(t, u);
   read_queue(t, c, u);
   t.flag("shared", u.shared);
+  // Redis keeps no strict windows.
+  u.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"},
+                       u.shared ? rate_window::average : u.window);
   if (u.shared && c.redis.source.empty())
     t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
   read_on_redis_failure(t, u);
@@ -170,13 +156,12 @@ upstream read_upstream(table_view& t, const config& c) {
   if (u.shared && std::ranges::find(u.rates, rate_window::strict, &rate_limit::window) != u.rates.end())
     t.problems().complain(t.where("rates"), t.field("rates"),
                           "has a strict window; allowed: \"average\" for a shared upstream, as Redis keeps no other");
+  if (u.shared && t.is_text("window", "strict"))
+    t.problems().complain(t.where("window"), t.field("window"),
+                          "is \"strict\"; allowed: \"average\" for a shared upstream, as Redis keeps no other");
   if (u.shared && u.rates.empty() && u.on_redis_failure.what != redis_failure::kind::closed)
     t.problems().complain(t.where("on_redis_failure"), t.field("on_redis_failure"),
                           "says what becomes of shared rates, and there are none; allowed: \"closed\"");
-  read_tokens(t, u);
-  read_timeouts(t, u);
-  read_retry(t, u);
-  read_breaker(t, u);
   read_hedge(t, u);
   t.flag("forwarded", u.forwarded);
   t.flag("private", u.private_addresses);

@@ -6,31 +6,36 @@
 
 namespace canigo::gateway {
 
-const std::vector<token_amount>& token_account::ask(std::string_view target, const read_body& body,
-                                                    std::uint64_t least) {
-  estimate_ = estimate_tokens(upstream_->tokens, target, body);
+const std::vector<token_amount>& token_account::ask(const called& what, const read_body& body, std::uint64_t least) {
+  estimate_ = estimate_tokens(upstream_->tokens, what, body);
   const double ratio = upstream_->tokens.learn ? ratios_->of(estimate_.model) : 1;
   asked_ = asked_amounts(*upstream_, own_, estimate_, ratio, least);
   return asked_;
 }
 
 void token_account::begin_response(const message_head& head) {
-  if (!reads_body(*upstream_)) return;
+  status_ = head.status;
+  if (!reads_body(*upstream_) || estimate_.is_free) return;
   const auto encoding = value_of(head, "Content-Encoding");
   const bool is_plain = !encoding || same_text(trim(*encoding), "identity");
   const auto type = value_of(head, "Content-Type");
-  reader_ = std::make_unique<usage_reader>(is_plain && type ? usage_form_of(*type) : usage_form::none);
+  reader_ = std::make_unique<usage_reader>(is_plain && type ? usage_form_of(*type) : usage_form::none,
+                                           upstream_->tokens.usage);
 }
 
 std::vector<token_amount> token_account::settle(bool is_whole) {
   used_.reset();
   if (reader_ && is_whole) used_ = reader_->finish();
-  is_missing_ = reads_body(*upstream_) && !used_;
+  const bool is_told = used_.has_value();
+  const bool is_refused = status_ >= 400 && status_ < 500;
+  if (!is_told && is_refused && upstream_->tokens.api != token_api::none && !estimate_.is_free) used_ = token_usage{};
+  is_missing_ = reads_body(*upstream_) && !used_ && !estimate_.is_free;
   reader_.reset();
   std::vector<token_amount> amounts = asked_;
   if (!used_) return amounts;
   for (token_amount& a : amounts) a.amount = used_amount(a.unit, *used_);
-  if (upstream_->tokens.learn)
+  // A refusal says nothing of what the next request uses.
+  if (is_told && upstream_->tokens.learn)
     ratios_->learn(estimate_.model, estimate_.input + estimate_.output, used_->input + used_->output);
   return amounts;
 }

@@ -33,7 +33,7 @@ std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* o
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
                                                     : scaled(unit == "input_tokens" ? e.input : e.output, ratio);
-    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, 1, most_amount(u, own, unit))});
+    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, e.is_free ? 0 : 1, most_amount(u, own, unit))});
   }
   return amounts;
 }

@@ -23,7 +23,7 @@ struct token_amount {
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept;
 
 /// The amount of each unit that a request asks of its upstream's rates: the estimate times `ratio`, and of "tokens" at
-/// least `least`. It is at least 1, and no more than most_amount().
+/// least `least`. It is at least 1, or 0 if the request is free, and no more than most_amount().
 ///
 /// `own`: the rates of the tenant, whose bursts count, too; null: it has none.
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,

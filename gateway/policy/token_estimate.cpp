@@ -29,8 +29,9 @@ class body_scan {
   bool number_integer(std::int64_t) { return true; }
   bool number_unsigned(std::uint64_t value) {
     if (depth_ != 1 && !in_generation_) return true;
-    constexpr std::string_view bounds[] = {"max_tokens", "max_completion_tokens", "max_output_tokens",
-                                           "maxOutputTokens"};
+    constexpr std::string_view bounds[] = {
+        "max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens",
+        "maxTokens",  "maxTokenCount",         "max_new_tokens"};
     if (std::ranges::find(bounds, key_) != std::end(bounds)) output_ = std::max(output_.value_or(0), value);
     if (key_ == "n" || key_ == "candidateCount" || key_ == "candidate_count") answers_ = value;
     return true;
@@ -44,7 +45,10 @@ class body_scan {
   bool binary(json::binary_t&) { return true; }
   bool start_object(std::size_t) {
     if (depth_ == 0) is_object_ = true;
-    if (depth_ == 1 && (key_ == "generationConfig" || key_ == "generation_config")) in_generation_ = true;
+    // Of Gemini, of Bedrock's Converse and Titan, and of Hugging Face.
+    constexpr std::string_view generations[] = {"generationConfig", "generation_config", "inferenceConfig",
+                                                "textGenerationConfig", "parameters"};
+    if (depth_ == 1 && std::ranges::find(generations, key_) != std::end(generations)) in_generation_ = true;
     return enter();
   }
   bool start_array(std::size_t) { return enter(); }
@@ -53,7 +57,8 @@ class body_scan {
   bool key(const std::string& name) {
     key_ = depth_ <= 2 ? name : std::string{};
     if (depth_ == 1 && name == "stream_options") has_stream_options_ = true;
-    // Base64: {"inlineData": {"data": "..."}}, {"source": {"data": "..."}}, {"input_audio": {"data": "..."}}
+    if (depth_ == 1 && (name == "messages" || name == "prompt")) has_prompt_ = true;
+    // {"inlineData": {"data": "base64"}}, {"source": {"data": "base64"}}, {"input_audio": {"data": "base64"}}
     is_data_ = depth_ > 1 && name == "data";
     return true;
   }
@@ -68,6 +73,7 @@ class body_scan {
   bool is_object() const noexcept { return is_object_; }
   bool is_stream() const noexcept { return is_stream_; }
   bool has_stream_options() const noexcept { return has_stream_options_; }
+  bool has_prompt() const noexcept { return has_prompt_; }
 
  private:
   bool enter() {
@@ -89,6 +95,7 @@ class body_scan {
   bool is_object_ = false;
   bool is_stream_ = false;
   bool has_stream_options_ = false;
+  bool has_prompt_ = false;
   std::uint64_t text_ = 0;
   std::optional<std::uint64_t> output_;
   std::uint64_t answers_ = 1;
@@ -101,42 +108,39 @@ bool scan(std::string_view text, body_scan& s) {
 
 constexpr std::uint64_t quarter(std::uint64_t bytes) noexcept { return bytes / 4 + (bytes % 4 != 0 ? 1 : 0); }
 
-/// "/v1beta/models/NAME:generateContent"
+/// "/v1beta/models/NAME:generateContent", "/model/NAME/converse", "/openai/deployments/NAME/chat/completions"
 std::string_view model_in(std::string_view target) noexcept {
-  constexpr std::string_view mark = "/models/";
-  const auto at = target.find(mark);
-  if (at == target.npos) return {};
-  target.remove_prefix(at + mark.size());
-  return target.substr(0, target.find_first_of(":/?"));
+  for (const std::string_view mark : {"/models/", "/model/", "/deployments/"}) {
+    const auto at = target.find(mark);
+    if (at == target.npos) continue;
+    target.remove_prefix(at + mark.size());
+    return target.substr(0, target.find_first_of(":/?"));
+  }
+  return {};
 }
 
 }  // namespace
 
-token_estimate estimate_tokens(const token_options& o, std::string_view target, const read_body& body) {
+token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body) {
   token_estimate e;
+  e.is_free = std::ranges::any_of(o.free, [&](const call_pattern& p) { return p.matches(what.method, what.target); });
   const bool is_empty = body.is_whole && body.text.empty();
-  if (o.api == token_api::none || is_empty) return e;
+  if (o.api == token_api::none || is_empty || e.is_free) return e;
   e.output = o.default_output;
   e.input = std::min(quarter(std::max<std::uint64_t>(body.length, body.text.size())), most_estimated);
   if (o.api == token_api::bytes) return e;
-  if (o.api == token_api::gemini) {
-    e.model = model_in(target).substr(0, longest_model);
-    e.is_stream = target.find(":streamGenerateContent") != target.npos;
-  }
+  e.model = model_in(what.target).substr(0, longest_model);
   body_scan s;
   if (!body.is_whole || !scan(body.text, s)) return e;
   e.input = quarter(s.text());
   e.output = s.output(o.default_output);
-  if (o.api != token_api::gemini) {
-    e.model = s.model();
-    e.is_stream = s.is_stream();
-  }
+  if (e.model.empty()) e.model = s.model();
   return e;
 }
 
 std::optional<std::string> with_include_usage(std::string_view body) {
   body_scan s;
-  if (!scan(body, s) || !s.is_stream() || s.has_stream_options()) return std::nullopt;
+  if (!scan(body, s) || !s.is_stream() || !s.has_prompt() || s.has_stream_options()) return std::nullopt;
   std::string text{body};
   text.insert(text.find('{') + 1, R"("stream_options":{"include_usage":true},)");
   return text;

@@ -17,8 +17,14 @@ inline constexpr std::size_t most_read_body = std::size_t{1} << 20;
 struct token_estimate {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
-  std::string model;       ///< up to 64 bytes; empty: the request names none
-  bool is_stream = false;  ///< the request asks for events
+  std::string model;     ///< up to 64 bytes; empty: it names none
+  bool is_free = false;  ///< such a call uses no tokens, and tells no usage
+};
+
+/// The beginning of a request.
+struct called {
+  std::string_view method;
+  std::string_view target;  ///< as it goes to the upstream
 };
 
 /// A body as far as it was read.
@@ -30,17 +36,14 @@ struct read_body {
 
 /// Estimates the tokens of a request.
 ///
-/// Input is a quarter of the bytes of all text in its JSON; or of the body's length, if the body is not whole or no
-/// JSON. Pictures and sounds in base64 are no text. Output is the most that the request allows, or `default_output`,
-/// for each answer that it wants.
-///
-/// `target` names the model if the API has it there. With token_api::none, and for a request without a body, both
-/// numbers are 0.
+/// The model is that of the target, if it has one behind "/models/", "/model/" or "/deployments/", else that of the
+/// body. With token_api::none, of a request without a body, and of one that is free, both are 0.
 /// Allocates: in proportion to the body's longest string.
-token_estimate estimate_tokens(const token_options& o, std::string_view target, const read_body& body);
+token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body);
 
 /// The JSON body of a request for a stream with stream_options.include_usage in it, so that the last event tells the
-/// usage. Nothing if it is not for a stream, has stream_options of its own, or is no JSON object.
+/// usage. Nothing if it is not for a stream, has stream_options of its own, or is no JSON object. Nothing either unless
+/// it has `messages` or `prompt`: OpenAI's Responses tell the usage unasked, and answer 400 to that option.
 std::optional<std::string> with_include_usage(std::string_view body);
 
 }  // namespace canigo::gateway

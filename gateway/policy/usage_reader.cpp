@@ -17,12 +17,13 @@ using nlohmann::json;
 /// No response uses more. A greater number is a mistake of the upstream, and not charged.
 constexpr std::uint64_t most_counted = 1'000'000'000;
 
+/// The objects at the top that hold what else is at the top: of Anthropic's, OpenAI's and Cohere's events.
+bool is_envelope(std::string_view name) noexcept { return name == "message" || name == "response" || name == "delta"; }
+
 /// Finds the numbers of a usage in a document without making a tree of it.
 class usage_scan {
  public:
-  enum class part : std::uint8_t { root, list, top, inner, usage, other };
-
-  usage_scan(usage_numbers& numbers, part root) : numbers_{&numbers}, parts_{root} {}
+  usage_scan(usage_numbers& numbers, const usage_names& names) : numbers_{&numbers}, names_{&names} {}
 
   bool null() { return true; }
   bool boolean(bool) { return note(std::nullopt); }
@@ -35,32 +36,62 @@ class usage_scan {
   bool string(const std::string&) { return note(std::nullopt); }
   bool binary(json::binary_t&) { return true; }
   bool start_object(std::size_t) {
-    parts_.push_back(object_in(parts_.back()));
+    if (passed_over_ > 0 || outer_.size() == most_depth) {
+      ++passed_over_;
+      return true;
+    }
+    if (outer_.size() == 1 && is_envelope(name_)) name_.clear();
+    outer_.push_back(name_.size());
     return true;
   }
+  bool end_object() {
+    if (passed_over_ > 0) {
+      --passed_over_;
+    } else {
+      outer_.pop_back();
+      if (outer_.empty()) name_.clear();
+    }
+    return true;
+  }
+  /// Of lists only that counts which is the document itself.
   bool start_array(std::size_t) {
-    parts_.push_back(parts_.back() == part::root ? part::list : part::other);
+    if (passed_over_ == 0 && outer_.empty() && !is_list_) {
+      is_list_ = true;
+    } else {
+      ++passed_over_;
+    }
     return true;
   }
-  bool end_object() { return leave(); }
-  bool end_array() { return leave(); }
+  bool end_array() {
+    if (passed_over_ > 0) --passed_over_;
+    return true;
+  }
   bool key(const std::string& name) {
-    key_ = name;
+    if (passed_over_ > 0) return true;
+    name_.resize(outer_.back());
+    if (!name_.empty()) name_ += '.';
+    // No part of a name that is looked for is empty, or has a full stop.
+    name_.append(name.empty() || name.find('.') != name.npos ? "?" : name);
     return true;
   }
   bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
 
  private:
-  /// The number that the key stands for; null: it stands for none.
+  static constexpr std::size_t most_depth = most_usage_parts + 1;  // one may be an envelope
+
+  /// The number that the name stands for; null if it stands for none.
   std::optional<std::uint64_t>* place() const noexcept {
-    if (parts_.back() != part::usage) return nullptr;
-    if (key_ == "prompt_tokens" || key_ == "input_tokens" || key_ == "promptTokenCount") return &numbers_->input;
-    if (key_ == "cache_creation_input_tokens") return &numbers_->cached_input;
-    if (key_ == "completion_tokens" || key_ == "output_tokens" || key_ == "candidatesTokenCount")
-      return &numbers_->output;
-    return key_ == "thoughtsTokenCount" ? &numbers_->thoughts : nullptr;
+    const auto is_in = [&](const std::vector<std::string>& names) {
+      return std::ranges::find(names, name_) != names.end();
+    };
+    if (is_in(names_->input)) return &numbers_->input;
+    if (is_in(names_->more_input)) return &numbers_->more_input;
+    if (is_in(names_->output)) return &numbers_->output;
+    if (is_in(names_->more_output)) return &numbers_->more_output;
+    return is_in(names_->total) ? &numbers_->total : nullptr;
   }
   bool note(std::optional<std::uint64_t> value) noexcept {
+    if (passed_over_ > 0) return true;
     const auto to = place();
     if (to == nullptr) return true;
     if (!value || *value > most_counted) {
@@ -70,68 +101,66 @@ class usage_scan {
     }
     return true;
   }
-  part object_in(part outer) const noexcept {
-    const bool is_usage = key_ == "usage" || key_ == "usageMetadata";
-    switch (outer) {
-      case part::root:
-      case part::list:
-        return part::top;
-      case part::top:
-        return is_usage ? part::usage : key_ == "message" || key_ == "response" ? part::inner : part::other;
-      case part::inner:
-        return is_usage ? part::usage : part::other;
-      default:
-        return part::other;
-    }
-  }
-  bool leave() {
-    parts_.pop_back();
-    key_.clear();
-    return true;
-  }
 
   usage_numbers* numbers_;
-  std::vector<part> parts_;
-  std::string key_;
+  const usage_names* names_;
+  std::string name_;                // of the value that comes next, from the top on
+  std::vector<std::size_t> outer_;  // of each object that is open, how much of the name is its own
+  bool is_list_ = false;            // the document
+  std::size_t passed_over_ = 0;     // objects and lists that are open and can't have a usage
 };
 
 /// Takes the numbers of a whole document, if it is JSON.
-void read_document(std::string_view text, usage_numbers& numbers) {
+void read_document(std::string_view text, const usage_names& names, usage_numbers& numbers) {
   usage_numbers found = numbers;
-  usage_scan scan{found, usage_scan::part::root};
+  usage_scan scan{found, names};
   if (json::sax_parse(text.begin(), text.end(), &scan)) numbers = found;
 }
 
-/// Takes the numbers of the object behind the last `"usage":` of a document whose beginning is gone.
-void read_tail(std::string_view text, usage_numbers& numbers) {
-  // Some of the matches may be parts of something else.
+/// The object behind the last `"usage":`, or another name at the top, of a document whose beginning is gone.
+void read_tail(std::string_view text, const usage_names& names, const std::vector<std::string_view>& roots,
+               usage_numbers& numbers) {
+  // A few of them may be parts of something else.
   constexpr int most_looks = 8;
-  std::size_t end = text.npos;
   for (int i = 0; i < most_looks; ++i) {
-    const std::size_t at = text.rfind("\"usage", end);
+    std::size_t at = text.npos;
+    std::string_view root;
+    for (const std::string_view r : roots) {
+      const std::size_t found = text.rfind("\"" + std::string{r} + "\"");
+      if (found == text.npos || (at != text.npos && found < at)) continue;
+      at = found;
+      root = r;
+    }
     if (at == text.npos) return;
-    std::string_view rest = text.substr(at + 1);
-    const std::string_view name = rest.substr(0, rest.find('"'));
-    // A quote inside a string has a backslash before it.
-    const bool is_key = (at == 0 || text[at - 1] != '\\') && (name == "usage" || name == "usageMetadata");
-    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    const std::string_view rest = text.substr(at + root.size() + 2);
     const auto colon = rest.find_first_not_of(" \t\r\n");
     const auto brace = colon == rest.npos ? rest.npos : rest.find_first_not_of(" \t\r\n", colon + 1);
+    // Inside of a string a quote has a backslash before it.
+    const bool is_key = at == 0 || text[at - 1] != '\\';
     if (is_key && brace != rest.npos && rest[colon] == ':' && rest[brace] == '{') {
-      rest.remove_prefix(brace);
       usage_numbers found;
-      // Scans it as the value of "usage" at the top.
-      usage_scan scan{found, usage_scan::part::top};
-      scan.key("usage");
-      if (json::sax_parse(rest.begin(), rest.end(), &scan, nlohmann::detail::input_format_t::json, false) &&
-          found.sum()) {
+      usage_scan scan{found, names};
+      scan.start_object(0);
+      scan.key(std::string{root});
+      if (json::sax_parse(rest.substr(brace), &scan, nlohmann::detail::input_format_t::json, false) && found.sum()) {
         numbers = found;
         return;
       }
     }
-    if (at == 0) return;
-    end = at - 1;
+    text = text.substr(0, at);
   }
+}
+
+/// The first parts of all names, each once.
+std::vector<std::string_view> roots_of(const usage_names& names) {
+  std::vector<std::string_view> roots;
+  for (const auto* list : {&names.input, &names.more_input, &names.output, &names.more_output, &names.total}) {
+    for (const std::string_view name : *list) {
+      const std::string_view root = name.substr(0, name.find('.'));
+      if (std::ranges::find(roots, root) == roots.end()) roots.push_back(root);
+    }
+  }
+  return roots;
 }
 
 }  // namespace
@@ -139,6 +168,7 @@ void read_tail(std::string_view text, usage_numbers& numbers) {
 usage_form usage_form_of(std::string_view content_type) noexcept {
   const std::string_view type = trim(content_type.substr(0, content_type.find(';')));
   if (same_text(type, "text/event-stream")) return usage_form::events;
+  if (same_text(type, "application/vnd.amazon.eventstream")) return usage_form::frames;
   constexpr std::string_view suffix = "+json";
   const bool is_json = same_text(type, "application/json") ||
                        (type.size() > suffix.size() && same_text(type.substr(type.size() - suffix.size()), suffix));
@@ -146,12 +176,18 @@ usage_form usage_form_of(std::string_view content_type) noexcept {
 }
 
 std::optional<token_usage> usage_numbers::sum() const noexcept {
-  if (is_unreadable || (!input && !output)) return std::nullopt;
-  return token_usage{input.value_or(0) + cached_input.value_or(0), output.value_or(0) + thoughts.value_or(0)};
+  if (is_unreadable) return std::nullopt;
+  if (input || output)
+    return token_usage{input.value_or(0) + more_input.value_or(0), output.value_or(0) + more_output.value_or(0)};
+  if (total) return token_usage{*total, 0};
+  return std::nullopt;
 }
 
+usage_reader::usage_reader(usage_form form, const usage_names& names)
+    : form_{form}, names_{&names}, roots_{roots_of(names)}, is_cut_{form == usage_form::frames} {}
+
 void usage_reader::take(std::string_view piece) {
-  if (form_ == usage_form::json) take_document(piece);
+  if (form_ == usage_form::json || form_ == usage_form::frames) take_document(piece);
   if (form_ == usage_form::events) take_events(piece);
 }
 
@@ -204,18 +240,20 @@ void usage_reader::end_line() {
 }
 
 void usage_reader::end_event() {
-  // Most events have no usage.
-  if (!is_cut_ && document_.find("\"usage") != document_.npos) read_document(document_, numbers_);
+  // Most events have none.
+  const bool has_name =
+      std::ranges::any_of(roots_, [&](std::string_view root) { return document_.find(root) != document_.npos; });
+  if (!is_cut_ && has_name) read_document(document_, *names_, numbers_);
   document_.clear();
   is_cut_ = false;
 }
 
 std::optional<token_usage> usage_reader::finish() {
-  if (form_ == usage_form::json && is_cut_) {
+  if (form_ == usage_form::frames || (form_ == usage_form::json && is_cut_)) {
     const std::string_view all = document_;
-    read_tail(all.substr(all.size() - std::min(all.size(), tail)), numbers_);
+    read_tail(all.substr(all.size() - std::min(all.size(), tail)), *names_, roots_, numbers_);
   } else if (form_ == usage_form::json) {
-    read_document(document_, numbers_);
+    read_document(document_, *names_, numbers_);
   }
   form_ = usage_form::none;
   return numbers_.sum();

@@ -1,10 +1,13 @@
 #pragma once
 
+#include "gateway/config/config.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace canigo::gateway {
 
@@ -21,34 +24,37 @@ enum class usage_form : std::uint8_t {
   none,    ///< it does not
   json,    ///< in its one document
   events,  ///< in its events
+  frames,  ///< in the last of the binary frames of AWS, each of which holds a document
 };
 
 /// The form of a response with this Content-Type.
 usage_form usage_form_of(std::string_view content_type) noexcept;
 
-/// The numbers of one or several documents: the last of each kind counts.
+/// The numbers of one or several documents, as usage_names has them: the last of each kind counts.
 struct usage_numbers {
   std::optional<std::uint64_t> input;
-  std::optional<std::uint64_t> cached_input;  ///< written into a cache; they are added to the input
+  std::optional<std::uint64_t> more_input;
   std::optional<std::uint64_t> output;
-  std::optional<std::uint64_t> thoughts;  ///< they are added to the output
-  bool is_unreadable = false;             ///< one of them is no number of tokens, so the others do not count
+  std::optional<std::uint64_t> more_output;
+  std::optional<std::uint64_t> total;
+  bool is_unreadable = false;  ///< one of them is no number of tokens, so the others say nothing
 
   std::optional<token_usage> sum() const noexcept;
 };
 
 /// Reads the usage in the body of a response, which goes by in pieces.
 ///
-/// It knows the bodies of OpenAI's, Anthropic's and Gemini's interfaces: `usage` or `usageMetadata` at the top, in
-/// `message` or `response`, or in the objects of a list. It keeps a document of up to 1 MiB, and of a larger one the
-/// last 16 KiB. It keeps one event of up to 256 KiB, and passes over larger ones.
+/// The names count from the top of a document, from its `message`, `response` or `delta`, or from the objects of a
+/// list. It keeps a document of up to 1 MiB, and of a larger one the last 16 KiB. It keeps one event of up to 256 KiB,
+/// and passes over larger ones. Of the last 16 KiB of anything, only what is in an object there is read.
 class usage_reader {
  public:
   static constexpr std::size_t most_document = std::size_t{1} << 20;
   static constexpr std::size_t tail = std::size_t{16} << 10;
   static constexpr std::size_t most_event = std::size_t{256} << 10;
 
-  explicit usage_reader(usage_form form) noexcept : form_{form} {}
+  /// The names must outlive it.
+  usage_reader(usage_form form, const usage_names& names);
 
   void take(std::string_view piece);
   /// The usage, at the end of a whole body: if a body breaks off, its usage is unknown. Nothing: the body told none.
@@ -61,7 +67,9 @@ class usage_reader {
   void end_event();
 
   usage_form form_;
-  std::string document_;  // the document, or the data of an event
+  const usage_names* names_;
+  std::vector<std::string_view> roots_;  // the first parts of the names
+  std::string document_;                 // or the data of an event
   std::string line_;
   bool is_cut_ = false;      // the document: its beginning is gone; the event: it is too large
   bool was_return_ = false;  // the last byte was a return; a line feed behind it belongs to it

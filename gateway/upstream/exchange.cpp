@@ -2,7 +2,6 @@
 
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/refusal_body.hpp"
-#include "gateway/policy/token_account.hpp"
 #include "gateway/upstream/tunnel.hpp"
 #include "gateway/wire/message_parser.hpp"
 
@@ -204,7 +203,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
 /// Whether the body of this response tells of limits, and is read before the response is judged.
 bool tells_in_body(const exchange& x, const message_parser& parser) {
   constexpr int too_many_requests = 429;
-  if (parser.head().status != too_many_requests || !parser.has_body() || !token_account::reads_body(x.up)) return false;
+  if (parser.head().status != too_many_requests || !parser.has_body() || !x.up.reads_refusals()) return false;
   return parser.length().value_or(0) <= most_refusal_body && !value_of(parser.head(), "Content-Encoding");
 }
 

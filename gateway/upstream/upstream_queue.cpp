@@ -117,9 +117,10 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
   for (const token_amount& a : amounts) {
     // The unit of the first rate has number 0.
     const std::size_t unit = limit_->number_of(a.unit);
+    // There a request asks for one token at least. It is given back when the call is settled.
     if (unit == 0) {
-      r.tokens = a.amount;
-    } else {
+      r.tokens = std::max<std::uint64_t>(a.amount, 1);
+    } else if (a.amount > 0) {
       r.amounts.add(unit, a.amount);
     }
   }

@@ -19,7 +19,13 @@ namespace {
 
 std::optional<gateway::token_usage> read(gateway::usage_form form, std::string_view body, std::size_t first,
                                          std::size_t size) {
-  gateway::usage_reader r{form};
+  static const gateway::usage_names names{
+      .input = {"usage.prompt_tokens", "usage.tokens.input_tokens", "usageMetadata.promptTokenCount"},
+      .more_input = {"usage.cache_creation_input_tokens"},
+      .output = {"usage.completion_tokens", "generation_token_count"},
+      .more_output = {"usageMetadata.thoughtsTokenCount"},
+      .total = {"usage.total_tokens"}};
+  gateway::usage_reader r{form, names};
   r.take(body.substr(0, first));
   body.remove_prefix(std::min(first, body.size()));
   for (; !body.empty(); body.remove_prefix(std::min(size, body.size()))) r.take(body.substr(0, size));
@@ -29,7 +35,8 @@ std::optional<gateway::token_usage> read(gateway::usage_form form, std::string_v
 void estimate(std::string_view body, gateway::token_api api) {
   gateway::token_options o;
   o.api = api;
-  const auto e = gateway::estimate_tokens(o, body, {body, true, body.size()});
+  o.free = {{"GET", "/a*b*/c"}, {"POST", "*/x*y"}};
+  const auto e = gateway::estimate_tokens(o, {"POST", body}, {body, true, body.size()});
   fuzz::require(e.input <= body.size() / 4 + 1, "input is no more than the body");
   fuzz::require(e.output <= 1'000'000'000, "output is bounded");
   fuzz::require(e.model.size() <= 64, "a model's name is bounded");
@@ -45,8 +52,8 @@ void estimate(std::string_view body, gateway::token_api api) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   fuzz::input in{data, size};
-  const auto form = static_cast<gateway::usage_form>(in.byte() % 3);
-  const auto api = static_cast<gateway::token_api>(in.byte() % 5);
+  const auto form = static_cast<gateway::usage_form>(in.byte() % 4);
+  const auto api = static_cast<gateway::token_api>(in.byte() % 7);
   const std::size_t first = in.byte(), step = in.byte() % 16 + 1u;
   // So much of it that a document is too large, or an event.
   const std::size_t filling = in.byte() % 64 == 0 ? gateway::usage_reader::most_document : 0;

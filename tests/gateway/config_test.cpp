@@ -284,8 +284,10 @@ TEST_CASE("gateway: all mistakes of a configuration are told at once, in the ord
 TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
   check_refused(
       "concurency = 1",
-      "upstream[0].concurency is unknown; allowed: name, url, prefix, credential, rates, concurrency, queue, overflow, "
-      "max_wait, shared, on_redis_failure, tokens, timeout, retry, breaker, hedge, forwarded, private");
+      "upstream[0].concurency is unknown; allowed: name, url, prefix, credential, provider, window, tokens, "
+      "refusal_body, "
+      "timeout, retry, breaker, concurrency, queue, overflow, max_wait, shared, rates, on_redis_failure, hedge, "
+      "forwarded, private");
   check_refused("concurrency = 0", "upstream[0].concurrency is 0; allowed: 1 to 1000000");
   check_refused("concurrency = 1.5", "upstream[0].concurrency is a number with a point; allowed: 1 to 1000000");
   check_refused("queue = 10_000_001", "upstream[0].queue is 10000001; allowed: 1 to 10000000");
@@ -331,14 +333,43 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
   CHECK(
       strict[0].ends_with("upstream[0].rates has a strict window; allowed: \"average\" for a shared upstream, as "
                           "Redis keeps no other"));
-  check_refused("tokens = { api = 'cohere' }",
-                "upstream[0].tokens.api is \"cohere\"; allowed: none, openai, anthropic, gemini, bytes/4");
+  const auto strictest = wrongs(redis + with("shared = true\nwindow = 'strict'\nrates = [{ limit = '1/1s' }]"));
+  REQUIRE(strictest.size() == 1);
+  CHECK(
+      strictest[0].ends_with("upstream[0].window is \"strict\"; allowed: \"average\" for a shared upstream, as Redis "
+                             "keeps no other"));
+  // That of a preset is not for what Redis keeps.
+  const auto quiet =
+      gateway::parse_config(redis + with("shared = true\nprovider = 'openai'\nrates = [{ limit = '1/1s' }]"));
+  REQUIRE(quiet.value);
+  CHECK(quiet.value->upstreams[0].rates[0].window == canigo::rate_window::average);
+  check_refused("provider = 'openia'",
+                "upstream[0].provider is \"openia\"; allowed: anthropic, azure, bedrock, cohere, discord, gemini, "
+                "generic, github, huggingface, mistral, openai, shopify");
+  check_refused("window = 'fixed'", "upstream[0].window is \"fixed\"; allowed: average, strict");
+  check_refused("refusal_body = 1", "upstream[0].refusal_body is a whole number; allowed: true or false");
+  check_refused("tokens = { api = 'x' }",
+                "upstream[0].tokens.api is \"x\"; allowed: none, openai, anthropic, gemini, cohere, bedrock, bytes/4");
+  check_refused("tokens = { free = ['GET'] }",
+                "upstream[0].tokens.free[0] is \"GET\"; allowed: METHOD /PATH such as \"POST */files\", where * stands "
+                "for any text, of visible ASCII without ? and #");
+  for (const std::string name : {"", "a.", ".a", "a..b", "a.b.c.d", "a b", "a/b"}) {
+    check_refused("tokens = { usage = { input = ['" + name + "'] } }",
+                  "upstream[0].tokens.usage.input[0] is \"" + name +
+                      "\"; allowed: 1 to 3 names of members with . between them, such as \"usage.input_tokens\"");
+  }
+  check_refused("tokens = { usage = { inputs = [] } }",
+                "upstream[0].tokens.usage.inputs is unknown; allowed: input, more_input, output, more_output, total");
+  check_refused("provider = 'openai'\ntokens = { api = 'gemini', add_usage = true }",
+                "upstream[0].tokens.add_usage is true; allowed: false unless api is \"openai\"");
   check_refused("tokens = { api = 'gemini', add_usage = true }",
                 "upstream[0].tokens.add_usage is true; allowed: false unless api is \"openai\"");
   check_refused(
       "prefixes = 1\n[[upstream]]\nname = 'b'\nurl = 'http://b'\nprefix = '/b'",
-      "upstream[0].prefixes is unknown; allowed: name, url, prefix, credential, rates, concurrency, queue, overflow, "
-      "max_wait, shared, on_redis_failure, tokens, timeout, retry, breaker, hedge, forwarded, private");
+      "upstream[0].prefixes is unknown; allowed: name, url, prefix, credential, provider, window, tokens, "
+      "refusal_body, "
+      "timeout, retry, breaker, concurrency, queue, overflow, max_wait, shared, rates, on_redis_failure, hedge, "
+      "forwarded, private");
 }
 
 TEST_CASE("gateway: a rate of a configuration has a limit, a burst and a unit that is counted", "[gateway][config]") {

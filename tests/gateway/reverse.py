@@ -176,7 +176,7 @@ class Reverse(GatewayCase):
     def test_a_stream_asks_for_its_usage(self):
         script, bodies = self.model({})
         g = self.gateway(self.upstream('tokens = { api = "openai", add_usage = true }', script.port))
-        request = {"stream": True, "seed": 12345678901234567890}
+        request = {"stream": True, "seed": 12345678901234567890, "messages": []}
         for args in ([], ["-H", "Transfer-Encoding: chunked"], ["-H", "Expect: 100-continue"]):
             status, _, _ = curl(*args, "-d", json.dumps(request), f"{g.url}/web/v1/chat")
             self.assertEqual(status, 200)

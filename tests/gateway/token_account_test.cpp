@@ -1,6 +1,7 @@
 #include "gateway/policy/token_account.hpp"
 
 #include "gateway/heads.hpp"
+#include "gateway/preset_upstream.hpp"
 #include "support/catch.hpp"
 
 #include <string>
@@ -18,13 +19,18 @@ namespace {
 /// An upstream that counts requests and tokens, and a request to it that asks for 10 + 90 tokens.
 struct scene {
   explicit scene(gateway::token_api api = gateway::token_api::openai) {
+    u.tokens = gateway_test::upstream_of("generic").tokens;
     u.tokens.api = api;
     u.rates = {{.rate = rate::per_second(5), .burst = 20, .unit = "requests"},
                {.rate = rate::per_minute(5'000), .burst = 1'000, .unit = "tokens"}};
   }
-  amounts ask(std::uint64_t least = 0) { return account.ask("/v1/x", {body, true, body.size()}, least); }
-  void begin(std::string_view type, std::string_view more = "") {
-    account.begin_response(head_of("HTTP/1.1 200 OK\nContent-Type: " + std::string{type} + "\n" + std::string{more}));
+  amounts ask(std::uint64_t least = 0, std::string_view method = "POST") {
+    return account.ask({method, "/v1/x"}, {body, true, body.size()}, least);
+  }
+  void begin(std::string_view type, std::string_view more = "", int status = 200) {
+    auto head = head_of("HTTP/1.1 200 OK\nContent-Type: " + std::string{type} + "\n" + std::string{more});
+    head.status = status;
+    account.begin_response(head);
   }
 
   gateway::upstream u;
@@ -105,11 +111,75 @@ TEST_CASE("gateway: no request asks for more than its tenant's burst, as it coul
   s.u.name = "a";
   s.whose.limits["a"].rates = {{.rate = rate::per_minute(50), .burst = 30, .unit = "tokens"}};
   gateway::token_account account{s.u, s.whose, s.ratios};
-  CHECK(account.ask("/", {s.body, true, s.body.size()}, 0) == amounts{{"requests", 1}, {"tokens", 30}});
+  CHECK(account.ask({"POST", "/"}, {s.body, true, s.body.size()}, 0) == amounts{{"requests", 1}, {"tokens", 30}});
   s.whose.limits["a"].rates[0].burst = 3'000;
-  CHECK(account.ask("/", {s.body, true, s.body.size()}, ~0ULL) == amounts{{"requests", 1}, {"tokens", 1'000}});
+  CHECK(account.ask({"POST", "/"}, {s.body, true, s.body.size()}, ~0ULL) ==
+        amounts{{"requests", 1}, {"tokens", 1'000}});
   // Of another upstream, or of another unit.
   s.u.name = "b";
   gateway::token_account other{s.u, s.whose, s.ratios};
-  CHECK(other.ask("/", {s.body, true, s.body.size()}, 0)[1].amount == 100);
+  CHECK(other.ask({"POST", "/"}, {s.body, true, s.body.size()}, 0)[1].amount == 100);
+}
+
+TEST_CASE("gateway: a free request asks for no tokens, and is charged none", "[gateway][tokens]") {
+  const std::string usage = R"({"usage":{"prompt_tokens":8,"completion_tokens":12}})";
+  for (const std::string_view method : {"GET", "HEAD", "DELETE"}) {
+    CAPTURE(method);
+    scene s;
+    CHECK(s.ask(0, method) == amounts{{"requests", 1}, {"tokens", 0}});
+    // A stored response, which has told its usage before.
+    s.begin("application/json");
+    s.account.take(usage);
+    CHECK(s.account.settle(true) == amounts{{"requests", 1}, {"tokens", 0}});
+    CHECK((!s.account.used() && !s.account.is_usage_missing()));
+    CHECK(s.ratios.of("mmmm") == 1);
+    s.begin("application/json", "", 404);
+    CHECK(s.account.settle(true) == amounts{{"requests", 1}, {"tokens", 0}});
+    CHECK((!s.account.used() && !s.account.is_usage_missing()));
+  }
+  scene s;
+  // Its client knows better.
+  CHECK(s.ask(70, "GET") == amounts{{"requests", 1}, {"tokens", 70}});
+  s.begin("application/json");
+  CHECK(s.account.settle(true)[1].amount == 70);
+  s.u.tokens.free.clear();
+  CHECK(s.ask(0, "GET")[1].amount == 100);
+  s.u.tokens.free = {{"POST", "*/x"}};
+  CHECK(s.ask()[1].amount == 0);
+}
+
+TEST_CASE("gateway: a refused request gets its estimate back, and nothing is learned of it", "[gateway][tokens]") {
+  for (const auto api : {gateway::token_api::openai, gateway::token_api::bytes}) {
+    for (const int status : {400, 404, 429, 499}) {
+      CAPTURE(status);
+      scene s{api};
+      s.ask();
+      s.begin("application/json", "", status);
+      s.account.take("{}");
+      CHECK(s.account.settle(status != 404) == amounts{{"requests", 1}, {"tokens", 0}});
+      CHECK(s.account.used() == gateway::token_usage{});
+      CHECK_FALSE(s.account.is_usage_missing());
+      CHECK(s.ratios.of("mmmm") == 1);
+    }
+  }
+  const amounts asked{{"requests", 1}, {"tokens", 100}};
+  for (const int status : {302, 399, 500, 503}) {
+    CAPTURE(status);
+    scene s;
+    CHECK(s.ask() == asked);
+    s.begin("application/json", "", status);
+    CHECK(s.account.settle(true) == asked);
+    CHECK(s.account.is_usage_missing());
+  }
+  // It may have used some all the same.
+  scene told;
+  told.ask();
+  told.begin("application/json", "", 400);
+  told.account.take(R"({"usage":{"prompt_tokens":8}})");
+  CHECK(told.account.settle(true)[1].amount == 8);
+  scene none{gateway::token_api::none};
+  none.ask();
+  none.begin("application/json", "", 400);
+  none.account.settle(true);
+  CHECK_FALSE(none.account.used());
 }

@@ -41,6 +41,11 @@ TEST_CASE("gateway: a request asks for each unit that is counted, within its bur
   CHECK(asked(all, 0, 0) == amounts{{"requests", 1}, {"tokens", 1}, {"input_tokens", 1}, {"output_tokens", 1}});
   CHECK(asked(all, 41, 100, 0.5) ==
         amounts{{"requests", 1}, {"tokens", 71}, {"input_tokens", 21}, {"output_tokens", 50}});
+  gateway::token_estimate free;
+  free.is_free = true;
+  CHECK(gateway::asked_amounts(all, nullptr, free, 1, 0) ==
+        amounts{{"requests", 1}, {"tokens", 0}, {"input_tokens", 0}, {"output_tokens", 0}});
+  CHECK(gateway::asked_amounts(all, nullptr, free, 1, 90)[1].amount == 90);
   // A client's word only raises.
   CHECK(asked(all, 40, 100, 1, 90)[1].amount == 140);
   CHECK(asked(all, 40, 100, 1, 900)[1].amount == 900);

@@ -17,7 +17,7 @@ gateway::token_estimate estimate(std::string_view body, token_api api = token_ap
   gateway::token_options o;
   o.api = api;
   o.default_output = 500;
-  return gateway::estimate_tokens(o, target, {body, true, body.size()});
+  return gateway::estimate_tokens(o, {"POST", target}, {body, true, body.size()});
 }
 
 }  // namespace
@@ -54,6 +54,9 @@ TEST_CASE("gateway: output is what a body allows, for each answer", "[gateway][t
   CHECK(estimate(R"({"generationConfig":{"maxOutputTokens":7,"candidateCount":2}})", token_api::gemini).output == 14);
   CHECK(estimate(R"({"generation_config":{"max_output_tokens":7}})", token_api::gemini).output == 7);
   CHECK(estimate(R"({"generationConfig":{"a":{}},"x":{"maxOutputTokens":7}})", token_api::gemini).output == 500);
+  CHECK(estimate(R"({"inferenceConfig":{"maxTokens":7}})", token_api::bedrock).output == 7);
+  CHECK(estimate(R"({"textGenerationConfig":{"maxTokenCount":7}})", token_api::bedrock).output == 7);
+  CHECK(estimate(R"({"parameters":{"max_new_tokens":7}})").output == 7);
 }
 
 TEST_CASE("gateway: a body that can't be read counts by its length", "[gateway][tokens]") {
@@ -66,11 +69,11 @@ TEST_CASE("gateway: a body that can't be read counts by its length", "[gateway][
   gateway::token_options o;
   o.api = token_api::openai;
   // The beginning of a larger one, which would be a whole one by chance.
-  const auto large = gateway::estimate_tokens(o, "/", {"{}", false, 4'000'001});
+  const auto large = gateway::estimate_tokens(o, {"POST", "/"}, {"{}", false, 4'000'001});
   CHECK((large.input == 1'000'001 && large.output == 512));
   // In chunks, as far as it was read.
-  CHECK(gateway::estimate_tokens(o, "/", {"{\"a\":1", false, 0}).input == 2);
-  CHECK(gateway::estimate_tokens(o, "/", {"", false, ~0ULL}).input == 1'000'000'000);
+  CHECK(gateway::estimate_tokens(o, {"POST", "/"}, {"{\"a\":1", false, 0}).input == 2);
+  CHECK(gateway::estimate_tokens(o, {"POST", "/"}, {"", false, ~0ULL}).input == 1'000'000'000);
 }
 
 TEST_CASE("gateway: a request without a body uses no tokens", "[gateway][tokens]") {
@@ -79,7 +82,7 @@ TEST_CASE("gateway: a request without a body uses no tokens", "[gateway][tokens]
   // One whose body is still to come is not such a request.
   gateway::token_options o;
   o.api = token_api::openai;
-  CHECK(gateway::estimate_tokens(o, "/", {"", false, 0}).output == 512);
+  CHECK(gateway::estimate_tokens(o, {"POST", "/"}, {"", false, 0}).output == 512);
 }
 
 TEST_CASE("gateway: what counts depends on the interface", "[gateway][tokens]") {
@@ -90,30 +93,50 @@ TEST_CASE("gateway: what counts depends on the interface", "[gateway][tokens]") 
   CHECK((bytes.input == (body.size() + 3) / 4 && bytes.output == 500 && bytes.model.empty()));
   for (const auto api : {token_api::openai, token_api::anthropic}) {
     const auto e = estimate(body, api);
-    CHECK((e.model == "m-1" && e.is_stream && e.output == 7));
+    CHECK((e.model == "m-1" && e.output == 7));
   }
-  const auto gemini =
-      estimate(R"({"model":"other"})", token_api::gemini, "/v1beta/models/g-2:streamGenerateContent?alt=sse");
-  CHECK((gemini.model == "g-2" && gemini.is_stream));
-  CHECK_FALSE(estimate("{}", token_api::gemini, "/v1beta/models/g-2:generateContent").is_stream);
   CHECK(estimate("{}", token_api::gemini, "/v1beta/models").model.empty());
   CHECK(estimate(R"({"model":")" + std::string(100, 'm') + "\"}").model == std::string(64, 'm'));
 }
 
+TEST_CASE("gateway: the model is in the target, or in the body", "[gateway][tokens]") {
+  const std::string body = R"({"model":"other"})";
+  CHECK(estimate(body, token_api::gemini, "/v1beta/models/g-2:streamGenerateContent?alt=sse").model == "g-2");
+  CHECK(estimate(body, token_api::bedrock, "/model/b.c-v1%3A0/converse").model == "b.c-v1%3A0");
+  CHECK(estimate("{}", token_api::openai, "/openai/deployments/d-1/chat/completions?api-version=1").model == "d-1");
+  CHECK(estimate(body, token_api::openai, "/v1/chat/completions").model == "other");
+  CHECK(estimate("{}", token_api::openai, "/models/" + std::string(100, 'm')).model == std::string(64, 'm'));
+}
+
+TEST_CASE("gateway: a call that is named free uses nothing, whatever its body", "[gateway][tokens]") {
+  gateway::token_options o;
+  o.api = token_api::openai;
+  o.free = {{"GET", "*"}, {"POST", "*/files"}};
+  const auto of = [&](std::string_view method, std::string_view target) {
+    return gateway::estimate_tokens(o, {method, target}, {"", false, 4'000'000});
+  };
+  for (const auto& e : {of("GET", "/v1/x"), of("POST", "/v1/files")})
+    CHECK((e.is_free && e.input == 0 && e.output == 0 && e.model.empty()));
+  CHECK((!of("POST", "/v1/x").is_free && of("POST", "/v1/x").input == 1'000'000));
+}
+
 TEST_CASE("gateway: a request for a stream asks for its usage, too", "[gateway][tokens]") {
-  const std::string_view body = " {\"stream\" : true, \"a\": 12345678901234567890123, \"b\": 1.10}";
+  const std::string_view body = " {\"stream\" : true, \"messages\": 12345678901234567890123, \"b\": 1.10}";
   const auto with = gateway::with_include_usage(body);
   REQUIRE(with);
-  CHECK(
-      *with ==
-      " {\"stream_options\":{\"include_usage\":true},\"stream\" : true, \"a\": 12345678901234567890123, \"b\": 1.10}");
+  CHECK(*with ==
+        " {\"stream_options\":{\"include_usage\":true},\"stream\" : true, \"messages\": 12345678901234567890123, "
+        "\"b\": 1.10}");
   CHECK(nlohmann::json::parse(*with)["stream_options"]["include_usage"] == true);
   for (const std::string_view as_it_is :
-       {"{}", R"({"stream":false})", R"({"stream":true,"stream_options":{"include_usage":false}})",
-        R"({"stream":true,"stream_options":null})", R"([{"stream":true}])", R"({"a":{"stream":true}})",
-        R"({"stream":true)", ""}) {
+       {"{}", R"({"prompt":"","stream":false})",
+        R"({"prompt":"","stream":true,"stream_options":{"include_usage":false}})",
+        R"({"prompt":"","stream":true,"stream_options":null})", R"([{"prompt":"","stream":true}])",
+        R"({"prompt":"","a":{"stream":true}})", R"({"prompt":"","stream":true)", "",
+        // The Responses API, which answers 400 to it.
+        R"({"input":"","stream":true})", R"({"stream":true,"a":{"messages":[]}})"}) {
     CAPTURE(as_it_is);
     CHECK_FALSE(gateway::with_include_usage(as_it_is));
   }
-  CHECK(gateway::with_include_usage(R"({"stream":true,"a":{"stream_options":1}})"));
+  CHECK(gateway::with_include_usage(R"({"stream":true,"prompt":"","a":{"stream_options":1}})"));
 }

@@ -1,7 +1,10 @@
 #include "gateway/policy/usage_reader.hpp"
 
+#include "gateway/preset_upstream.hpp"
 #include "support/catch.hpp"
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,14 +16,22 @@ using gateway::usage_form;
 
 namespace {
 
+const gateway::usage_names& names_of(std::string_view provider) {
+  static std::map<std::string, gateway::usage_names, std::less<>> known;
+  const auto found = known.find(provider);
+  if (found != known.end()) return found->second;
+  return known.emplace(provider, gateway_test::upstream_of(provider).tokens.usage).first->second;
+}
+
 /// The usage of a body in pieces of that size; the same for all sizes.
-std::optional<token_usage> read(usage_form form, std::string_view body) {
-  gateway::usage_reader whole{form};
+std::optional<token_usage> read(usage_form form, std::string_view body, std::string_view provider = "generic") {
+  const gateway::usage_names& names = names_of(provider);
+  gateway::usage_reader whole{form, names};
   whole.take(body);
   const auto usage = whole.finish();
   for (const std::size_t size : {std::size_t{1}, std::size_t{2}, std::size_t{7}, std::size_t{1000}}) {
     if (body.size() > 100'000 && size < 1000) continue;
-    gateway::usage_reader r{form};
+    gateway::usage_reader r{form, names};
     for (std::size_t at = 0; at < body.size(); at += size) r.take(body.substr(at, size));
     CAPTURE(size);
     CHECK(r.finish() == usage);
@@ -171,6 +182,7 @@ TEST_CASE("gateway: the form of a response is that of its Content-Type", "[gatew
                                                           {"application/problem+json", usage_form::json},
                                                           {"text/event-stream;charset=utf-8", usage_form::events},
                                                           {"text/event-stream", usage_form::events},
+                                                          {"application/vnd.amazon.eventstream", usage_form::frames},
                                                           {"text/plain", usage_form::none},
                                                           {"+json", usage_form::none},
                                                           {"", usage_form::none},
@@ -179,4 +191,110 @@ TEST_CASE("gateway: the form of a response is that of its Content-Type", "[gatew
     CAPTURE(type);
     CHECK(gateway::usage_form_of(type) == form);
   }
+}
+
+TEST_CASE("gateway: the usage of each provider is read by its preset, and without one", "[gateway][usage]") {
+  struct row {
+    std::string_view provider;
+    usage_form form;
+    std::string body;
+    token_usage used;
+  };
+  const auto json = usage_form::json, events = usage_form::events;
+  const std::string chat =
+      R"({"id":"c","choices":[{"index":0,"message":{"content":"x"}}],"usage":{"prompt_tokens":9,"completion_tokens":12,
+          "total_tokens":21,"prompt_tokens_details":{"cached_tokens":4}}})";
+  const std::string of_response =
+      R"({"id":"r","output":[],"usage":{"input_tokens":9,"input_tokens_details":{"cached_tokens":2},)"
+      R"("output_tokens":12,"output_tokens_details":{"reasoning_tokens":3},"total_tokens":21}})";
+  const std::string nothing(3, '\0');
+  const std::string frames = nothing + "\xff:event-type\7" +
+                             R"({"contentBlockIndex":0,"delta":{"text":"\"usage\":{"}})" + nothing +
+                             R"({"metrics":{"latencyMs":7},"p":"ab","usage":{"inputTokens":9,)" +
+                             R"("outputTokens":12,"totalTokens":21}})" + nothing;
+  const std::string embeddings =
+      R"({"object":"list","data":[{"embedding":[0.1,2,-3]}],"usage":{"prompt_tokens":9,"total_tokens":9}})";
+  for (
+      const row& r : {
+          row{"openai", json, chat, {9, 12}},
+          row{"openai", json, of_response, {9, 12}},
+          row{"openai", json, embeddings, {9, 0}},
+          row{"openai", json, R"({"text":"x","usage":{"type":"tokens","input_tokens":9,"output_tokens":12}})", {9, 12}},
+          row{"openai",
+              events,
+              "data: {\"type\":\"response.completed\",\"response\":" + of_response + "}\n\n",
+              {9, 12}},
+          row{"azure", json, chat, {9, 12}},
+          row{"mistral", json, chat, {9, 12}},
+          row{"mistral", json, embeddings, {9, 0}},
+          row{"huggingface", json, chat, {9, 12}},
+          // Of embeddings elsewhere, which tell nothing but the sum.
+          row{"openai", json, R"({"data":[],"usage":{"total_tokens":9}})", {9, 0}},
+          row{"anthropic",
+              json,
+              R"({"usage":{"input_tokens":9,"cache_creation_input_tokens":3,"cache_read_input_tokens":100,
+                   "output_tokens":12}})",
+              {12, 12}},
+          row{"gemini",
+              json,
+              R"({"candidates":[],"usageMetadata":{"promptTokenCount":9,"toolUsePromptTokenCount":4,
+                   "candidatesTokenCount":12,"thoughtsTokenCount":3,"totalTokenCount":28}})",
+              {13, 15}},
+          row{"gemini", json, R"({"embedding":{"values":[1,2]},"usageMetadata":{"promptTokenCount":9}})", {9, 0}},
+          row{"gemini", json, R"({"usageMetadata":{"totalTokenCount":28}})", {28, 0}},
+          row{"cohere",
+              json,
+              R"({"message":{"content":[]},"usage":{"billed_units":{"input_tokens":5,"output_tokens":6},
+                   "tokens":{"input_tokens":9,"output_tokens":12}}})",
+              {9, 12}},
+          row{"cohere", json, R"({"embeddings":{"float":[[0.1]]},"meta":{"billed_units":{"input_tokens":9}}})", {9, 0}},
+          row{"cohere",
+              events,
+              "event: content-delta\ndata: {\"type\":\"content-delta\",\"delta\":{\"message\":{}}}\n\n"
+              "event: message-end\ndata: {\"type\":\"message-end\",\"delta\":{\"finish_reason\":\"COMPLETE\",\"usage\":"
+              "{\"billed_units\":{\"input_tokens\":5},\"tokens\":{\"input_tokens\":9,\"output_tokens\":12}}}}\n\n",
+              {9, 12}},
+          row{"bedrock",
+              json,
+              R"({"output":{"message":{}},"usage":{"inputTokens":9,"outputTokens":12,"totalTokens":24,
+                   "cacheReadInputTokens":100,"cacheWriteInputTokens":3}})",
+              {12, 12}},
+          row{"bedrock", usage_form::frames, frames, {9, 12}},
+      }) {
+    CAPTURE(r.provider, r.body);
+    CHECK(read(r.form, r.body, r.provider) == r.used);
+    CHECK(read(r.form, r.body) == r.used);
+  }
+  // Of models behind Bedrock's InvokeModel; elsewhere these names may stand for something else.
+  const std::string titan = R"({"embedding":[0.1],"inputTextTokenCount":9})";
+  const std::string llama = R"({"generation":"x","prompt_token_count":9,"generation_token_count":12})";
+  CHECK(read(json, titan, "bedrock") == token_usage{9, 0});
+  CHECK(read(json, llama, "bedrock") == token_usage{9, 12});
+  CHECK_FALSE(of_json(llama));
+}
+
+TEST_CASE("gateway: the sum alone counts only where there is nothing else", "[gateway][usage]") {
+  CHECK(of_json(R"({"usage":{"total_tokens":100,"completion_tokens":12}})") == token_usage{0, 12});
+  CHECK_FALSE(of_json(R"({"usage":{"total_tokens":100,"prompt_tokens":-1}})"));
+  CHECK_FALSE(of_json(R"({"usage":{"total_tokens":"100"}})"));
+  CHECK(of_json(R"({"usage":{"total_tokens":null,"prompt_tokens":4}})") == token_usage{4, 0});
+  CHECK_FALSE(read(usage_form::json, R"({"usage":{"total_tokens":100}})", "anthropic"));
+}
+
+TEST_CASE("gateway: a name of the usage is that of a place, and not of any place", "[gateway][usage]") {
+  for (const std::string_view body :
+       {R"({"usage.prompt_tokens":9})", R"({"usage":{"tokens.input_tokens":9}})",
+        R"({"a.b":{"usage":{"input_tokens":9}}})", R"({"message":{"response":{"usage":{"input_tokens":9}}}})",
+        R"({"usage":[{"input_tokens":9}]})", R"({"tokens":{"input_tokens":9}})",
+        R"({"usage":{"usage":{"input_tokens":9}}})", R"({"delta":[{"usage":{"input_tokens":9}}]})",
+        R"([[1,{"usage":{"input_tokens":9}}],"usage"])", R"({"":{"usage":{"input_tokens":9}}})",
+        R"({"message":{"usage":{"a":{"b":{"input_tokens":9}}}}})"}) {
+    CAPTURE(body);
+    CHECK_FALSE(of_json(body));
+  }
+  // What was before does not matter.
+  CHECK(of_json(
+            R"({"a":{"b":{"c":{"d":{"e":[[{}]]}}}},"x":[1],"delta":{"usage":{"tokens":{"input_tokens":9}}},"y":1})") ==
+        token_usage{9, 0});
+  CHECK(of_json(R"([{"delta":{"a":1}},{"usage":{"input_tokens":9}},{"b":2}])") == token_usage{9, 0});
 }

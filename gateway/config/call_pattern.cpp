@@ -1,0 +1,55 @@
+#include "gateway/config/call_pattern.hpp"
+
+#include "gateway/wire/text.hpp"
+
+#include <algorithm>
+
+namespace canigo::gateway {
+namespace {
+
+/// The first part of the pattern is where the path begins. Each '*' first stands for nothing, and for a byte more after
+/// each mismatch. The last one suffices: an earlier one of the same part of the path could not get further.
+bool fits(std::string_view pattern, std::string_view path) noexcept {
+  std::size_t p = 0, at = 0;
+  std::size_t star = pattern.npos, resume = 0;
+  while (at < path.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      resume = at;
+    } else if (p < pattern.size() && pattern[p] == path[at]) {
+      ++p;
+      ++at;
+    } else if (star != pattern.npos && path[resume] != '/') {
+      p = star + 1;
+      at = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == pattern.npos;
+}
+
+}  // namespace
+
+bool call_pattern::matches(std::string_view called, std::string_view target) const noexcept {
+  if (called != method) return false;
+  const std::string_view pattern = path, all = target.substr(0, target.find('?'));
+  if (!pattern.starts_with('*')) return fits(pattern, all);
+  const std::string_view rest = pattern.substr(1);
+  if (rest.empty()) return true;
+  for (std::size_t at = 0; at <= all.size(); ++at)
+    if (fits(rest, all.substr(at))) return true;
+  return false;
+}
+
+std::optional<call_pattern> parse_call_pattern(std::string_view text) {
+  const auto space = text.find(' ');
+  const std::string_view method = text.substr(0, space);
+  const std::string_view path = space == text.npos ? std::string_view{} : text.substr(space + 1);
+  const bool begins_well = path.starts_with('/') || path.starts_with('*');
+  const bool is_plain = std::ranges::all_of(path, [](char c) { return c > ' ' && c < '\x7f' && c != '?' && c != '#'; });
+  if (method.empty() || !std::ranges::all_of(method, is_letter) || !begins_well || !is_plain) return std::nullopt;
+  return call_pattern{std::string{method}, std::string{path}};
+}
+
+}  // namespace canigo::gateway

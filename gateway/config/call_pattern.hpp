@@ -1,0 +1,26 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// Calls of one method and of paths of one form.
+struct call_pattern {
+  std::string method;
+  /// '*' at its beginning stands for any text, and anywhere else for any text without '/'.
+  std::string path;
+
+  /// `target`: as it goes to the upstream. Its query counts for nothing. Bytes are compared as they are.
+  bool matches(std::string_view called, std::string_view target) const noexcept;
+
+  friend bool operator==(const call_pattern&, const call_pattern&) = default;
+};
+
+/// "POST */files". Nothing for a text of another form.
+std::optional<call_pattern> parse_call_pattern(std::string_view text);
+inline constexpr std::string_view call_pattern_syntax =
+    "METHOD /PATH such as \"POST */files\", where * stands for any text, of visible ASCII without ? and #";
+
+}  // namespace canigo::gateway
