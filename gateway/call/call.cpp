@@ -191,7 +191,8 @@ void call::keep_first_arrival(request& ask) {
 /// The call has waited for nothing.
 void call::note_unserved() {
   if (turn_.has_left()) services_.arrivals.note(resend_key(head_, record_.tenant), turn_.ask().since, clock::now());
-  if (why_ && why_->status == 429 && is_patience_short_)
+  const bool is_too_late = why_ && (why_->error == "wait_too_long" || why_->error == "wait_timed_out");
+  if (is_too_late && !why_->is_final && is_patience_short_)
     why_->detail += "; its client gives up " + to_string(*route_.granted.patience) + " after it has sent the request";
 }
 

@@ -496,6 +496,17 @@ class Reverse(GatewayCase):
         self.addCleanup(patient.kill)
         wait_until(lambda: g.waiting() == 1, "one with more patience waits")
 
+    def test_a_full_queue_is_no_matter_of_a_clients_patience(self):
+        silent = self.script(lambda client, *_: client.recv(1) and None)
+        g = self.gateway(self.upstream("concurrency = 1\nqueue = 1\noverflow = \"reject_new\"", silent.port))
+        urls = [f"{g.url}/web/{i}" for i in range(2)]
+        held = Curls(urls)
+        self.addCleanup(held.kill)
+        wait_until(lambda: g.waiting() == 1, "the queue is full")
+        status, fields, body = curl("-H", "X-Stainless-Read-Timeout: 20", f"{g.url}/web/late")
+        self.assertEqual((status, fields["x-canigo-error"]), (429, "queue_full"))
+        self.assertNotIn("gives up", json.loads(body)["detail"])
+
     def test_a_tenant_has_a_longest_wait_of_its_own(self):
         g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h', self.nginx.plain) +
                          '[[tenant]]\nname = "local"\nclass = "normal"\nmax_wait = "2s"\n')
