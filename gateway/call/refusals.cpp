@@ -44,7 +44,12 @@ refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenan
     why = {503, "store_unavailable", "Redis, which keeps this limit, does not serve it: " + error.message()};
   }
   why.is_final = error == errc::too_large;
-  why.retry_after = estimate(q.limit(), ask).value_or(std::chrono::seconds{1});
+  // The estimate knows when rates and pauses end, but not when a running call does. Clients obey the milliseconds
+  // first, and would send all of their repeats within a few of these.
+  constexpr duration unknown = std::chrono::seconds{1};
+  why.retry_after = estimate(q.limit(), ask).value_or(unknown);
+  const bool is_known = error == errc::deadline_unreachable || q.limit().why_waiting().until != time_point::max();
+  if (!is_known) why.retry_after = std::max(*why.retry_after, unknown);
   if (why.status == 429) {
     why.retry_after = q.return_after(ask, tenant, *why.retry_after);
     why.rate_fields = rate_fields(q.settings().rates, q.limit().why_waiting(), *why.retry_after);

@@ -499,13 +499,25 @@ class Reverse(GatewayCase):
     def test_a_full_queue_is_no_matter_of_a_clients_patience(self):
         silent = self.script(lambda client, *_: client.recv(1) and None)
         g = self.gateway(self.upstream("concurrency = 1\nqueue = 1\noverflow = \"reject_new\"", silent.port))
-        urls = [f"{g.url}/web/{i}" for i in range(2)]
-        held = Curls(urls)
+        held = Curls([f"{g.url}/web/{i}" for i in range(2)])
         self.addCleanup(held.kill)
         wait_until(lambda: g.waiting() == 1, "the queue is full")
         status, fields, body = curl("-H", "X-Stainless-Read-Timeout: 20", f"{g.url}/web/late")
         self.assertEqual((status, fields["x-canigo-error"]), (429, "queue_full"))
         self.assertNotIn("gives up", json.loads(body)["detail"])
+
+    def test_clients_of_a_queue_that_calls_fill_come_back_after_a_second_or_more(self):
+        # SDKs of OpenAI, Anthropic and Cohere obey the milliseconds, and had sent three times within 0.1 s.
+        silent = self.script(lambda client, *_: client.recv(1) and None)
+        g = self.gateway(self.upstream("concurrency = 1\nqueue = 1\noverflow = \"reject_new\"", silent.port))
+        held = Curls([f"{g.url}/web/{i}" for i in range(2)])
+        self.addCleanup(held.kill)
+        wait_until(lambda: g.waiting() == 1, "the queue is full")
+        status, fields, _ = curl(f"{g.url}/web/late")
+        self.assertEqual((status, fields["x-canigo-error"]), (429, "queue_full"))
+        self.assertEqual((fields["retry-after"], fields["retry-after-ms"]), ("1", "1000"))
+        fields = curl("-H", "X-Canigo-Max-Wait: 1ms", f"{g.url}/web/late")[1]
+        self.assertGreaterEqual(int(fields["retry-after-ms"]), 1000)
 
     def test_a_tenant_has_a_longest_wait_of_its_own(self):
         g = self.gateway(self.upstream('rates = [{ limit = "1/1h", burst = 1 }]\nmax_wait = 10h', self.nginx.plain) +
