@@ -103,7 +103,7 @@ class Reverse(GatewayCase):
         before = len(self.nginx.calls())
         for leave in ("close", "half-close"):
             with socket.create_connection(("127.0.0.1", g.port)) as client:
-                client.sendall(b"POST /web/left HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\n" + b"x" * 100_000)
+                client.sendall(b"POST /web/left HTTP/1.1\r\nHost: x\r\nContent-Length: 400000\r\n\r\n" + b"x" * 30_000)
                 wait_until(lambda: g.waiting() == 1, "the call waits")
                 levels = g.state()["levels"]
                 if leave == "close":
