@@ -98,7 +98,7 @@ void read_window(table_view& t, rate_window& window) {
 }
 
 std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units,
-                                   std::optional<rate_window> usual) {
+                                   std::optional<rate_window> usual, const upstream* within) {
   const bool is_of_hosts = !usual;
   constexpr std::size_t most_rates = 16;
   constexpr std::int64_t most_burst = std::int64_t{1} << 62;
@@ -129,10 +129,15 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
     rate_window window = usual.value_or(rate_window::average);
     // The limit of a host is forgotten while nobody uses it, and its window would be with it.
     if (!is_of_hosts) read_window(given, window);
-    // Left out: one request, but of other units a fifth of the limit, as one request takes many of them.
-    std::int64_t burst = unit == "requests" || !limit ? 1 : std::max<std::int64_t>(limit->tokens() / 5, 1);
+    const bool is_strict = limit && window == rate_window::strict;
+    // Left out: one request. Of other units a fifth of the limit, as one request takes many of them. A call whose
+    // estimate is above the burst counts as the burst, so that of a strict window is the limit.
+    std::int64_t burst = 1;
+    if (limit && unit != "requests") burst = std::max<std::int64_t>(limit->tokens() / (is_strict ? 1 : 5), 1);
+    for (const rate_limit& r : within != nullptr ? within->rates : std::vector<rate_limit>{})
+      if (is_strict && r.unit == unit) burst = std::min(burst, static_cast<std::int64_t>(r.burst));
     // A strict window never holds more.
-    given.integer("burst", burst, 1, limit && window == rate_window::strict ? limit->tokens() : most_burst);
+    given.integer("burst", burst, 1, is_strict ? limit->tokens() : most_burst);
     given.finish();
     if (!limit) continue;
     rates.push_back(

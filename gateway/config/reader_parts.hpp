@@ -22,9 +22,10 @@ void read_file_name(table_view& t, std::string_view key, std::string& out);
 std::optional<int> read_class(table_view& t, std::string_view key, const std::vector<std::string>& classes);
 
 /// The rates of a table; `units`: those that may be named, "requests" first. `usual`: of a rate that names no window;
-/// none: no rate may name one.
+/// none: no rate may name one. `within`: the upstream of which they are a tenant's part.
 std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units,
-                                   std::optional<rate_window> usual = rate_window::average);
+                                   std::optional<rate_window> usual = rate_window::average,
+                                   const upstream* within = nullptr);
 
 void read_window(table_view& t, rate_window& window);
 

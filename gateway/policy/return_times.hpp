@@ -7,7 +7,7 @@
 
 namespace canigo::gateway {
 
-/// When the refused calls of a class are told to come back, so that they do not all come at one moment.
+/// When the refused calls of a tenant in a class are told to come back, so that they do not all come at one moment.
 ///
 /// A call is told the time at which there would be room for it behind those that were told before. If so many were told
 /// that this is a minute later than the limit says, the row begins anew: many of them do not come.

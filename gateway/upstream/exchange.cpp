@@ -207,8 +207,8 @@ bool tells_in_body(const exchange& x, const message_parser& parser) {
   return parser.length().value_or(0) <= most_refusal_body && !value_of(parser.head(), "Content-Encoding");
 }
 
-/// Reads the beginning of the body, or all of it. A failure is left to the one that passes the response on.
-net::awaitable<void> read_ahead(const exchange& x, link& l, message_parser& parser, std::string& body) {
+/// Reads the beginning of the body, or all of it. False: the connection has broken, and no more will come.
+net::awaitable<bool> read_ahead(const exchange& x, link& l, message_parser& parser, std::string& body) {
   constexpr duration most_time = std::chrono::seconds{2};
   const time_point end = std::min(saturating_add(clock::now(), most_time), x.until);
   while (!parser.is_done() && parser.failure() == parse_failure::none && body.size() < most_refusal_body) {
@@ -219,12 +219,17 @@ net::awaitable<void> read_ahead(const exchange& x, link& l, message_parser& pars
     }
     const net::mutable_buffer room = l.input.prepare(std::max(first_read, 2 * l.input.size()));
     const time_point now = clock::now();
-    if (room.size() == 0 || now >= end) co_return;
+    if (room.size() == 0 || now >= end) break;
     error_code error;
     l.input.commit(co_await l.stream->read_some(room, end - now, error));
-    if (error == net::error::eof && parser.ends_with_stream()) parser.end();
-    if (error || x.is_aborted) co_return;
+    if (error == net::error::eof && parser.ends_with_stream()) {
+      parser.end();
+    } else if (error && error != errc::timed_out) {
+      co_return false;
+    }
+    if (error || x.is_aborted) break;
   }
+  co_return true;
 }
 
 /// How the body of a response is framed for the client.
@@ -264,9 +269,9 @@ framing frame(exchange& x, const message_parser& parser, const upload& u) {
 }
 
 /// Passes the response on: one loop, which reads no more before the client has taken what was read. `ahead`: of its
-/// body, what was read already.
-net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u,
-                                  std::string_view ahead) {
+/// body, what was read already. `is_whole`: more may come, or nothing is missing.
+net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u, std::string_view ahead,
+                                  bool is_whole) {
   x.status = parser.head().status;
   const framing f = frame(x, parser, u);
   std::string head = x.sink->head_for_client(parser.head()) + f.fields + "\r\n";
@@ -309,7 +314,7 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
     if (fails || has_failed(x.body)) co_return attempt_end::cut;
     if (parser.is_done()) co_return attempt_end::complete;
     const net::mutable_buffer room = l.input.prepare(piece_size);
-    if (room.size() == 0) co_return attempt_end::cut;
+    if (room.size() == 0 || !is_whole) co_return attempt_end::cut;
     l.input.commit(co_await l.stream->read_some(room, left_of(x, x.up.timeout.idle, clock::now()), error));
     if (x.is_aborted) co_return attempt_end::client_lost;
     if (error == net::error::eof && parser.ends_with_stream()) {
@@ -345,9 +350,10 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   }
   if (x.signs_in_connection || signs_in_connection(parser.head())) l.close_later = true;
   std::string ahead;
+  bool is_whole = true;
   if (tells_in_body(x, parser)) {
     auto reading = read_ahead(x, l, parser, ahead);
-    co_await std::move(reading);
+    is_whole = co_await std::move(reading);
     if (x.is_aborted) co_return attempt_end::client_lost;
   }
   x.sink->see_head(parser.head(), ahead);
@@ -356,7 +362,7 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     co_return attempt_end::put_back;
   }
   if (!x.sink->may_answer()) co_return attempt_end::outrun;
-  const attempt_end end = co_await relay(x, l, parser, u, ahead);
+  const attempt_end end = co_await relay(x, l, parser, u, ahead, is_whole);
   if (!parser.keep_alive() || !l.input.empty()) l.close_later = true;
   if (end == attempt_end::complete && u.is_on && takes_rest(parser)) co_await send_rest(x, u);
   co_return end;

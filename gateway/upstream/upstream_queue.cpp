@@ -155,7 +155,7 @@ duration upstream_queue::return_after(const request& refused, std::size_t tenant
     spacing = std::max(spacing, r.rate.time_for(amount));
   }
   const std::lock_guard lock{mutex_};
-  return returns_[refused.priority].next(std::chrono::steady_clock::now(), wait, spacing);
+  return returns_[{refused.priority, tenant}].next(std::chrono::steady_clock::now(), wait, spacing);
 }
 
 void upstream_queue::pause(std::size_t tenant, time_point until) {

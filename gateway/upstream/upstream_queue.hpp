@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace canigo::gateway {
@@ -111,7 +112,7 @@ class upstream_queue {
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // by tenant
   mutable std::shared_ptr<flow> others_;  // of all those tenants of a host that come after many others
-  std::map<int, return_times> returns_;   // by priority
+  std::map<std::pair<int, std::size_t>, return_times> returns_;  // by priority and tenant
   std::shared_ptr<pools> pools_;
   std::shared_ptr<retry_budget> budget_;
 };

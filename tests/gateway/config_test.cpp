@@ -237,7 +237,7 @@ name = "guest"
   CHECK((n.subject == "CN=search" && n.uid == 1004u && n.default_class == 1 && n.best_class == 0 && n.weight == 2));
   CHECK(n.max_wait == 14s);
   REQUIRE(n.limits.contains("openai"));
-  CHECK((n.limits.at("openai").concurrency == 8 && n.limits.at("openai").rates[0].burst == 10'000));
+  CHECK((n.limits.at("openai").concurrency == 8 && n.limits.at("openai").rates[0].burst == 40'000));
   CHECK(n.limits.at("openai").rates[0].window == canigo::rate_window::strict);
   CHECK(u.rates[1].window == canigo::rate_window::average);
   // The listener's anonymous tenant may ask for any class.

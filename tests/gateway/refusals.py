@@ -200,6 +200,18 @@ class Refusals(GatewayCase):
                 self.assertEqual((status, body), (200, b"ok"))
                 self.assertEqual(len(set(peers)), 2 if surplus else 1)
 
+    def test_a_refusal_whose_body_breaks_off_gives_its_place_back(self):
+        def answer(client, _stream, _head):
+            client.sendall(b"HTTP/1.1 429 No\r\nRetry-After: 0\r\nContent-Length: 1000\r\n\r\n{")
+            return "close"
+
+        g = self.gateway(self.upstream(OWN + 'tokens = { api = "openai" }\nretry = { attempts = 1 }\n'
+                                       'timeout = { idle = "1h", total = "2h" }', self.script(answer).port))
+        call = Curls([f"{g.url}/web/"], "-d", "{}")
+        self.addCleanup(call.kill)
+        wait_until(lambda: g.log(), "the call has ended")
+        self.assertEqual((g.log()[0]["status"], g.log()[0]["error"], g.state()["held"]), (429, "upstream_failed", 0))
+
     def test_a_body_that_stays_away_holds_the_head_up_for_a_while_only(self):
         def answer(client, stream, _head):
             client.sendall(b"HTTP/1.1 429 No\r\nContent-Length: 10\r\n\r\n{")

@@ -6,6 +6,7 @@ Ends with the totals that Catch2 prints.
 """
 
 import contextlib
+import hashlib
 import http.client
 import json
 import os
@@ -553,6 +554,23 @@ class Reverse(GatewayCase):
         self.assertEqual((again.statuses(), others.statuses()), ([200], [200] * 3))
         self.assertEqual(served[1], "/again")
         self.assertIn("canigo_gateway_resends_total 1\n", g.ask_admin("/metrics"))
+
+    def test_the_refusals_of_a_tenant_put_off_nobody_else(self):
+        keys = {name: f"the-key-of-{name}" for name in ("a", "b")}
+        tenants = "".join(f'[[tenant]]\nname = "{name}"\nclass = "normal"\n'
+                          f'keys = ["sha256:{hashlib.sha256(key.encode()).hexdigest()}"]\n'
+                          for name, key in keys.items())
+        g = self.gateway(self.upstream('rates = [{ limit = "3/1m", burst = 1 }]\nmax_wait = 2s\n', self.nginx.plain) +
+                         tenants)
+
+        def told(name):
+            status, fields, _ = curl("-H", f"X-Canigo-Key: {keys[name]}", f"{g.url}/web/late")
+            self.assertEqual(status, 429)
+            return int(fields["retry-after-ms"])
+
+        first = told("a")
+        self.assertGreater(told("a"), first)
+        self.assertLessEqual(told("b"), first)
 
     def test_a_wait_ends_at_its_longest(self):  # G6
         held = threading.Event()
