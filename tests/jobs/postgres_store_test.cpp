@@ -548,6 +548,7 @@ TEST_CASE("a step that was ended before it wrote is done again", "[jobs][postgre
   const auto store = w.open();
   w.wait(store->count());
   w.session().run("BEGIN; LOCK TABLE canigo_job");
+  postgres_session other{w.url()};  // pg_stat_activity stays the same within a transaction
   std::optional<put_answer> answer;
   net::co_spawn(
       w.io(),
@@ -560,7 +561,7 @@ TEST_CASE("a step that was ended before it wrote is done again", "[jobs][postgre
   w.io().poll();
   const std::string ends =
       "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-  while (w.session().run(ends) == "0") std::this_thread::yield();
+  while (other.run(ends) == "0") std::this_thread::yield();
   w.session().run("ROLLBACK");
   w.io().run();
   REQUIRE(answer);
