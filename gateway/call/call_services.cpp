@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <chrono>
 #include <memory>
 #include <random>
@@ -22,7 +24,12 @@ call_services::call_services(std::vector<call_loop*> loops, std::uint64_t buffer
 }
 
 std::string call_services::new_request_id() {
-  return fmt::format("{}-{:x}", process_, next_request_.fetch_add(1, std::memory_order_relaxed));
+  std::array<char, 16> digits;
+  const std::uint64_t number = next_request_.fetch_add(1, std::memory_order_relaxed);
+  const auto size = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr - digits.data();
+  std::string id;
+  id.reserve(process_.size() + 1 + digits.size());
+  return id.append(process_).append(1, '-').append(digits.data(), static_cast<std::size_t>(size));
 }
 
 void call_services::pause(upstream_queue& q, std::size_t tenant, time_point until, const call_record& r, int status) {

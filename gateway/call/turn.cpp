@@ -217,26 +217,17 @@ net::awaitable<redis::permit> turn::get_shared(error_code& error) {
   co_return granted;
 }
 
-/// Makes a place of a grant of this instance's limit. Empty without an error: things have changed meanwhile, and the
-/// call is to ask again.
-net::awaitable<upstream_place> turn::enter(permit local, error_code& error) {
+/// Makes a place of the grants. Empty without an error: things have changed meanwhile, and the call is to ask again.
+upstream_place turn::enter(permit local, redis::permit shared, const error_code& error) {
   upstream_place granted;
+  if (!local) return granted;
   // The grant may have come when the client left. Nothing is consumed all the same.
-  if (is_called_off()) {
-    queue().limits().give_back(local);
-    co_return granted;
-  }
-  redis::permit shared;
-  if (queue().limits().shared() != nullptr) {
-    auto asking_all = get_shared(error);
-    shared = co_await std::move(asking_all);
-  }
   if (error || is_called_off()) {
     queue().limits().give_back(local, shared);
   } else if (auto entered = queue().limits().enter(std::move(local), std::move(shared))) {
     granted = std::move(*entered);
   }
-  co_return granted;
+  return granted;
 }
 
 net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted, std::optional<refusal>& why) {
@@ -256,10 +247,12 @@ net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted
       error = waited.error;
       local = std::move(waited.granted);
     }
-    if (!error) {
-      auto entering = enter(std::move(local), error);
-      granted = co_await std::move(entering);
+    redis::permit shared;
+    if (!error && !is_called_off() && queue().limits().shared() != nullptr) {
+      auto asking_all = get_shared(error);
+      shared = co_await std::move(asking_all);
     }
+    granted = enter(std::move(local), std::move(shared), error);
     if (error == errc::too_large && asks_for_less()) error = {};
     ask_.since = std::min<time_point>(ask_.since, start);  // it keeps its place in the line if it asks again
   }

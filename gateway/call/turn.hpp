@@ -120,7 +120,7 @@ class turn {
   void look_at_what_binds();
   std::string what_binds() const;
   net::awaitable<redis::permit> get_shared(error_code& error);
-  net::awaitable<upstream_place> enter(permit local, error_code& error);
+  upstream_place enter(permit local, redis::permit shared, const error_code& error);
 
   call_services& services_;
   call_loop& loop_;

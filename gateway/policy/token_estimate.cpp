@@ -1,8 +1,7 @@
 #include "gateway/policy/token_estimate.hpp"
 
+#include "gateway/wire/json_scan.hpp"
 #include "gateway/wire/text.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -11,60 +10,50 @@
 namespace canigo::gateway {
 namespace {
 
-using nlohmann::json;
-
 constexpr std::size_t longest_model = 64;
 
 /// No request uses more tokens. The numbers of a stranger are lowered to it before they are multiplied.
 constexpr std::uint64_t most_estimated = 1'000'000'000;
 
-/// Scans a request's body without making a tree of it: a small body can make a large tree.
-class body_scan {
+/// Finds in a request's body what its tokens are estimated by.
+class body_scan final : public json_visitor {
  public:
-  bool null() { return true; }
-  bool boolean(bool value) {
+  void boolean(bool value) override {
     if (depth_ == 1 && key_ == "stream") is_stream_ = value;
-    return true;
   }
-  bool number_integer(std::int64_t) { return true; }
-  bool number_unsigned(std::uint64_t value) {
-    if (depth_ != 1 && !in_generation_) return true;
+  void whole_number(std::uint64_t value) override {
+    if (depth_ != 1 && !in_generation_) return;
     constexpr std::string_view bounds[] = {
         "max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens",
         "maxTokens",  "maxTokenCount",         "max_new_tokens"};
     if (std::ranges::find(bounds, key_) != std::end(bounds)) output_ = std::max(output_.value_or(0), value);
     if (key_ == "n" || key_ == "candidateCount" || key_ == "candidate_count") answers_ = value;
-    return true;
   }
-  bool number_float(double, const std::string&) { return true; }
-  bool string(const std::string& value) {
-    if (depth_ == 1 && key_ == "model") model_ = value.substr(0, longest_model);
-    if (!is_data_ && !value.starts_with("data:")) text_ += value.size();
-    return true;
+  void other_number(double) override {}
+  void text(std::string_view beginning, std::size_t size) override {
+    if (depth_ == 1 && key_ == "model") model_ = beginning.substr(0, longest_model);
+    if (!is_data_ && !beginning.starts_with("data:")) text_ += size;
   }
-  bool binary(json::binary_t&) { return true; }
-  bool start_object(std::size_t) {
+  void begin_object() override {
     if (depth_ == 0) is_object_ = true;
     // Of Gemini, of Bedrock's Converse and Titan, and of Hugging Face.
     constexpr std::string_view generations[] = {"generationConfig", "generation_config", "inferenceConfig",
                                                 "textGenerationConfig", "parameters"};
     if (depth_ == 1 && std::ranges::find(generations, key_) != std::end(generations)) in_generation_ = true;
-    return enter();
+    ++depth_;
   }
-  bool start_array(std::size_t) { return enter(); }
-  bool end_object() { return leave(); }
-  bool end_array() { return leave(); }
-  bool key(const std::string& name) {
-    key_ = depth_ <= 2 ? name : std::string{};
+  void begin_list() override { ++depth_; }
+  void end_object() override { leave(); }
+  void end_list() override { leave(); }
+  void name(std::string_view name) override {
+    key_ = depth_ <= 2 ? name : std::string_view{};
     if (depth_ == 1 && name == "stream_options") has_stream_options_ = true;
     if (depth_ == 1 && (name == "messages" || name == "prompt")) has_prompt_ = true;
     // {"inlineData": {"data": "base64"}}, {"source": {"data": "base64"}}, {"input_audio": {"data": "base64"}}
     is_data_ = depth_ > 1 && name == "data";
-    return true;
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
 
-  std::uint64_t text() const noexcept { return text_; }
+  std::uint64_t text_size() const noexcept { return text_; }
   std::uint64_t output(std::uint64_t usual) const noexcept {
     const std::uint64_t one = std::min(output_.value_or(usual), most_estimated);
     return std::min(one * std::clamp<std::uint64_t>(answers_, 1, 1'000), most_estimated);
@@ -76,16 +65,11 @@ class body_scan {
   bool has_prompt() const noexcept { return has_prompt_; }
 
  private:
-  bool enter() {
-    ++depth_;
-    return true;
-  }
-  bool leave() {
+  void leave() {
     --depth_;
     if (depth_ == 1) in_generation_ = false;
     key_.clear();
     is_data_ = false;
-    return true;
   }
 
   std::size_t depth_ = 0;
@@ -102,9 +86,7 @@ class body_scan {
   std::string model_;
 };
 
-bool scan(std::string_view text, body_scan& s) {
-  return json::sax_parse(text.begin(), text.end(), &s) && s.is_object();
-}
+bool scan(std::string_view text, body_scan& s) { return scan_json(text, s) && s.is_object(); }
 
 constexpr std::uint64_t quarter(std::uint64_t bytes) noexcept { return bytes / 4 + (bytes % 4 != 0 ? 1 : 0); }
 
@@ -132,7 +114,7 @@ token_estimate estimate_tokens(const token_options& o, const called& what, const
   e.model = model_in(what.target).substr(0, longest_model);
   body_scan s;
   if (!body.is_whole || !scan(body.text, s)) return e;
-  e.input = quarter(s.text());
+  e.input = quarter(s.text_size());
   e.output = s.output(o.default_output);
   if (e.model.empty()) e.model = s.model();
   return e;

@@ -1,8 +1,7 @@
 #include "gateway/policy/usage_reader.hpp"
 
+#include "gateway/wire/json_scan.hpp"
 #include "gateway/wire/text.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -12,69 +11,58 @@
 namespace canigo::gateway {
 namespace {
 
-using nlohmann::json;
-
 /// No response uses more. A greater number is a mistake of the upstream, and not charged.
 constexpr std::uint64_t most_counted = 1'000'000'000;
 
 /// The objects at the top that hold what else is at the top: of Anthropic's, OpenAI's and Cohere's events.
 bool is_envelope(std::string_view name) noexcept { return name == "message" || name == "response" || name == "delta"; }
 
-/// Finds the numbers of a usage in a document without making a tree of it.
-class usage_scan {
+/// Finds the numbers of a usage in a document.
+class usage_scan final : public json_visitor {
  public:
   usage_scan(usage_numbers& numbers, const usage_names& names) : numbers_{&numbers}, names_{&names} {}
 
-  bool null() { return true; }
-  bool boolean(bool) { return note(std::nullopt); }
-  bool number_integer(std::int64_t) { return note(std::nullopt); }  // a negative one
-  bool number_unsigned(std::uint64_t value) { return note(value); }
-  bool number_float(double value, const std::string&) {
+  void boolean(bool) override { note(std::nullopt); }
+  void whole_number(std::uint64_t value) override { note(value); }
+  void other_number(double value) override {
     const bool is_whole = value >= 0 && value <= most_counted && value == std::floor(value);
-    return note(is_whole ? std::optional{static_cast<std::uint64_t>(value)} : std::nullopt);
+    note(is_whole ? std::optional{static_cast<std::uint64_t>(value)} : std::nullopt);
   }
-  bool string(const std::string&) { return note(std::nullopt); }
-  bool binary(json::binary_t&) { return true; }
-  bool start_object(std::size_t) {
+  void text(std::string_view, std::size_t) override { note(std::nullopt); }
+  void begin_object() override {
     if (passed_over_ > 0 || outer_.size() == most_depth) {
       ++passed_over_;
-      return true;
+      return;
     }
     if (outer_.size() == 1 && is_envelope(name_)) name_.clear();
     outer_.push_back(name_.size());
-    return true;
   }
-  bool end_object() {
+  void end_object() override {
     if (passed_over_ > 0) {
       --passed_over_;
     } else {
       outer_.pop_back();
       if (outer_.empty()) name_.clear();
     }
-    return true;
   }
   /// Of lists only that counts which is the document itself.
-  bool start_array(std::size_t) {
+  void begin_list() override {
     if (passed_over_ == 0 && outer_.empty() && !is_list_) {
       is_list_ = true;
     } else {
       ++passed_over_;
     }
-    return true;
   }
-  bool end_array() {
+  void end_list() override {
     if (passed_over_ > 0) --passed_over_;
-    return true;
   }
-  bool key(const std::string& name) {
-    if (passed_over_ > 0) return true;
+  void name(std::string_view name) override {
+    if (passed_over_ > 0) return;
     name_.resize(outer_.back());
     if (!name_.empty()) name_ += '.';
     // No part of a name that is looked for is empty, or has a full stop.
     name_.append(name.empty() || name.find('.') != name.npos ? "?" : name);
-    return true;
   }
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
 
  private:
   static constexpr std::size_t most_depth = most_usage_parts + 1;  // one may be an envelope
@@ -90,16 +78,15 @@ class usage_scan {
     if (is_in(names_->more_output)) return &numbers_->more_output;
     return is_in(names_->total) ? &numbers_->total : nullptr;
   }
-  bool note(std::optional<std::uint64_t> value) noexcept {
-    if (passed_over_ > 0) return true;
+  void note(std::optional<std::uint64_t> value) noexcept {
+    if (passed_over_ > 0) return;
     const auto to = place();
-    if (to == nullptr) return true;
+    if (to == nullptr) return;
     if (!value || *value > most_counted) {
       numbers_->is_unreadable = true;
     } else {
       *to = value;
     }
-    return true;
   }
 
   usage_numbers* numbers_;
@@ -114,7 +101,7 @@ class usage_scan {
 void read_document(std::string_view text, const usage_names& names, usage_numbers& numbers) {
   usage_numbers found = numbers;
   usage_scan scan{found, names};
-  if (json::sax_parse(text.begin(), text.end(), &scan)) numbers = found;
+  if (scan_json(text, scan)) numbers = found;
 }
 
 /// The object behind the last `"usage":`, or another name at the top, of a document whose beginning is gone.
@@ -140,9 +127,9 @@ void read_tail(std::string_view text, const usage_names& names, const std::vecto
     if (is_key && brace != rest.npos && rest[colon] == ':' && rest[brace] == '{') {
       usage_numbers found;
       usage_scan scan{found, names};
-      scan.start_object(0);
-      scan.key(std::string{root});
-      if (json::sax_parse(rest.substr(brace), &scan, nlohmann::detail::input_format_t::json, false) && found.sum()) {
+      scan.begin_object();
+      scan.name(root);
+      if (scan_json(rest.substr(brace), scan, json_end::anything) && found.sum()) {
         numbers = found;
         return;
       }
@@ -184,7 +171,9 @@ std::optional<token_usage> usage_numbers::sum() const noexcept {
 }
 
 usage_reader::usage_reader(usage_form form, const usage_names& names)
-    : form_{form}, names_{&names}, roots_{roots_of(names)}, is_cut_{form == usage_form::frames} {}
+    : form_{form}, names_{&names}, is_cut_{form == usage_form::frames} {
+  if (form == usage_form::events) roots_ = roots_of(names);
+}
 
 void usage_reader::take(std::string_view piece) {
   if (form_ == usage_form::json || form_ == usage_form::frames) take_document(piece);
@@ -251,7 +240,7 @@ void usage_reader::end_event() {
 std::optional<token_usage> usage_reader::finish() {
   if (form_ == usage_form::frames || (form_ == usage_form::json && is_cut_)) {
     const std::string_view all = document_;
-    read_tail(all.substr(all.size() - std::min(all.size(), tail)), *names_, roots_, numbers_);
+    read_tail(all.substr(all.size() - std::min(all.size(), tail)), *names_, roots_of(*names_), numbers_);
   } else if (form_ == usage_form::json) {
     read_document(document_, *names_, numbers_);
   }

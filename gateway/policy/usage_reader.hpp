@@ -68,7 +68,7 @@ class usage_reader {
 
   usage_form form_;
   const usage_names* names_;
-  std::vector<std::string_view> roots_;  // the first parts of the names
+  std::vector<std::string_view> roots_;  // of events: the first parts of the names
   std::string document_;                 // or the data of an event
   std::string line_;
   bool is_cut_ = false;      // the document: its beginning is gone; the event: it is too large

@@ -36,6 +36,23 @@ class key {
   std::size_t size_ = 0;
 };
 
+/// "2026-11-29T08:30:00". Most calls end in the second of the last one.
+std::string_view text_of(std::chrono::sys_seconds second) {
+  namespace ch = std::chrono;
+  thread_local ch::sys_seconds last{ch::seconds{-1}};
+  thread_local std::string text;
+  if (second != last || text.empty()) {
+    const auto day = ch::floor<ch::days>(second);
+    const ch::year_month_day date{day};
+    const ch::hh_mm_ss<ch::seconds> time{second - day};
+    text = fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}", static_cast<int>(date.year()),
+                       static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
+                       time.minutes().count(), time.seconds().count());
+    last = second;
+  }
+  return text;
+}
+
 /// Makes an object of JSON. Each call has a line, so it appends texts, and parses no format.
 class json_object {
  public:
@@ -44,6 +61,11 @@ class json_object {
   void add(const key& k, std::string_view value) {
     begin(k);
     append_json_string(text_, value);
+  }
+  /// Of a text that has nothing to escape.
+  void add_plain(const key& k, std::string_view value) {
+    begin(k);
+    text_.append(1, '"').append(value).append(1, '"');
   }
   void add_or_null(const key& k, std::string_view value) {
     begin(k);
@@ -70,18 +92,10 @@ class json_object {
   /// The time in UTC, with milliseconds.
   void add(const key& k, std::chrono::system_clock::time_point t) {
     namespace ch = std::chrono;
-    const auto day = ch::floor<ch::days>(t);
-    const ch::year_month_day date{day};
-    const ch::hh_mm_ss<ch::milliseconds> time{ch::floor<ch::milliseconds>(t - day)};
+    const auto second = ch::floor<ch::seconds>(t);
     begin(k);
-    text_ += '"';
-    append_digits(static_cast<unsigned>(static_cast<int>(date.year())), 4, '-');
-    append_digits(static_cast<unsigned>(date.month()), 2, '-');
-    append_digits(static_cast<unsigned>(date.day()), 2, 'T');
-    append_digits(static_cast<unsigned>(time.hours().count()), 2, ':');
-    append_digits(static_cast<unsigned>(time.minutes().count()), 2, ':');
-    append_digits(static_cast<unsigned>(time.seconds().count()), 2, '.');
-    append_digits(static_cast<unsigned>(time.subseconds().count()), 3, 'Z');
+    text_.append(1, '"').append(text_of(second)).append(1, '.');
+    append_digits(static_cast<unsigned>(ch::floor<ch::milliseconds>(t - second).count()), 3, 'Z');
     text_ += '"';
   }
   std::string line() && {
@@ -111,12 +125,12 @@ class json_object {
 std::string log_line(const call_record& r) {
   json_object line;
   line.add("time", r.time);
-  line.add("id", r.id);
+  line.add_plain("id", r.id);
   line.add_or_null("tenant", r.tenant);
   line.add_or_null("class", r.priority);
   line.add_or_null("route", r.route);
   line.add_or_null("upstream", r.upstream);
-  line.add("method", r.method);
+  line.add_plain("method", r.method);  // a token of RFC 9110
   line.add("host", r.host);
   line.add("path", r.path);
   line.add_or_null("upstream_id", r.texts ? std::string_view{r.texts->upstream_id} : std::string_view{});

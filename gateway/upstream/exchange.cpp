@@ -152,10 +152,15 @@ net::awaitable<void> finish(exchange& x, byte_stream& to, upload& u) {
   if (x.body != nullptr) x.body->resume();
 }
 
-duration left_of(const exchange& x, duration limit, time_point since) {
-  const time_point now = clock::now();
+duration left_of(const exchange& x, duration limit, time_point since, time_point now) {
   const time_point end = std::min(saturating_add(since, limit), x.until);
   return end > now ? end - now : duration{1};
+}
+
+/// Of a limit that begins now.
+duration left_of(const exchange& x, duration limit) {
+  const time_point now = clock::now();
+  return left_of(x, limit, now, now);
 }
 
 bool is_one_chunked(const message_head& head) {
@@ -173,7 +178,8 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
   constexpr int most_interim = 100;
   const time_point start = clock::now();
   const auto left = [&] {
-    return left_of(x, x.up.timeout.first_byte, u.is_on ? clock::now() : std::max(start, u.over_at));
+    const time_point now = clock::now();
+    return left_of(x, x.up.timeout.first_byte, u.is_on ? now : std::max(start, u.over_at), now);
   };
   for (int interim = 0;;) {
     while (!l.input.empty()) {
@@ -306,7 +312,9 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
     if (f.is_chunked && parser.is_done()) out.push_back(buffer_of("0\r\n\r\n"));
     if (!out.empty()) {
       x.has_begun = true;
-      co_await x.client.write(out, x.write_stall, error);
+      if (const auto rest = x.client.write_now(out, error); !rest.empty() && !error) {
+        co_await x.client.write(rest, x.write_stall, error);
+      }
       if (error == errc::timed_out) co_return attempt_end::client_stalled;
       if (error || x.is_aborted) co_return attempt_end::client_lost;
       x.bytes_out += size;
@@ -315,7 +323,7 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
     if (parser.is_done()) co_return attempt_end::complete;
     const net::mutable_buffer room = l.input.prepare(piece_size);
     if (room.size() == 0 || !is_whole) co_return attempt_end::cut;
-    l.input.commit(co_await l.stream->read_some(room, left_of(x, x.up.timeout.idle, clock::now()), error));
+    l.input.commit(co_await l.stream->read_some(room, left_of(x, x.up.timeout.idle), error));
     if (x.is_aborted) co_return attempt_end::client_lost;
     if (error == net::error::eof && parser.ends_with_stream()) {
       parser.end();
@@ -329,7 +337,9 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   beginning first{x};
   if (has_failed(x.body)) co_return attempt_end::body_failed;
   error_code error;
-  co_await l.stream->write(first.pieces(), left_of(x, x.up.timeout.idle, clock::now()), error);
+  if (const auto rest = l.stream->write_now(first.pieces(), error); !rest.empty() && !error) {
+    co_await l.stream->write(rest, left_of(x, x.up.timeout.idle), error);
+  }
   if (x.is_aborted) co_return attempt_end::client_lost;
   // The upstream may have answered a part of the body already: its response is read in any case.
   if (error && !first.has_body()) co_return attempt_end::lost;

@@ -94,10 +94,7 @@ net::awaitable<std::size_t> byte_stream::read_some(net::mutable_buffer to, durat
 }
 
 net::awaitable<void> byte_stream::write(std::span<net::const_buffer> pieces, duration stall, error_code& error) {
-  error = {};
-  pieces = without(pieces, 0);
-  // Mostly the socket takes all bytes at once, without a way through the loop.
-  if (!tls_ && !pieces.empty()) pieces = without(pieces, write_now(pieces, error));
+  pieces = write_now(pieces, error);
   while (!pieces.empty() && !error) {
     std::size_t n = 0;
     if (tls_) {
@@ -113,13 +110,15 @@ net::awaitable<void> byte_stream::write(std::span<net::const_buffer> pieces, dur
   }
 }
 
-/// Writes as much as the socket takes at once.
-std::size_t byte_stream::write_now(std::span<const net::const_buffer> pieces, error_code& error) noexcept {
+std::span<net::const_buffer> byte_stream::write_now(std::span<net::const_buffer> pieces, error_code& error) noexcept {
+  error = {};
+  pieces = without(pieces, 0);
+  if (tls_ || pieces.empty()) return pieces;
   std::size_t n = 0;
   if (!socket_.non_blocking()) socket_.non_blocking(true, error);
   if (!error) n = socket_.write_some(pieces, error);
   if (error == net::error::would_block || error == net::error::try_again) error = {};
-  return n;
+  return without(pieces, n);
 }
 
 bool byte_stream::end_sending() noexcept {

@@ -44,6 +44,9 @@ class byte_stream {
   /// Reads what is there, at least one byte. At the end of the stream the error is net::error::eof.
   net::awaitable<std::size_t> read_some(net::mutable_buffer to, duration limit, error_code& error);
 
+  /// Writes what the socket takes at once, which mostly is everything. Returns the rest, for write(); with TLS that is
+  /// all. It costs no frame of a coroutine and no way through the loop.
+  std::span<net::const_buffer> write_now(std::span<net::const_buffer> pieces, error_code& error) noexcept;
   /// Writes everything. `stall` is the longest time without a byte that the peer takes.
   net::awaitable<void> write(std::span<net::const_buffer> pieces, duration stall, error_code& error);
 
@@ -80,8 +83,6 @@ class byte_stream {
 
  private:
   struct tls;
-
-  std::size_t write_now(std::span<const net::const_buffer> pieces, error_code& error) noexcept;
 
   stream_socket socket_;
   std::unique_ptr<tls> tls_;

@@ -456,7 +456,7 @@ class Window(GatewayCase):
         rate = f'limit = "{self.LIMIT * used}/{self.PERIOD:.0f}s", unit = "tokens", window = "strict"'
         start = time.monotonic()
         spans, g = self.spans(f'rates = [{{ {rate} }}]\ntokens = {{ api = "openai", learn = false }}',
-                              self.BURST * used, json.dumps({"max_tokens": asked}).encode(), answer)
+                              self.LIMIT * used, json.dumps({"max_tokens": asked}).encode(), answer)
         took = time.monotonic() - start
         most = self.most_in(spans, self.PERIOD)
         print(f"  at most {most * used} of {self.LIMIT * used} tokens in a window, all in {took:.1f} s",

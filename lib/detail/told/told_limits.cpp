@@ -248,9 +248,11 @@ void limit_fields::take_element(std::string_view element, bool is_policy) noexce
 }
 
 told_limits limit_fields::read(std::chrono::system_clock::time_point now, duration most) const noexcept {
-  const clock_of_response clock{date_, now, std::max(most, duration::zero())};
   told_limits told;
   told.forbids_retry = forbids_retry_;
+  // Most responses tell no more, and their Date need not be read.
+  if (size_ == 0 && !retry_ms_ && !retry_seconds_ && !retry_date_ && !amazon_ms_) return told;
+  const clock_of_response clock{date_, now, std::max(most, duration::zero())};
   told.retry_after = clock.bounded(retry_ms_);
   if (!told.retry_after) {
     told.retry_after = clock.bounded(retry_seconds_);

@@ -1,0 +1,121 @@
+#include "gateway/wire/json_scan.hpp"
+
+#include <boost/json/basic_parser_impl.hpp>
+#include <boost/json/src.hpp>  // its code, so that no library is linked
+
+#include <algorithm>
+#include <string>
+
+namespace canigo::gateway {
+namespace {
+
+namespace boost_json = boost::json;
+using boost_error = boost::system::error_code;
+
+/// The handler of Boost.JSON's parser. A text that has escapes comes in several parts.
+class part_handler {
+ public:
+  static constexpr std::size_t max_object_size = std::size_t(-1);
+  static constexpr std::size_t max_array_size = std::size_t(-1);
+  static constexpr std::size_t max_key_size = std::size_t(-1);
+  static constexpr std::size_t max_string_size = std::size_t(-1);
+
+  explicit part_handler(json_visitor& visitor) : visitor_{&visitor} {}
+
+  bool on_document_begin(boost_error&) { return true; }
+  bool on_document_end(boost_error&) { return true; }
+  bool on_object_begin(boost_error&) {
+    visitor_->begin_object();
+    return true;
+  }
+  bool on_object_end(std::size_t, boost_error&) {
+    visitor_->end_object();
+    return true;
+  }
+  bool on_array_begin(boost_error&) {
+    visitor_->begin_list();
+    return true;
+  }
+  bool on_array_end(std::size_t, boost_error&) {
+    visitor_->end_list();
+    return true;
+  }
+  bool on_key_part(boost_json::string_view part, std::size_t, boost_error&) {
+    parts_.append(part.data(), part.size());
+    return true;
+  }
+  bool on_key(boost_json::string_view part, std::size_t size, boost_error&) {
+    if (part.size() == size) {
+      visitor_->name({part.data(), part.size()});
+      return true;
+    }
+    parts_.append(part.data(), part.size());
+    visitor_->name(parts_);
+    parts_.clear();
+    return true;
+  }
+  bool on_string_part(boost_json::string_view part, std::size_t, boost_error&) {
+    keep_beginning(part);
+    return true;
+  }
+  bool on_string(boost_json::string_view part, std::size_t size, boost_error&) {
+    if (part.size() == size) {
+      visitor_->text({part.data(), std::min(part.size(), told_of_text)}, size);
+      return true;
+    }
+    keep_beginning(part);
+    visitor_->text(parts_, size);
+    parts_.clear();
+    return true;
+  }
+  bool on_number_part(boost_json::string_view, boost_error&) { return true; }
+  bool on_int64(std::int64_t value, boost_json::string_view, boost_error&) {
+    if (value < 0) {
+      visitor_->other_number(static_cast<double>(value));
+    } else {
+      visitor_->whole_number(static_cast<std::uint64_t>(value));
+    }
+    return true;
+  }
+  bool on_uint64(std::uint64_t value, boost_json::string_view, boost_error&) {
+    visitor_->whole_number(value);
+    return true;
+  }
+  bool on_double(double value, boost_json::string_view, boost_error&) {
+    visitor_->other_number(value);
+    return true;
+  }
+  bool on_bool(bool value, boost_error&) {
+    visitor_->boolean(value);
+    return true;
+  }
+  bool on_null(boost_error&) {
+    visitor_->null();
+    return true;
+  }
+  bool on_comment_part(boost_json::string_view, boost_error&) { return true; }
+  bool on_comment(boost_json::string_view, boost_error&) { return true; }
+
+ private:
+  void keep_beginning(boost_json::string_view part) {
+    parts_.append(part.data(), std::min(part.size(), told_of_text - parts_.size()));
+  }
+
+  json_visitor* visitor_;
+  std::string parts_;  // of a name, or the beginning of a text
+};
+
+}  // namespace
+
+bool scan_json(std::string_view document, json_visitor& visitor, json_end end) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (document.starts_with(byte_order_mark)) document.remove_prefix(byte_order_mark.size());
+  boost_json::parse_options options;
+  options.max_depth = most_json_depth;
+  boost_json::basic_parser<part_handler> parser{options, visitor};
+  boost_error error;
+  const std::size_t read = parser.write_some(false, document.data(), document.size(), error);
+  return !error && (end == json_end::anything || read == document.size());
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace canigo::gateway {
+
+/// Is told of the parts of a JSON document, in their order. Names and texts are decoded.
+class json_visitor {
+ public:
+  virtual void begin_object() {}
+  virtual void end_object() {}
+  virtual void begin_list() {}
+  virtual void end_list() {}
+  /// Of the member whose value comes next.
+  virtual void name(std::string_view) {}
+  /// A string of `size` bytes, and the first of them: all, or as many as scan_json() keeps.
+  virtual void text(std::string_view beginning, std::size_t size) = 0;
+  /// A number without a sign, a fraction and an exponent.
+  virtual void whole_number(std::uint64_t) = 0;
+  virtual void other_number(double) = 0;
+  virtual void boolean(bool) = 0;
+  virtual void null() {}
+
+ protected:
+  ~json_visitor() = default;
+};
+
+/// The bytes that may follow the document.
+enum class json_end : std::uint8_t { blanks, anything };
+
+/// So many bytes of a text are told. A longer one's other bytes are counted.
+inline constexpr std::size_t told_of_text = 64;
+
+/// Deeper objects and lists are refused: each takes a part of the stack.
+inline constexpr std::size_t most_json_depth = 500;
+
+/// Reads one document, without making a tree of it: a small document can make a large tree. False: it is no JSON
+/// (RFC 8259, in UTF-8, with or without a byte order mark), or too deep; the visitor was told of a part of it.
+bool scan_json(std::string_view document, json_visitor& visitor, json_end end = json_end::blanks);
+
+}  // namespace canigo::gateway
