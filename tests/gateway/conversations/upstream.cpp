@@ -108,7 +108,8 @@ class link : public std::enable_shared_from_this<link> {
       return;
     }
     body_at_ += bytes.size();
-    if (plan_.begins == answer_plan::start::part && body_at_ >= plan_.at) begin_answer();
+    if (plan_.begins == answer_plan::start::part && body_at_ >= plan_.at && surplus_at_ == clock::time_point{})
+      begin_answer();
   }
 
   void request_ended() {
