@@ -139,8 +139,10 @@ struct token_options {
   token_api api = token_api::none;  ///< bytes: a quarter of the body's length, and no usage is read
   std::uint64_t default_output = 512;
   bool learn = true;
-  bool add_usage = false;          ///< adds stream_options.include_usage to a request for a stream
-  std::vector<call_pattern> free;  ///< calls that use no tokens
+  bool add_usage = false;               ///< adds stream_options.include_usage to a request for a stream
+  std::uint64_t output_weight = 1;      ///< how many tokens an output token counts for the unit "tokens"
+  std::vector<call_pattern> free;       ///< calls that use no tokens
+  std::vector<call_pattern> no_output;  ///< calls that use no output tokens, such as those for embeddings
   usage_names usage;
 
   bool reads_usage() const noexcept { return api != token_api::none && api != token_api::bytes; }

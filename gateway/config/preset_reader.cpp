@@ -9,13 +9,13 @@
 namespace canigo::gateway {
 namespace {
 
-void read_free(table_view& t, std::vector<call_pattern>& free) {
-  const auto given = t.texts("free");
+void read_calls(table_view& t, std::string_view key, std::vector<call_pattern>& calls) {
+  const auto given = t.texts(key);
   if (!given) return;
-  free.clear();
+  calls.clear();
   for (const text_at& text : *given) {
     if (auto pattern = parse_call_pattern(text.text)) {
-      free.push_back(std::move(*pattern));
+      calls.push_back(std::move(*pattern));
     } else {
       t.problems().refuse_text(text.where, text.field, text.text, call_pattern_syntax);
     }
@@ -71,12 +71,14 @@ void read_tokens(table_view& t, upstream& u) {
                {"bedrock", token_api::bedrock},
                {"bytes/4", token_api::bytes}});
   given->integer("default_output", u.tokens.default_output, 0, 1'000'000'000);
+  given->integer("output_weight", u.tokens.output_weight, 1, 1'000);
   given->flag("learn", u.tokens.learn);
   given->flag("add_usage", u.tokens.add_usage);
   if (u.tokens.add_usage && u.tokens.api != token_api::openai)
     given->problems().complain(given->where("add_usage"), given->field("add_usage"),
                                "is true; allowed: false unless api is \"openai\"");
-  read_free(*given, u.tokens.free);
+  read_calls(*given, "free", u.tokens.free);
+  read_calls(*given, "no_output", u.tokens.no_output);
   read_usage(*given, u.tokens.usage);
   given->finish();
 }

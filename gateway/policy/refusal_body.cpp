@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 
 namespace canigo::gateway {
@@ -23,6 +24,14 @@ const json& member(const json& of, const char* name) {
 std::string_view text_of(const json& value) {
   const auto* const text = value.get_ptr<const json::string_t*>();
   return text == nullptr ? std::string_view{} : std::string_view{*text};
+}
+
+/// Of OpenAI. The type of all may be insufficient_quota, and the code says which it is.
+bool is_of_money(std::string_view code) noexcept {
+  constexpr std::string_view codes[] = {"insufficient_quota", "credit_balance_exhausted",
+                                        "organization_spend_limit_exceeded", "project_spend_limit_exceeded",
+                                        "organization_usage_limit_exceeded"};
+  return std::ranges::find(codes, code) != std::end(codes);
 }
 
 void read_detail(const json& detail, told_in_body& told) {
@@ -44,7 +53,7 @@ told_in_body read_refusal_body(std::string_view body) {
   const json& first = document.is_array() && !document.empty() ? document.front() : document;
   const json& error = member(first, "error");
   const json& details = member(error, "details");
-  for (const char* name : {"type", "code"}) told.lasts |= text_of(member(error, name)) == "insufficient_quota";
+  for (const char* name : {"type", "code"}) told.lasts |= is_of_money(text_of(member(error, name)));
   told.lasts |= text_of(member(details, "error_code")) == "enforced_spend_limit_reached";
   if (!details.is_array()) return told;
   for (const json& detail : details) read_detail(detail, told);

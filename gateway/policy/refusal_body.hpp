@@ -22,7 +22,7 @@ struct told_in_body {
 /// Reads the errors of three interfaces:
 /// - of Gemini the `retryDelay` of a google.rpc.RetryInfo, and "PerDay" in the `quotaId` of a google.rpc.QuotaFailure,
 ///   which stands for a quota that lasts;
-/// - of OpenAI the `type` or `code` "insufficient_quota";
+/// - of OpenAI the `type` or `code` "insufficient_quota", and the codes of credits and of limits of spend and usage;
 /// - of Anthropic the `error_code` "enforced_spend_limit_reached".
 ///
 /// Nothing of a text that is no JSON, or only a part of one.

@@ -33,13 +33,14 @@ std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* o
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
                                                     : scaled(unit == "input_tokens" ? e.input : e.output, ratio);
-    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, e.is_free ? 0 : 1, most_amount(u, own, unit))});
+    const bool may_be_none = e.is_free || (unit == "output_tokens" && !e.has_output);
+    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, may_be_none ? 0 : 1, most_amount(u, own, unit))});
   }
   return amounts;
 }
 
-std::uint64_t used_amount(std::string_view unit, const token_usage& used) noexcept {
-  if (unit == "tokens") return used.input + used.output;
+std::uint64_t used_amount(std::string_view unit, const token_usage& used, std::uint64_t output_weight) noexcept {
+  if (unit == "tokens") return used.input + used.output * output_weight;
   if (unit == "input_tokens") return used.input;
   return unit == "output_tokens" ? used.output : 1;
 }

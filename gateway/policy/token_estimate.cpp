@@ -25,9 +25,10 @@ class body_scan final : public json_visitor {
     if (depth_ != 1 && !in_generation_) return;
     constexpr std::string_view bounds[] = {
         "max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens",
-        "maxTokens",  "maxTokenCount",         "max_new_tokens"};
+        "maxTokens",  "maxTokenCount",         "max_new_tokens",    "max_gen_len"};
     if (std::ranges::find(bounds, key_) != std::end(bounds)) output_ = std::max(output_.value_or(0), value);
-    if (key_ == "n" || key_ == "candidateCount" || key_ == "candidate_count") answers_ = value;
+    constexpr std::string_view counts[] = {"n", "best_of", "candidateCount", "candidate_count"};
+    if (std::ranges::find(counts, key_) != std::end(counts)) answers_ = std::max(answers_, value);
   }
   void other_number(double) override {}
   void text(std::string_view beginning, std::size_t size) override {
@@ -101,21 +102,26 @@ std::string_view model_in(std::string_view target) noexcept {
   return {};
 }
 
+bool is_one_of(const std::vector<call_pattern>& calls, const called& what) noexcept {
+  return std::ranges::any_of(calls, [&](const call_pattern& p) { return p.matches(what.method, what.target); });
+}
+
 }  // namespace
 
 token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body) {
   token_estimate e;
-  e.is_free = std::ranges::any_of(o.free, [&](const call_pattern& p) { return p.matches(what.method, what.target); });
+  e.is_free = is_one_of(o.free, what);
+  e.has_output = !e.is_free && !is_one_of(o.no_output, what);
   const bool is_empty = body.is_whole && body.text.empty();
   if (o.api == token_api::none || is_empty || e.is_free) return e;
-  e.output = o.default_output;
+  if (e.has_output) e.output = o.default_output;
   e.input = std::min(quarter(std::max<std::uint64_t>(body.length, body.text.size())), most_estimated);
   if (o.api == token_api::bytes) return e;
   e.model = model_in(what.target).substr(0, longest_model);
   body_scan s;
   if (!body.is_whole || !scan(body.text, s)) return e;
   e.input = quarter(s.text_size());
-  e.output = s.output(o.default_output);
+  if (e.has_output) e.output = s.output(o.default_output);
   if (e.model.empty()) e.model = s.model();
   return e;
 }

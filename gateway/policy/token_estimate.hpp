@@ -17,8 +17,9 @@ inline constexpr std::size_t most_read_body = std::size_t{1} << 20;
 struct token_estimate {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
-  std::string model;     ///< up to 64 bytes; empty: it names none
-  bool is_free = false;  ///< such a call uses no tokens, and tells no usage
+  std::string model;       ///< up to 64 bytes; empty: it names none
+  bool is_free = false;    ///< such a call uses no tokens, and tells no usage
+  bool has_output = true;  ///< false of a call for embeddings
 };
 
 /// The beginning of a request.
@@ -37,7 +38,8 @@ struct read_body {
 /// Estimates the tokens of a request.
 ///
 /// The model is that of the target, if it has one behind "/models/", "/model/" or "/deployments/", else that of the
-/// body. With token_api::none, of a request without a body, and of one that is free, both are 0.
+/// body. With token_api::none, of a request without a body, and of one that is free, both are 0. The output of a call
+/// that has none is 0, whatever its body allows.
 /// Allocates: in proportion to the body's longest string.
 token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body);
 

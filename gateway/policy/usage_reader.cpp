@@ -14,8 +14,10 @@ namespace {
 /// No response uses more. A greater number is a mistake of the upstream, and not charged.
 constexpr std::uint64_t most_counted = 1'000'000'000;
 
-/// The objects at the top that hold what else is at the top: of Anthropic's, OpenAI's and Cohere's events.
-bool is_envelope(std::string_view name) noexcept { return name == "message" || name == "response" || name == "delta"; }
+/// The objects at the top that hold what else is at the top: of the events of Anthropic, OpenAI, Cohere and Gemini.
+bool is_envelope(std::string_view name) noexcept {
+  return name == "message" || name == "response" || name == "delta" || name == "interaction";
+}
 
 /// Finds the numbers of a usage in a document.
 class usage_scan final : public json_visitor {

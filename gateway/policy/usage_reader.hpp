@@ -44,9 +44,9 @@ struct usage_numbers {
 
 /// Reads the usage in the body of a response, which goes by in pieces.
 ///
-/// The names count from the top of a document, from its `message`, `response` or `delta`, or from the objects of a
-/// list. It keeps a document of up to 1 MiB, and of a larger one the last 16 KiB. It keeps one event of up to 256 KiB,
-/// and passes over larger ones. Of the last 16 KiB of anything, only what is in an object there is read.
+/// The names count from the top of a document, from its `message`, `response`, `delta` or `interaction`, or from the
+/// objects of a list. It keeps a document of up to 1 MiB, and of a larger one the last 16 KiB. It keeps one event of up
+/// to 256 KiB, and passes over larger ones. Of the last 16 KiB of anything, only what is in an object there is read.
 class usage_reader {
  public:
   static constexpr std::size_t most_document = std::size_t{1} << 20;

@@ -20,11 +20,13 @@ namespace {
 std::optional<gateway::token_usage> read(gateway::usage_form form, std::string_view body, std::size_t first,
                                          std::size_t size) {
   static const gateway::usage_names names{
-      .input = {"usage.prompt_tokens", "usage.tokens.input_tokens", "usageMetadata.promptTokenCount"},
-      .more_input = {"usage.cache_creation_input_tokens"},
-      .output = {"usage.completion_tokens", "generation_token_count"},
+      .input = {"usage.prompt_tokens", "usage.tokens.input_tokens", "meta.billed_units.input_tokens",
+                "usage.inputTokens", "usageMetadata.promptTokenCount"},
+      .more_input = {"usage.cache_creation_input_tokens", "usage.cacheWriteInputTokens"},
+      .output = {"usage.completion_tokens", "usage.tokens.output_tokens", "usage.outputTokens",
+                 "generation_token_count"},
       .more_output = {"usageMetadata.thoughtsTokenCount"},
-      .total = {"usage.total_tokens"}};
+      .total = {"usage.total_tokens", "usage.totalTokens"}};
   gateway::usage_reader r{form, names};
   r.take(body.substr(0, first));
   body.remove_prefix(std::min(first, body.size()));
@@ -39,6 +41,9 @@ void estimate(std::string_view body, gateway::token_api api) {
   const auto e = gateway::estimate_tokens(o, {"POST", body}, {body, true, body.size()});
   fuzz::require(e.input <= body.size() / 4 + 1, "input is no more than the body");
   fuzz::require(e.output <= 1'000'000'000, "output is bounded");
+  o.no_output = {{"POST", "*"}};
+  const auto without = gateway::estimate_tokens(o, {"POST", body}, {body, true, body.size()});
+  fuzz::require(without.output == 0 && without.input == e.input, "a call without output has the same input");
   fuzz::require(e.model.size() <= 64, "a model's name is bounded");
   if (const auto with = gateway::with_include_usage(body)) {
     auto before = nlohmann::json::parse(body), after = nlohmann::json::parse(*with);

@@ -125,6 +125,31 @@ class Presets(GatewayCase):
         used = [(e["upstream"], e["tokens_used"]) for e in g.log()]
         self.assertEqual(used, [(name, 21) for name, _ in calls])
 
+    def test_a_call_for_embeddings_reserves_its_input_alone(self):
+        script = self.provider({"": answer_of({"data": [], "usage": {"prompt_tokens": 3, "total_tokens": 3}})})
+        # Of output there is none for an hour.
+        rates = ('rates = [{ limit = "1000/1s", burst = 1000, unit = "tokens" }, '
+                 '{ limit = "1/1h", burst = 1, unit = "output_tokens" }]\n')
+        g = self.several(script.port, {"openai": rates + "tokens.learn = false\nmax_wait.batch = '10m'"})
+        for path in ("/v1/embeddings", "/v1/embeddings?x=y"):
+            body = '{"model": "m", "input": "abcdefg"}'
+            self.assertEqual(curl("-d", body, f"{g.url}/openai{path}")[0], 200, path)
+        status, fields, _ = curl("-d", '{"model": "m", "input": "abcdefg"}', f"{g.url}/openai/v1/responses")
+        self.assertEqual((status, fields.get("x-canigo-error")), (429, "wait_too_long"))
+        self.assertEqual([(e["tokens_asked"], e["tokens_used"]) for e in g.log()[:2]], [(2, 3)] * 2)
+
+    def test_an_output_token_may_count_for_several_when_the_usage_is_known(self):
+        used = {"inputTokens": 9, "outputTokens": 12_000_000, "totalTokens": 12_000_009, "cacheReadInputTokens": 50}
+        script = self.provider({"": answer_of({"usage": used})})
+        rates = 'rates = [{ limit = "1000/1s", burst = 1000 }, { limit = "100/1s", burst = 100, unit = "tokens" }]\n'
+        more = rates + "tokens.learn = false\nmax_wait.batch = '10m'\n"
+        g = self.several(script.port, {"bedrock": more + "tokens.output_weight = 5\n"})
+        body = '{"messages": [], "inferenceConfig": {"maxTokens": 20}}'
+        self.assertEqual(curl("-d", body, f"{g.url}/bedrock/model/m/converse")[0], 200)
+        self.assertEqual([(e["tokens_asked"], e["tokens_used"]) for e in g.log()], [(20, 12_000_009)])
+        # It takes a week until that is there again; with a weight of 1 a day and a half.
+        self.assertLess(g.state()["levels"][1], -50_000_000)
+
     def test_only_a_stream_that_tells_no_usage_unasked_is_asked_for_it(self):
         script = self.provider({"": answer_of({})})
         g = self.several(script.port, {"openai": "tokens.add_usage = true"})
@@ -135,7 +160,7 @@ class Presets(GatewayCase):
                          [{**chat, "stream_options": {"include_usage": True}}, response])
 
     def test_the_body_of_a_refusal_is_read_where_the_preset_or_the_file_says_so(self):
-        used_up = answer_of({"error": {"code": "insufficient_quota"}}, 429)
+        used_up = answer_of({"error": {"type": "billing", "code": "project_spend_limit_exceeded"}}, 429)
         script = self.provider({"": used_up})
         more = "max_wait.batch = '10m'\nretry.attempts = 2\n"
         g = self.several(script.port, {"openai": more, "mistral": more, "azure": more + "refusal_body = false"})

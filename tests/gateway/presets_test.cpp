@@ -5,6 +5,7 @@
 
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <set>
@@ -104,12 +105,15 @@ TEST_CASE("gateway: a file may have another value in the place of each one of a 
   const gateway::upstream u =
       upstream_of("openai",
                   "window = 'average'\nrefusal_body = false\ntimeout.first_byte = '7s'\nretry.attempts = 2\n"
-                  "tokens = { default_output = 9, usage = { output = ['a.b'] }, free = ['POST /x'] }\n");
+                  "tokens = { default_output = 9, output_weight = 5, no_output = ['POST /y'], usage = { output = "
+                  "['a.b'] }, free = ['POST /x'] }\n");
   const gateway::upstream openai = upstream_of("openai");
   CHECK((u.window == canigo::rate_window::average && u.refusal_body == false && u.retry.attempts == 2));
   CHECK((u.timeout.first_byte == 7s && u.timeout.total == 15min && u.timeout.connect == 5s));
   CHECK((u.tokens.api == gateway::token_api::openai && u.tokens.default_output == 9));
   CHECK(u.tokens.free == std::vector<gateway::call_pattern>{{"POST", "/x"}});
+  CHECK(u.tokens.no_output == std::vector<gateway::call_pattern>{{"POST", "/y"}});
+  CHECK((u.tokens.output_weight == 5 && openai.tokens.output_weight == 1));
   CHECK(u.tokens.usage.output == std::vector<std::string>{"a.b"});
   CHECK((u.tokens.usage.input == openai.tokens.usage.input && !u.tokens.usage.input.empty()));
 }
@@ -129,6 +133,52 @@ TEST_CASE("gateway: models may think for ten minutes, and minutes are counted st
     CAPTURE(name);
     const gateway::upstream u = upstream_of(name, "rates = [{ limit = '60/1m' }]\n");
     CHECK((!u.tokens.reads_usage() && u.rates.at(0).window == canigo::rate_window::average));
+  }
+}
+
+TEST_CASE("gateway: a preset knows the calls of its provider that use no tokens", "[gateway][config]") {
+  struct row {
+    std::string_view provider, method, target;
+    bool is_free;
+  };
+  for (const row& r : {
+           row{"openai", "POST", "/v1/fine_tuning/jobs/j/pause", true},
+           row{"openai", "POST", "/v1/vector_stores/v/files/f", true},
+           row{"openai", "POST", "/v1/containers/c/files", true},
+           row{"openai", "POST", "/v1/responses/input_tokens", true},
+           row{"openai", "POST", "/v1/realtime/client_secrets", true},
+           row{"openai", "POST", "/v1/responses", false},
+           row{"openai", "POST", "/v1/responses/compact", false},
+           row{"openai", "POST", "/v1/vector_stores/v/search", false},
+           row{"openai", "POST", "/v1/evals/e/runs", false},
+           row{"azure", "POST", "/openai/files/import?api-version=1", true},
+           row{"azure", "POST", "/openai/deployments/d/chat/completions", false},
+           row{"anthropic", "POST", "/v1/messages/count_tokens?beta=true", true},
+           row{"anthropic", "POST", "/v1/messages/batches/b/cancel", true},
+           row{"anthropic", "POST", "/v1/skills/s/versions?beta=true", true},
+           row{"anthropic", "POST", "/v1/messages", false},
+           row{"gemini", "POST", "/v1beta/models/g:countTokens", true},
+           row{"gemini", "POST", "/upload/v1beta/fileSearchStores/s:uploadToFileSearchStore", true},
+           row{"gemini", "POST", "/v1beta/interactions/i/cancel", true},
+           row{"gemini", "POST", "/v1beta/interactions", false},
+           row{"gemini", "POST", "/v1beta/models/g:streamGenerateContent?alt=sse", false},
+           row{"mistral", "POST", "/v1/fine_tuning/models/m/archive", true},
+           row{"mistral", "POST", "/v1/agents", true},
+           row{"mistral", "POST", "/v1/agents/completions", false},
+           row{"mistral", "POST", "/v1/conversations/c", false},
+           row{"cohere", "POST", "/v2/batches/b:cancel", true},
+           row{"cohere", "POST", "/v1/tokenize", true},
+           row{"cohere", "POST", "/v2/chat", false},
+           row{"bedrock", "POST", "/model/m%3A0/count-tokens", true},
+           row{"bedrock", "POST", "/model/m%3A0/converse", false},
+           row{"huggingface", "POST", "/api/models/a/b/preupload/main", true},
+           row{"huggingface", "POST", "/api/models/a/b/tag/main", true},
+           row{"huggingface", "POST", "/v1/chat/completions", false},
+       }) {
+    CAPTURE(r.provider, r.method, r.target);
+    const gateway::token_options o = upstream_of(r.provider).tokens;
+    CHECK(std::ranges::any_of(o.free, [&](const gateway::call_pattern& p) { return p.matches(r.method, r.target); }) ==
+          r.is_free);
   }
 }
 

@@ -43,6 +43,13 @@ TEST_CASE("gateway: the body of a refusal tells that waiting does not help", "[g
   CHECK(read_refusal_body(R"({"error":{"message":"m","type":"insufficient_quota","code":"insufficient_quota"}})") ==
         lasts);
   CHECK(read_refusal_body(R"({"error":{"type":"insufficient_quota","code":"project_spend_limit_exceeded"}})") == lasts);
+  // OpenAI promises the code only: the type may be another one.
+  for (const std::string code : {"credit_balance_exhausted", "organization_spend_limit_exceeded",
+                                 "project_spend_limit_exceeded", "organization_usage_limit_exceeded"}) {
+    CAPTURE(code);
+    CHECK(read_refusal_body(R"({"error":{"message":"m","type":"billing","code":")" + code + "\"}}") == lasts);
+    CHECK(read_refusal_body(R"({"error":{"message":")" + code + R"(","code":"slow_down"}})") == told_in_body{});
+  }
   CHECK(read_refusal_body(R"({"type":"error","error":{"type":"rate_limit_error",)"
                           R"("details":{"error_code":"enforced_spend_limit_reached"}}})") == lasts);
 }
@@ -54,8 +61,13 @@ TEST_CASE("gateway: the body of another refusal tells nothing", "[gateway][quota
         std::string{R"({"error":"insufficient_quota"})"}, std::string{R"({"error":{"details":null}})"},
         std::string{R"({"error":{"message":"insufficient_quota","type":"requests","code":"rate_limit_exceeded"}})"},
         std::string{R"({"error":{"type":7,"code":[],"details":[7,null,{},{"@type":7}]}})"},
-        std::string{R"({"insufficient_quota":true})"}, gemini(retry_in("20")), gemini(retry_in("\"soon\"")),
-        gemini(retry_in("\"-1s\"")), gemini(R"({"@type":"google.rpc.QuotaFailure","violations":{"quotaId":"PerDay"}})"),
+        std::string{R"({"insufficient_quota":true})"},
+        // Discord, whose Retry-After is the same rounded up; Azure; Bedrock; Cohere.
+        std::string{R"({"message":"You are being rate limited.","retry_after":64.57,"global":true})"},
+        std::string{R"({"error":{"code":"429","message":"Rate limit is exceeded."}})"},
+        std::string{R"({"message":"Too many tokens, please wait before trying again."})"}, gemini(retry_in("20")),
+        gemini(retry_in("\"soon\"")), gemini(retry_in("\"-1s\"")),
+        gemini(R"({"@type":"google.rpc.QuotaFailure","violations":{"quotaId":"PerDay"}})"),
         gemini(R"({"retryDelay":"20s"})"), whole.substr(0, whole.size() - 1), std::string(20'000, '['),
         std::string(20'000, '[') + std::string(20'000, ']'), std::string{"\xff\xfe"}}) {
     CAPTURE(body);

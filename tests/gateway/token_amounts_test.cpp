@@ -46,6 +46,14 @@ TEST_CASE("gateway: a request asks for each unit that is counted, within its bur
   CHECK(gateway::asked_amounts(all, nullptr, free, 1, 0) ==
         amounts{{"requests", 1}, {"tokens", 0}, {"input_tokens", 0}, {"output_tokens", 0}});
   CHECK(gateway::asked_amounts(all, nullptr, free, 1, 90)[1].amount == 90);
+  gateway::token_estimate embeddings;
+  embeddings.input = 40;
+  embeddings.has_output = false;
+  CHECK(gateway::asked_amounts(all, nullptr, embeddings, 1, 0) ==
+        amounts{{"requests", 1}, {"tokens", 40}, {"input_tokens", 40}, {"output_tokens", 0}});
+  embeddings.input = 0;
+  CHECK(gateway::asked_amounts(all, nullptr, embeddings, 1, 0) ==
+        amounts{{"requests", 1}, {"tokens", 1}, {"input_tokens", 1}, {"output_tokens", 0}});
   // A client's word only raises.
   CHECK(asked(all, 40, 100, 1, 90)[1].amount == 140);
   CHECK(asked(all, 40, 100, 1, 900)[1].amount == 900);
@@ -57,10 +65,15 @@ TEST_CASE("gateway: a request asks for each unit that is counted, within its bur
 }
 
 TEST_CASE("gateway: what was used is settled by its unit", "[gateway][tokens]") {
-  CHECK(gateway::used_amount("requests", {3, 4}) == 1);
-  CHECK(gateway::used_amount("tokens", {3, 4}) == 7);
-  CHECK(gateway::used_amount("input_tokens", {3, 4}) == 3);
-  CHECK(gateway::used_amount("output_tokens", {3, 4}) == 4);
+  CHECK(gateway::used_amount("requests", {3, 4}, 1) == 1);
+  CHECK(gateway::used_amount("tokens", {3, 4}, 1) == 7);
+  CHECK(gateway::used_amount("input_tokens", {3, 4}, 1) == 3);
+  CHECK(gateway::used_amount("output_tokens", {3, 4}, 1) == 4);
+  // Some models of Bedrock burn the quota of all tokens faster by their output. The other quotas count tokens.
+  CHECK(gateway::used_amount("tokens", {3, 4}, 5) == 23);
+  CHECK(gateway::used_amount("input_tokens", {3, 4}, 5) == 3);
+  CHECK(gateway::used_amount("output_tokens", {3, 4}, 5) == 4);
+  CHECK(gateway::used_amount("requests", {3, 4}, 5) == 1);
 }
 
 TEST_CASE("gateway: the ratio of used to estimated is learned for each model", "[gateway][tokens]") {

@@ -1,11 +1,13 @@
 #include "gateway/policy/token_estimate.hpp"
 
+#include "gateway/preset_upstream.hpp"
 #include "support/catch.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace gateway = canigo::gateway;
 using gateway::token_api;
@@ -57,6 +59,56 @@ TEST_CASE("gateway: output is what a body allows, for each answer", "[gateway][t
   CHECK(estimate(R"({"inferenceConfig":{"maxTokens":7}})", token_api::bedrock).output == 7);
   CHECK(estimate(R"({"textGenerationConfig":{"maxTokenCount":7}})", token_api::bedrock).output == 7);
   CHECK(estimate(R"({"parameters":{"max_new_tokens":7}})").output == 7);
+  CHECK(estimate(R"({"prompt":"x","max_gen_len":7})", token_api::bedrock).output == 7);
+  // OpenAI makes all of best_of, and returns n of them.
+  CHECK(estimate(R"({"max_tokens":7,"n":2,"best_of":3})").output == 21);
+  CHECK(estimate(R"({"max_tokens":7,"best_of":3,"n":2})").output == 21);
+}
+
+TEST_CASE("gateway: a call for embeddings reserves no output", "[gateway][tokens]") {
+  struct row {
+    std::string_view provider, target, body;
+    std::uint64_t input;
+  };
+  for (const row& r : {
+           row{"openai", "/v1/embeddings", R"({"model":"m","input":"abcdefgh"})", 3},
+           row{"openai", "/v1/embeddings?x=y", R"({"model":"m","input":["abcd","efgh"],"max_tokens":900})", 3},
+           row{"openai", "/v1/moderations", R"({"input":"abcdefgh"})", 2},
+           row{"azure", "/openai/deployments/d/embeddings?api-version=1", R"({"input":"abcdefgh"})", 2},
+           row{"gemini", "/v1beta/models/g:embedContent", R"({"content":{"parts":[{"text":"abcdefgh"}]}})", 2},
+           row{"gemini", "/v1beta/models/g:batchEmbedContents",
+               R"({"requests":[{"content":{"parts":[{"text":"abcdefgh"}]}}]})", 2},
+           row{"mistral", "/v1/embeddings", R"({"model":"m","input":["abcdefgh"]})", 3},
+           row{"mistral", "/v1/chat/moderations", R"({"input":[{"role":"user","content":"abcd"}]})", 2},
+           row{"cohere", "/v2/embed", R"({"texts":["abcdefgh"],"input_type":"abcd","max_tokens":5})", 3},
+           row{"cohere", "/v2/rerank", R"({"query":"abcd","documents":["abcd"]})", 2},
+           row{"bedrock", "/model/amazon.titan-embed-text-v2%3A0/invoke", R"({"inputText":"abcdefgh"})", 2},
+           row{"bedrock", "/model/cohere.rerank-v3-5%3A0/invoke", R"({"query":"abcdefgh"})", 2},
+           row{"huggingface", "/hf-inference/models/a/b/pipeline/feature-extraction", R"({"inputs":"abcdefgh"})", 2},
+           row{"generic", "/v1/embeddings", R"({"input":"abcdefgh"})", 2},
+       }) {
+    CAPTURE(r.provider, r.target);
+    gateway::token_options o = gateway_test::upstream_of(r.provider).tokens;
+    if (o.api == token_api::none) o.api = token_api::openai;
+    const auto e = gateway::estimate_tokens(o, {"POST", r.target}, {r.body, true, r.body.size()});
+    CHECK((e.input == r.input && e.output == 0 && !e.has_output && !e.is_free));
+    // Neither does one that is too large to be read.
+    const auto large = gateway::estimate_tokens(o, {"POST", r.target}, {"{", false, 4'000'000});
+    CHECK((large.input == 1'000'000 && large.output == 0));
+  }
+  // Calls beside them do.
+  for (const auto& [provider, target] : {std::pair{"openai", "/v1/chat/completions"},
+                                         {"openai", "/v1/embeddings/x"},
+                                         {"anthropic", "/v1/messages"},
+                                         {"gemini", "/v1beta/models/embedContent:generateContent"},
+                                         {"cohere", "/v2/chat"},
+                                         {"bedrock", "/model/amazon.nova-pro-v1%3A0/invoke"},
+                                         {"bedrock", "/model/amazon.titan-embed-text-v2%3A0/converse"}}) {
+    CAPTURE(provider, target);
+    const gateway::token_options o = gateway_test::upstream_of(provider).tokens;
+    const auto e = gateway::estimate_tokens(o, {"POST", target}, {"{}", true, 2});
+    CHECK((e.output == 512 && e.has_output));
+  }
 }
 
 TEST_CASE("gateway: a body that can't be read counts by its length", "[gateway][tokens]") {

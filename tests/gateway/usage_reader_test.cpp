@@ -214,6 +214,9 @@ TEST_CASE("gateway: the usage of each provider is read by its preset, and withou
                              R"("outputTokens":12,"totalTokens":21}})" + nothing;
   const std::string embeddings =
       R"({"object":"list","data":[{"embedding":[0.1,2,-3]}],"usage":{"prompt_tokens":9,"total_tokens":9}})";
+  const std::string interaction =
+      R"({"id":"i","status":"completed","usage":{"total_input_tokens":9,"total_cached_tokens":2,)"
+      R"("total_tool_use_tokens":4,"total_output_tokens":12,"total_thought_tokens":3,"total_tokens":28}})";
   for (
       const row& r : {
           row{"openai", json, chat, {9, 12}},
@@ -242,10 +245,29 @@ TEST_CASE("gateway: the usage of each provider is read by its preset, and withou
               {13, 15}},
           row{"gemini", json, R"({"embedding":{"values":[1,2]},"usageMetadata":{"promptTokenCount":9}})", {9, 0}},
           row{"gemini", json, R"({"usageMetadata":{"totalTokenCount":28}})", {28, 0}},
+          row{"gemini", json, interaction, {13, 15}},
+          row{"gemini",
+              events,
+              "data: {\"event_type\":\"interaction.completed\",\"interaction\":" + interaction + "}\n\n",
+              {13, 15}},
+          row{"mistral",
+              json,
+              R"({"conversation_id":"c","outputs":[],"usage":{"prompt_tokens":188,"completion_tokens":55,
+                   "total_tokens":7355,"connector_tokens":7112,"connectors":{"web_search":1}}})",
+              {7300, 55}},
+          row{"mistral",
+              json,
+              R"({"usage":{"prompt_tokens":9,"completion_tokens":12,"connector_tokens":null}})",
+              {9, 12}},
           row{"cohere",
               json,
               R"({"message":{"content":[]},"usage":{"billed_units":{"input_tokens":5,"output_tokens":6},
                    "tokens":{"input_tokens":9,"output_tokens":12}}})",
+              {9, 12}},
+          row{"cohere",
+              json,
+              R"({"usage":{"billed_units":{"input_tokens":5.0,"output_tokens":6.0},"tokens":{"input_tokens":9.0,
+                   "output_tokens":12.0},"cached_tokens":4.0}})",
               {9, 12}},
           row{"cohere", json, R"({"embeddings":{"float":[[0.1]]},"meta":{"billed_units":{"input_tokens":9}}})", {9, 0}},
           row{"cohere",

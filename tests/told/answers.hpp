@@ -101,6 +101,12 @@ inline constexpr answer answers[] = {
      "Retry-After: 65\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 0\nX-RateLimit-Reset: 1767225664.57\n"
      "X-RateLimit-Reset-After: 64.57\nX-RateLimit-Bucket: abcd1234\nX-RateLimit-Scope: user\n",
      "wait 65s; requests 0/10 of abcd1234 reset 64570ms", 65s, 65s},
+    {"Discord, of all routes", 429, "Retry-After: 65\nX-RateLimit-Global: true\nX-RateLimit-Scope: global\n",
+     "wait 65s", 65s, 65s},
+    {"Discord, of a resource", 429,
+     "Retry-After: 1337\nX-RateLimit-Limit: 10\nX-RateLimit-Remaining: 9\nX-RateLimit-Reset: 1767225664.57\n"
+     "X-RateLimit-Reset-After: 64.57\nX-RateLimit-Bucket: abcd1234\nX-RateLimit-Scope: shared\n",
+     "wait 1337s; requests 9/10 of abcd1234 reset 64570ms", 1337s, 1337s},
     {"Discord, no wait named", 429, "X-RateLimit-Remaining: 0\nX-RateLimit-Reset-After: 1.2\n",
      "requests 0 reset 1200ms", 1200ms, 1200ms},
     {"HubSpot", 200,
