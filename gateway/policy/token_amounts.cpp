@@ -18,6 +18,12 @@ std::uint64_t least_burst(const std::vector<rate_limit>& rates, std::string_view
   return least;
 }
 
+/// Whether a window of this unit never holds more than its rate.
+bool is_strict(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
+  return std::ranges::any_of(rates,
+                             [&](const rate_limit& r) { return r.unit == unit && r.window == rate_window::strict; });
+}
+
 }  // namespace
 
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept {
@@ -26,10 +32,12 @@ std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::strin
 }
 
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
-                                        double ratio, std::uint64_t least) {
+                                        double learned, std::uint64_t least) {
   std::vector<token_amount> amounts;
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
     if (std::ranges::find(u.rates, unit, &rate_limit::unit) == u.rates.end()) continue;
+    // Of calls that all begin before one of them has told its usage, some use more than calls do on average.
+    const double ratio = is_strict(u.rates, unit) ? std::max(learned, 1.0) : learned;
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
                                                     : scaled(unit == "input_tokens" ? e.input : e.output, ratio);

@@ -22,13 +22,13 @@ struct token_amount {
 /// never go.
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept;
 
-/// The amount of each unit that a request asks of its upstream's rates: the estimate times `ratio`, and of "tokens" at
-/// least `least`. It is at least 1, and no more than most_amount(). A free request may ask for 0, and one without
+/// The amount of each unit that a request asks of its upstream's rates: the estimate times `learned`, and of "tokens" at
+/// least `least`. For a strict window `learned` counts as at least 1. It is at least 1, and no more than most_amount(). A free request may ask for 0, and one without
 /// output for 0 of "output_tokens".
 ///
 /// `own`: the rates of the tenant, whose bursts count, too; null: it has none.
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
-                                        double ratio, std::uint64_t least);
+                                        double learned, std::uint64_t least);
 
 /// The amount of a unit that a request has used, to settle the difference. An output token counts for `output_weight`
 /// of "tokens".

@@ -41,6 +41,14 @@ TEST_CASE("gateway: a request asks for each unit that is counted, within its bur
   CHECK(asked(all, 0, 0) == amounts{{"requests", 1}, {"tokens", 1}, {"input_tokens", 1}, {"output_tokens", 1}});
   CHECK(asked(all, 41, 100, 0.5) ==
         amounts{{"requests", 1}, {"tokens", 71}, {"input_tokens", 21}, {"output_tokens", 50}});
+  // Usage of the past makes no estimate for a strict window smaller, but larger.
+  const auto strict = upstream_with({{.rate = rate::per_minute(5'000), .burst = 5'000, .unit = "tokens"},
+                                     {.rate = rate::per_minute(5'000),
+                                      .burst = 5'000,
+                                      .unit = "input_tokens",
+                                      .window = canigo::rate_window::strict}});
+  CHECK(asked(strict, 41, 100, 0.5) == amounts{{"tokens", 71}, {"input_tokens", 41}});
+  CHECK(asked(strict, 41, 100, 2) == amounts{{"tokens", 282}, {"input_tokens", 82}});
   gateway::token_estimate free;
   free.is_free = true;
   CHECK(gateway::asked_amounts(all, nullptr, free, 1, 0) ==
