@@ -5,6 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace canigo::gateway {
@@ -23,6 +27,13 @@ const json& member(const json& of, const char* name) {
 std::string_view text_of(const json& value) {
   const auto* const text = value.get_ptr<const json::string_t*>();
   return text == nullptr ? std::string_view{} : std::string_view{*text};
+}
+
+/// Rounded up, so that nobody comes too early. Nothing for a number that is no time.
+std::optional<duration> whole_milliseconds(double seconds) {
+  constexpr double most = 1e9;
+  if (!(seconds >= 0 && seconds <= most)) return std::nullopt;
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
 void read_detail(const json& detail, told_in_body& told) {
@@ -44,6 +55,8 @@ told_in_body read_refusal_body(std::string_view body) {
   const json& first = document.is_array() && !document.empty() ? document.front() : document;
   const json& error = member(first, "error");
   const json& details = member(error, "details");
+  if (const json& seconds = member(document, "retry_after"); seconds.is_number())
+    told.wait = whole_milliseconds(seconds.get<double>());
   for (const char* name : {"type", "code"}) told.lasts |= text_of(member(error, name)) == "insufficient_quota";
   told.lasts |= text_of(member(details, "error_code")) == "enforced_spend_limit_reached";
   if (!details.is_array()) return told;

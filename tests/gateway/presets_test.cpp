@@ -133,9 +133,9 @@ TEST_CASE("gateway: models may think for ten minutes, and minutes are counted st
 }
 
 TEST_CASE("gateway: a body of a refusal is read where it tells of limits", "[gateway][config]") {
-  for (const std::string_view name : {"openai", "azure", "anthropic", "gemini"})
+  for (const std::string_view name : {"openai", "azure", "anthropic", "gemini", "discord"})
     CHECK(upstream_of(name).reads_refusals());
-  for (const std::string_view name : {"mistral", "cohere", "bedrock", "github", "shopify", "discord", "huggingface"})
+  for (const std::string_view name : {"mistral", "cohere", "bedrock", "github", "shopify", "huggingface"})
     CHECK_FALSE(upstream_of(name).reads_refusals());
   CHECK_FALSE(upstream_of("generic").reads_refusals());
   CHECK(upstream_of("generic", "refusal_body = true").reads_refusals());
