@@ -217,6 +217,7 @@ void call::make_exchange() {
   x.signs_in_connection = signs_in_connection(head_);
   x.client_version = head_.version;
   x.write_stall = settings().time.write_stall;
+  x.keep_alive_line = snapshot_->keep_alive_line;
   x.keeps_client = host_.goes_on();
   if (is_tunnel()) x.tunnelled = &host_.input();
 }

@@ -274,7 +274,9 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
                                   bool is_whole) {
   x.status = parser.head().status;
   const framing f = frame(x, parser, u);
-  std::string head = x.sink->head_for_client(parser.head()) + f.fields + "\r\n";
+  std::string head = x.sink->head_for_client(parser.head()) + f.fields;
+  if (x.keeps_client) head += x.keep_alive_line;
+  head += "\r\n";
   std::vector<net::const_buffer> out;
   error_code error;
   for (;;) {

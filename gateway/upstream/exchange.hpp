@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace canigo::gateway {
 
@@ -37,6 +38,7 @@ struct exchange {
   read_buffer* tunnelled = nullptr;
   int client_version = 11;
   duration write_stall{};
+  std::string_view keep_alive_line;      ///< of the response's head, if the client's connection goes on after it
   time_point until = time_point::max();  ///< the whole exchange has to have ended by then
 
   bool signs_in_connection = false;  ///< the connection then serves no other request
