@@ -147,6 +147,8 @@ void show_process(metric_text& m, service& s) {
   m.sample({{"result", "refused"}}, s.counts.reloads_refused.load());
   m.counter("resends_total", "Calls that their client sends again, which keep the place of their first arrival.");
   m.sample({}, s.counts.resends.load());
+  m.counter("kept_total", "Calls whose client got interim responses while they waited.");
+  m.sample({{"by", "interim"}}, s.counts.kept_by_interim.load());
   m.counter("usage_missing_total", "Requests whose upstream should have told the usage of tokens, and has not.");
   m.sample({}, s.counts.usage_missing.load());
   m.counter("bytes_total", "Bytes of bodies; in: of requests, out: of responses.");

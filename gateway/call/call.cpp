@@ -94,11 +94,17 @@ net::awaitable<void> call::forward() {
   // There was a reload since the head came.
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
+  keep_client();
   for (;;) {
     upstream_place held;
     permit tunnel;
+    if (keeper_) keeper_->begin();
     auto turning = get_turn(held, tunnel);
-    const bool is_granted = co_await std::move(turning);
+    bool is_granted = co_await std::move(turning);
+    if (keeper_) {
+      auto stopping = stop_keeping(held, is_granted);
+      is_granted = co_await std::move(stopping);
+    }
     if (!is_granted) {
       note_unserved();
       break;
@@ -154,6 +160,32 @@ net::awaitable<bool> call::read_body(std::uint64_t most) {
   } else {
     host_.end_record(record_);
   }
+  co_return false;
+}
+
+/// Prepares for the client's wish to be told that its call waits.
+void call::keep_client() {
+  const auto& wish = route_.granted.interim;
+  if (!wish || head_.version < 11 || is_tunnel()) return;
+  keeper_ = std::make_unique<client_keeper>(
+      loop_.io.get_executor(), host_.stream(), settings().time.write_stall,
+      keeping_times{.after = wish->every, .every = wish->every, .most = interim_wish::most},
+      [this] { return interim_response(); }, [this] { end_by_client(); });
+}
+
+std::string call::interim_response() {
+  if (record_.kept.empty()) services_.counts.kept_by_interim.fetch_add(1, std::memory_order_relaxed);
+  record_.kept = "interim";
+  return route_.granted.interim->status == 102 ? "HTTP/1.1 102 Processing\r\n\r\n" : "HTTP/1.1 103 Early Hints\r\n\r\n";
+}
+
+/// The wait is over. Whether the call still has a place: it may have been ended during the last write.
+net::awaitable<bool> call::stop_keeping(upstream_place& held, bool is_granted) {
+  auto ending = keeper_->end();
+  co_await std::move(ending);
+  if (!is_granted || !turn_.is_called_off()) co_return is_granted;
+  held.give_back();
+  why_ = turn_.why_called_off();
   co_return false;
 }
 

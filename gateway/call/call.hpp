@@ -7,6 +7,7 @@
 #include "gateway/call/call_host.hpp"
 #include "gateway/call/call_record.hpp"
 #include "gateway/call/call_services.hpp"
+#include "gateway/call/client_keeper.hpp"
 #include "gateway/call/config_snapshot.hpp"
 #include "gateway/call/request_view.hpp"
 #include "gateway/call/route_decision.hpp"
@@ -84,6 +85,9 @@ class call final : private response_sink {
   void set_deadline(time_point start);
   void keep_first_arrival(request& ask);
   void note_unserved();
+  void keep_client();
+  std::string interim_response();
+  net::awaitable<bool> stop_keeping(upstream_place& held, bool is_granted);
   request make_request();
   outgoing_body make_framing();
   void make_exchange();
@@ -126,8 +130,9 @@ class call final : private response_sink {
   std::optional<request_body> body_;
   std::optional<token_account> account_;
   outgoing_body framing_;
-  std::unique_ptr<exchange> exchange_;  // from the first grant on; a waiter takes less memory without it
-  exchange* running_ = nullptr;         // while an attempt is on
+  std::unique_ptr<client_keeper> keeper_;  // null: the client is told nothing while the call waits
+  std::unique_ptr<exchange> exchange_;     // from the first grant on; a waiter takes less memory without it
+  exchange* running_ = nullptr;            // while an attempt is on
   std::uint64_t random_ = 0;
   bool is_place_lost_ = false;
 };
