@@ -68,6 +68,15 @@ std::string problem(const refusal& why, const call_record& r, std::string_view c
   return text;
 }
 
+std::string events_head(const call_record& r, std::string_view connection) {
+  return fmt::format(
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Request-Id: {}\r\n"
+      "Transfer-Encoding: chunked\r\n{}\r\n",
+      r.id, connection);
+}
+
+std::string chunk_of(std::string_view text) { return fmt::format("{:x}\r\n{}\r\n", text.size(), text); }
+
 std::string page_head(int status, std::string_view type, std::string_view fields) {
   return fmt::format(
       "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nCache-Control: no-store\r\n"

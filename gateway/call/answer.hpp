@@ -18,6 +18,11 @@ void append_own_fields(std::string& to, const call_record& r);
 /// alone. `connection`: lines that tell whether the connection goes on.
 std::string problem(const refusal& why, const call_record& r, std::string_view connection, bool to_head);
 
+/// The head of a stream of events, in chunks, for a client whose call still waits.
+std::string events_head(const call_record& r, std::string_view connection);
+/// A text as one chunk.
+std::string chunk_of(std::string_view text);
+
 /// A whole response of the admin. `fields`: further ones, each with its line break.
 std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,
                  std::string_view fields = {});
