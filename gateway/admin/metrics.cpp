@@ -147,6 +147,12 @@ void show_process(metric_text& m, service& s) {
   m.sample({{"result", "refused"}}, s.counts.reloads_refused.load());
   m.counter("resends_total", "Calls that their client sends again, which keep the place of their first arrival.");
   m.sample({}, s.counts.resends.load());
+  m.counter("kept_failed_total",
+            "Calls whose client had a status of 200 while they waited, and then an error as an event.");
+  m.sample({}, s.counts.kept_failed.load());
+  m.counter("kept_total", "Calls whose client got interim responses, or comments of a stream, while they waited.");
+  m.sample({{"by", "interim"}}, s.counts.kept_by_interim.load());
+  m.sample({{"by", "events"}}, s.counts.kept_by_events.load());
   m.counter("usage_missing_total", "Requests whose upstream should have told the usage of tokens, and has not.");
   m.sample({}, s.counts.usage_missing.load());
   m.counter("bytes_total", "Bytes of bodies; in: of requests, out: of responses.");

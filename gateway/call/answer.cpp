@@ -40,7 +40,7 @@ void append_own_fields(std::string& to, const call_record& r) {
   to.append("\r\nX-Canigo-Attempts: ").append(std::to_string(r.attempts)).append("\r\n");
 }
 
-std::string problem(const refusal& why, const call_record& r, connection_field connection, bool to_head) {
+std::string problem(const refusal& why, const call_record& r, std::string_view connection, bool to_head) {
   // Clients look for the text in different members: an object `error`, `message`, or RFC 9457's `detail`.
   const std::string message = json_string("canigo-gateway: " + why.detail);
   const std::string code = json_string(why.error);
@@ -63,12 +63,19 @@ std::string problem(const refusal& why, const call_record& r, connection_field c
   // Clients of proxies know Basic: the key is the password.
   if (why.status == 407) text.append("Proxy-Authenticate: Basic realm=\"canigo-gateway\"\r\n");
   append_own_fields(text, r);
-  if (connection == connection_field::close) text += "Connection: close\r\n";
-  if (connection == connection_field::keep_alive) text += "Connection: keep-alive\r\n";
-  text += "\r\n";
+  text.append(connection).append("\r\n");
   if (!to_head) text += body;
   return text;
 }
+
+std::string events_head(const call_record& r, std::string_view connection) {
+  return fmt::format(
+      "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\nX-Request-Id: {}\r\n"
+      "Transfer-Encoding: chunked\r\n{}\r\n",
+      r.id, connection);
+}
+
+std::string chunk_of(std::string_view text) { return fmt::format("{:x}\r\n{}\r\n", text.size(), text); }
 
 std::string page_head(int status, std::string_view type, std::string_view fields) {
   return fmt::format(

@@ -5,7 +5,6 @@
 #include "gateway/call/call_record.hpp"
 #include "gateway/policy/refusal.hpp"
 
-#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -14,13 +13,15 @@ namespace canigo::gateway {
 /// The fields that every response has: X-Request-Id, X-Canigo-Wait-Ms and X-Canigo-Attempts.
 void append_own_fields(std::string& to, const call_record& r);
 
-/// How a response tells whether its connection goes on.
-enum class connection_field : std::uint8_t { none, close, keep_alive };
-
 /// A whole response. Its JSON has what RFC 9457 asks for, and an object `error` and a `message`, which clients of model
 /// providers read. It is application/problem+json only for a client that names this type: others read application/json
-/// alone.
-std::string problem(const refusal& why, const call_record& r, connection_field connection, bool to_head);
+/// alone. `connection`: lines that tell whether the connection goes on.
+std::string problem(const refusal& why, const call_record& r, std::string_view connection, bool to_head);
+
+/// The head of a stream of events, in chunks, for a client whose call still waits.
+std::string events_head(const call_record& r, std::string_view connection);
+/// A text as one chunk.
+std::string chunk_of(std::string_view text);
 
 /// A whole response of the admin. `fields`: further ones, each with its line break.
 std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,

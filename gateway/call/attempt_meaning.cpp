@@ -68,12 +68,17 @@ constexpr std::array table{
     row{attempt_end::client_lost, {}},
     row{attempt_end::client_stalled, {.logged = "stalled"}},
     row{attempt_end::idle, {.logged = "idle"}},
+    row{attempt_end::no_events,
+        {.place = settlement::charge,
+         .status = 502,
+         .error = "no_events",
+         .detail = "the upstream's answer is no stream of events"}},
 };
 
 constexpr bool is_in_order() {
   for (std::size_t i = 0; i < table.size(); ++i)
     if (static_cast<std::size_t>(table[i].end) != i) return false;
-  return static_cast<std::size_t>(attempt_end::idle) + 1 == table.size();
+  return static_cast<std::size_t>(attempt_end::no_events) + 1 == table.size();
 }
 static_assert(is_in_order());
 

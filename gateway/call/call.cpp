@@ -9,6 +9,7 @@
 #include "gateway/call/attempt_meaning.hpp"
 #include "gateway/call/race.hpp"
 #include "gateway/call/refusals.hpp"
+#include "gateway/policy/event_stream.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/repeat_rules.hpp"
@@ -16,6 +17,7 @@
 #include <asio/co_spawn.hpp>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <utility>
@@ -25,6 +27,8 @@ namespace canigo::gateway {
 namespace {
 
 using clock = std::chrono::steady_clock;
+
+constexpr std::string_view close_line = "Connection: close\r\n";
 
 constexpr backoff between_attempts{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{2}};
 
@@ -68,8 +72,10 @@ net::awaitable<void> call::serve() {
 /// late, so the upstream's usual time belongs to its patience.
 void call::set_deadline(time_point start) {
   const client_hints& hints = route_.granted;
+  waits_since_ = start;
+  is_patience_short_ = false;
   deadline_ = std::min(saturating_add(start, hints.max_wait), services_.end());
-  if (!hints.patience) return;
+  if (!hints.patience || outlasts(*hints.patience)) return;
   const duration usual = queue().limits().latencies().quantile(clock::now(), 0.5).value_or(duration{});
   const time_point last_start = saturating_add(record_.since, std::max(*hints.patience - usual, duration{}));
   is_patience_short_ = last_start < deadline_;
@@ -86,6 +92,8 @@ net::awaitable<void> call::forward() {
       if (!is_read) co_return;
     }
   }
+  keep_client();
+  if (is_patience_short_) set_deadline(waits_since_);
   request ask = make_request();
   if (services_.arrivals.has_some()) keep_first_arrival(ask);
   framing_ = make_framing();
@@ -97,8 +105,13 @@ net::awaitable<void> call::forward() {
   for (;;) {
     upstream_place held;
     permit tunnel;
+    if (keeper_) keeper_->begin();
     auto turning = get_turn(held, tunnel);
-    const bool is_granted = co_await std::move(turning);
+    bool is_granted = co_await std::move(turning);
+    if (keeper_) {
+      auto stopping = stop_keeping(held, is_granted);
+      is_granted = co_await std::move(stopping);
+    }
     if (!is_granted) {
       note_unserved();
       break;
@@ -157,6 +170,87 @@ net::awaitable<bool> call::read_body(std::uint64_t most) {
   co_return false;
 }
 
+/// Prepares to tell the client that its call waits: if it wishes so, or if it reads events and the upstream allows it.
+void call::keep_client() {
+  if (head_.version < 11 || is_tunnel()) return;
+  const auto prepare = [this](const keeping_times& times, std::string (call::*next)()) {
+    keeper_ = std::make_unique<client_keeper>(
+        loop_.io.get_executor(), host_.stream(), settings().time.write_stall, times,
+        [this, next] { return (this->*next)(); }, [this] { end_by_client(); });
+  };
+  if (const auto& wish = route_.granted.interim) {
+    prepare({.after = wish->every, .every = wish->every, .most = interim_wish::most}, &call::interim_response);
+  } else if (may_be_kept_by_events()) {
+    prepare({.after = to().keep_alive->after, .every = to().keep_alive->every}, &call::waiting_events);
+  }
+}
+
+/// Whether the client gets comments so often that its own time limit, which is one without a byte, does not end.
+bool call::outlasts(duration patience) const noexcept {
+  if (!keeper_ || route_.granted.interim) return false;
+  return to().keep_alive->after < patience && to().keep_alive->every < patience;
+}
+
+/// A client that still sends its body may look for the response only behind it.
+bool call::may_be_kept_by_events() const {
+  return to().keep_alive && head_.method != "HEAD" && body_->is_read() && asks_for_events(head_, body_->ahead());
+}
+
+std::string call::interim_response() {
+  if (record_.kept.empty()) services_.counts.kept_by_interim.fetch_add(1, std::memory_order_relaxed);
+  record_.kept = "interim";
+  return route_.granted.interim->status == 102 ? "HTTP/1.1 102 Processing\r\n\r\n" : "HTTP/1.1 103 Early Hints\r\n\r\n";
+}
+
+/// A comment of the stream of events that has its head before the upstream's answer.
+std::string call::waiting_events() {
+  constexpr std::size_t most_listed = 50;  // it takes the lock of all that wait
+  std::optional<std::size_t> position;
+  duration estimate{};
+  const auto line = queue().limit().waiting(most_listed);
+  const auto own = std::ranges::find(line, tag_, &waiting_request::tag);
+  if (own != line.end()) {
+    position = static_cast<std::size_t>(own - line.begin()) + 1;
+    estimate = own->estimate;
+  }
+  const std::string comment = chunk_of(waiting_comment(position, estimate));
+  if (has_begun_events()) return comment;
+  services_.counts.kept_by_events.fetch_add(1, std::memory_order_relaxed);
+  record_.kept = by_events;
+  const std::string_view goes_on = host_.goes_on() ? std::string_view{snapshot_->keep_alive_line} : close_line;
+  return events_head(record_, goes_on) + comment;
+}
+
+/// Ends the stream of events by one that stands for the answer which the client would have got.
+net::awaitable<void> call::end_events() {
+  const std::string event =
+      exchange_ ? failure_event(to().tokens.api, *why_, exchange_->failed) : failure_event(to().tokens.api, *why_);
+  const std::string text = chunk_of(event) + "0\r\n\r\n";
+  std::array pieces{net::const_buffer{text.data(), text.size()}};
+  error_code error;
+  co_await host_.stream().write(pieces, settings().time.write_stall, error);
+  services_.counts.kept_failed.fetch_add(1, std::memory_order_relaxed);
+  record_.bytes_out = event.size();
+  record_.error = why_->error;
+  texts_of(record_).detail = why_->detail;
+  if (error) {
+    host_.forbid_next();
+  } else {
+    host_.note_answered();
+  }
+  host_.end_record(record_);
+}
+
+/// The wait is over. Whether the call still has a place: it may have been ended during the last write.
+net::awaitable<bool> call::stop_keeping(upstream_place& held, bool is_granted) {
+  auto ending = keeper_->end();
+  co_await std::move(ending);
+  if (!is_granted || !turn_.is_called_off()) co_return is_granted;
+  held.give_back();
+  why_ = turn_.why_called_off();
+  co_return false;
+}
+
 /// The request to the limits.
 request call::make_request() {
   const bool is_whole = !parser_.has_body() || body_->is_all_ahead();
@@ -210,13 +304,14 @@ void call::make_exchange() {
                                 .body = framing_,
                                 .via = services_.via(),
                                 .forwarded = client,
-                                .wants_identity = reads_body()});
+                                .wants_identity = reads_body() || (keeper_ && !route_.granted.interim)});
   x.body = parser_.has_body() ? &*body_ : nullptr;
   x.is_chunked = framing_.how == outgoing_body::framing::chunked;
   x.is_to_head = head_.method == "HEAD";
   x.signs_in_connection = signs_in_connection(head_);
   x.client_version = head_.version;
   x.write_stall = settings().time.write_stall;
+  x.keep_alive_line = snapshot_->keep_alive_line;
   x.keeps_client = host_.goes_on();
   if (is_tunnel()) x.tunnelled = &host_.input();
 }
@@ -266,6 +361,7 @@ net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
   if (++record_.attempts == 1) queue().budget().pay_in();
   if (x.until == time_point::max()) x.until = clock::now() + to().timeout.total;
   if (!host_.goes_on()) x.keeps_client = false;
+  x.follows_events = has_begun_events();
   running_ = &x;
   x.first_byte.reset();
   const time_point begun = clock::now();
@@ -275,7 +371,7 @@ net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
   };
   held.watch(loop_.io.get_executor(), lost);
   attempt_end end = attempt_end::complete;
-  if (to().hedge_after && head_.method == "GET" && !parser_.has_body() && queue().hedge_after()) {
+  if (to().hedge_after && !x.follows_events && head_.method == "GET" && !parser_.has_body() && queue().hedge_after()) {
     auto attempting = make_hedged_attempt(held, lost);
     end = co_await std::move(attempting);
   } else {
@@ -393,15 +489,21 @@ net::awaitable<void> call::finish() {
     record_.bytes_out = x->bytes_out;
     if (x->first_byte) record_.first_byte = *x->first_byte - record_.since;
   }
+  if (has_begun_events()) record_.status = 200;
   if (has_begun) {
     record_.status = x->status;
     if (!x->keeps_client || why_) host_.forbid_next();
+  } else if (why_ && !turn_.has_left() && has_begun_events()) {
+    auto ending = end_events();
+    co_await std::move(ending);
+    co_return;
   } else if (why_ && !turn_.has_left()) {
     auto answering = host_.answer(*why_, record_, &parser_);
     co_await std::move(answering);
     co_return;
   } else {
     host_.forbid_next();
+    if (has_begun_events() && record_.error.empty()) record_.error = "left";
   }
   host_.end_record(record_);
 }

@@ -7,6 +7,7 @@
 #include "gateway/call/call_host.hpp"
 #include "gateway/call/call_record.hpp"
 #include "gateway/call/call_services.hpp"
+#include "gateway/call/client_keeper.hpp"
 #include "gateway/call/config_snapshot.hpp"
 #include "gateway/call/request_view.hpp"
 #include "gateway/call/route_decision.hpp"
@@ -73,6 +74,8 @@ class call final : private response_sink {
   request_view look() const;
 
  private:
+  static constexpr std::string_view by_events = "events";
+
   const config& settings() const noexcept { return snapshot_->settings; }
   upstream_queue& queue() const noexcept { return *route_.queue; }
   const upstream& to() const noexcept { return queue().settings(); }
@@ -84,6 +87,14 @@ class call final : private response_sink {
   void set_deadline(time_point start);
   void keep_first_arrival(request& ask);
   void note_unserved();
+  void keep_client();
+  bool may_be_kept_by_events() const;
+  bool outlasts(duration patience) const noexcept;
+  std::string interim_response();
+  std::string waiting_events();
+  bool has_begun_events() const noexcept { return record_.kept == by_events; }
+  net::awaitable<void> end_events();
+  net::awaitable<bool> stop_keeping(upstream_place& held, bool is_granted);
   request make_request();
   outgoing_body make_framing();
   void make_exchange();
@@ -121,13 +132,15 @@ class call final : private response_sink {
   bool is_reading_ = false;  // the body, before the turn
   bool has_asked_ = false;
   std::uint64_t tag_ = 0;  // on the loop's list
+  time_point waits_since_{};
   time_point deadline_{};
   bool is_patience_short_ = false;  // the client's own time limit has made the deadline
   std::optional<request_body> body_;
   std::optional<token_account> account_;
   outgoing_body framing_;
-  std::unique_ptr<exchange> exchange_;  // from the first grant on; a waiter takes less memory without it
-  exchange* running_ = nullptr;         // while an attempt is on
+  std::unique_ptr<client_keeper> keeper_;  // null: the client is told nothing while the call waits
+  std::unique_ptr<exchange> exchange_;     // from the first grant on; a waiter takes less memory without it
+  exchange* running_ = nullptr;            // while an attempt is on
   std::uint64_t random_ = 0;
   bool is_place_lost_ = false;
 };

@@ -79,10 +79,13 @@ class call_counts {
   std::atomic<std::int64_t> tunnels{0};  ///< those of `running` that are open tunnels, or become one
   std::atomic<std::uint64_t> reloads{0};
   std::atomic<std::uint64_t> reloads_refused{0};
-  std::atomic<std::uint64_t> hedges{0};         ///< attempts beside a slow one
-  std::atomic<std::uint64_t> hedges_won{0};     ///< of those, the ones that answered
-  std::atomic<std::uint64_t> resends{0};        ///< calls sent again that keep their first arrival
-  std::atomic<std::uint64_t> usage_missing{0};  ///< calls whose upstream should have told its usage, and has not
+  std::atomic<std::uint64_t> hedges{0};           ///< attempts beside a slow one
+  std::atomic<std::uint64_t> hedges_won{0};       ///< of those, the ones that answered
+  std::atomic<std::uint64_t> resends{0};          ///< calls sent again that keep their first arrival
+  std::atomic<std::uint64_t> kept_by_interim{0};  ///< calls that waited, and whose client got interim responses
+  std::atomic<std::uint64_t> kept_by_events{0};   ///< the same, with the head of a response and comments
+  std::atomic<std::uint64_t> kept_failed{0};      ///< of those, the ones whose failure was an event
+  std::atomic<std::uint64_t> usage_missing{0};    ///< calls whose upstream should have told its usage, and has not
 
  private:
   struct part;

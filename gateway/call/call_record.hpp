@@ -37,6 +37,7 @@ struct call_record {
   std::string_view error;      ///< of X-Canigo-Error; empty: none
   std::string bound_by;  ///< the limit that it found in its way when it last began to wait; empty: it did not wait
   int attempts = 0;
+  std::string_view kept;  ///< how its client was kept while it waited: "interim", "events"; empty: it was not
   duration waited{};
   duration connect{};
   std::unique_ptr<call_texts> texts;            ///< null: there are none; a waiter takes less memory so

@@ -3,12 +3,12 @@
 #include "canigo/error.hpp"
 
 #include "gateway/config/report.hpp"
+#include "gateway/policy/head_writer.hpp"
 
 #include <fmt/format.h>
 #include <openssl/ssl.h>
 
 #include <algorithm>
-#include <string>
 #include <string_view>
 #include <utility>
 
@@ -55,6 +55,7 @@ config_snapshot::config_snapshot(config c, const std::vector<net::any_io_executo
     : settings{std::move(c)},
       routes{settings.upstreams},
       identities{settings.tenants},
+      keep_alive_line{gateway::keep_alive_line(settings.time.keep_alive)},
       trust_{std::make_unique<net::ssl::context>(net::ssl::context::tls_client)},
       certificates_{make_certificates(settings)} {
   trust_->set_default_verify_paths();

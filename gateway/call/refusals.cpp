@@ -65,7 +65,8 @@ std::optional<refusal> refusal_of(attempt_end end, request_body::status body, co
   const attempt_meaning& means = meaning_of(end);
   if (means.status != 0) {
     std::string detail{means.detail};
-    if (end == attempt_end::unreachable && !failure.empty()) detail.append(": ").append(failure);
+    if ((end == attempt_end::unreachable || end == attempt_end::no_events) && !failure.empty())
+      detail.append(": ").append(failure);
     return refusal{means.status, means.error, std::move(detail)};
   }
   if (end != attempt_end::body_failed) return std::nullopt;

@@ -184,10 +184,6 @@ std::string turn::what_binds() const {
   return own.is_held_back ? "tenant" : name_of(queue().limit().why_waiting(), queue().settings().rates);
 }
 
-/// Whether nobody wants the place any more: the client has left, or somebody else has ended its request.
-bool turn::is_called_off() const noexcept { return has_left_ || ended_by_ != call_ender::nobody || dismissed_; }
-
-/// Nothing: the client has left, and is told nothing.
 std::optional<refusal> turn::why_called_off() const {
   if (has_left_) return std::nullopt;
   return ended_by_ != call_ender::nobody ? why_ended() : *dismissed_;

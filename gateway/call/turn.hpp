@@ -59,6 +59,10 @@ class turn {
   /// The pause before a call is sent again. It ends early if nobody wants the place any more.
   net::awaitable<void> sleep(duration d);
 
+  /// Whether nobody wants the place any more: the client has left, or somebody else has ended its request.
+  bool is_called_off() const noexcept { return has_left_ || ended_by_ != call_ender::nobody || dismissed_; }
+  /// The answer to the client in that case. Nothing: the client has left, and is told nothing.
+  std::optional<refusal> why_called_off() const;
   bool has_left() const noexcept { return has_left_; }
   call_ender ended_by() const noexcept { return ended_by_; }
   /// The answer to the client in that case.
@@ -112,8 +116,6 @@ class turn {
   };
 
   upstream_queue& queue() const noexcept { return *route_.queue; }
-  bool is_called_off() const noexcept;
-  std::optional<refusal> why_called_off() const;
   bool asks_again(const error_code& error) const noexcept;
   bool asks_for_less();
   void take_next_share() noexcept;

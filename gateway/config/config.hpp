@@ -177,6 +177,12 @@ struct breaker_options {
   friend bool operator==(const breaker_options&, const breaker_options&) = default;
 };
 
+/// When the client of a call for a stream of events gets comments while the call waits.
+struct keep_alive_options {
+  duration after = std::chrono::seconds{15};  ///< of waiting
+  duration every = std::chrono::seconds{10};  ///< between two comments
+};
+
 struct upstream {
   std::string name;
   origin url;
@@ -199,8 +205,9 @@ struct upstream {
   /// When a second attempt of a GET without a response begins beside the first: after a time, or a quantile of the
   /// times to the first byte; none: never.
   std::optional<hedge_delay> hedge_after;
-  bool forwarded = false;          ///< adds Forwarded and X-Forwarded-*
-  bool private_addresses = false;  ///< its name may lead to an address that is not of the public Internet
+  std::optional<keep_alive_options> keep_alive;  ///< none: no client gets the head of a response before its turn
+  bool forwarded = false;                        ///< adds Forwarded and X-Forwarded-*
+  bool private_addresses = false;                ///< its name may lead to an address that is not of the public Internet
 
   bool reads_refusals() const noexcept { return refusal_body.value_or(tokens.reads_usage()); }
 };

@@ -56,6 +56,8 @@ json view(const upstream& u, const config& c) {
                     {"within", text_of(u.breaker.within)},
                     {"open", text_of(u.breaker.open)},
                     {"most", text_of(u.breaker.most)}};
+  if (u.keep_alive)
+    one["keep_alive"] = {{"after", text_of(u.keep_alive->after)}, {"every", text_of(u.keep_alive->every)}};
   for (std::size_t p = 0; p < u.max_wait.size() && p < c.classes.size(); ++p)
     one["max_wait"][c.classes[p]] = text_of(u.max_wait[p]);
   return one;

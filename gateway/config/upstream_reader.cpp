@@ -97,6 +97,15 @@ void read_hedge(table_view& t, upstream& u) {
   given->finish();
 }
 
+void read_keep_alive(table_view& t, upstream& u) {
+  auto given = t.table("keep_alive");
+  if (!given) return;
+  keep_alive_options& times = u.keep_alive.emplace();
+  given->time("after", times.after, 100ms, 1h);
+  given->time("every", times.every, 100ms, 1h);
+  given->finish();
+}
+
 /// Tokens can be counted only if `tokens.api` says how.
 void check_units(table_view& t, const upstream& u) {
   if (u.tokens.api != token_api::none) return;
@@ -163,6 +172,7 @@ upstream read_upstream(table_view& t, const config& c) {
     t.problems().complain(t.where("on_redis_failure"), t.field("on_redis_failure"),
                           "says what becomes of shared rates, and there are none; allowed: \"closed\"");
   read_hedge(t, u);
+  read_keep_alive(t, u);
   t.flag("forwarded", u.forwarded);
   t.flag("private", u.private_addresses);
   t.finish();

@@ -40,17 +40,34 @@ std::optional<duration> read_patience(const message_head& head) {
   return shortest;
 }
 
+std::optional<interim_wish> parse_interim(std::string_view text) {
+  interim_wish wish;
+  const auto end_of_status = text.find(';');
+  const std::string_view status = trim(text.substr(0, end_of_status));
+  if (status != "102" && status != "103") return std::nullopt;
+  wish.status = status == "102" ? 102 : 103;
+  if (end_of_status == text.npos) return wish;
+  constexpr std::string_view name = "every=";
+  const std::string_view every = trim(text.substr(end_of_status + 1));
+  if (!every.starts_with(name)) return std::nullopt;
+  const auto time = parse_duration(every.substr(name.size()));
+  if (!time || *time < std::chrono::seconds{1} || *time > std::chrono::hours{1}) return std::nullopt;
+  wish.every = *time;
+  return wish;
+}
+
 }  // namespace
 
 hint_reading read_hints(const message_head& head, const tenant& whose, std::span<const std::string> classes,
                         std::span<const duration> max_wait) {
   hint_reading r;
   r.granted.priority = whose.default_class;
-  std::optional<std::string_view> priority, wait, tokens;
+  std::optional<std::string_view> priority, wait, tokens, interim;
   for (const field& f : head.fields) {
     auto* const known = same_text(f.name, "X-Canigo-Priority")   ? &priority
                         : same_text(f.name, "X-Canigo-Max-Wait") ? &wait
                         : same_text(f.name, "X-Canigo-Tokens")   ? &tokens
+                        : same_text(f.name, "X-Canigo-Interim")  ? &interim
                                                                  : nullptr;
     if (known == nullptr) continue;
     if (*known) {
@@ -81,6 +98,10 @@ hint_reading read_hints(const message_head& head, const tenant& whose, std::span
     const auto asked = parse_count(*tokens);
     if (!asked) return refuse("X-Canigo-Tokens", "a whole number from 0 to 2^62");
     r.granted.least_tokens = *asked;
+  }
+  if (interim) {
+    r.granted.interim = parse_interim(*interim);
+    if (!r.granted.interim) return refuse("X-Canigo-Interim", "102 or 103, and perhaps \"; every=\" and 1s to 1h");
   }
   return r;
 }

@@ -4,6 +4,7 @@
 #include "gateway/wire/text.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,11 @@ std::string request_head(const message_head& head, const outgoing_request& out) 
   text.add("Via", out.via);
   text.add(out.body);
   return std::move(text).take();
+}
+
+std::string keep_alive_line(duration idle) {
+  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(idle).count() - 1;
+  return seconds < 1 ? std::string{} : "Keep-Alive: timeout=" + std::to_string(seconds) + "\r\n";
 }
 
 void append_response_fields(std::string& to, const message_head& head) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "canigo/time.hpp"
+
 #include "gateway/config/config.hpp"
 #include "gateway/wire/message.hpp"
 
@@ -58,6 +60,10 @@ struct outgoing_request {
 /// connection, Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*. All other fields go through in their
 /// order.
 std::string request_head(const message_head& head, const outgoing_request& out);
+
+/// "Keep-Alive: timeout=N" as a line: for how many seconds a kept connection may be idle. It tells a second less than
+/// `idle`, so that no request meets the end of its connection. Empty if nothing is left.
+std::string keep_alive_line(duration idle);
 
 /// Appends the fields of a response for the client, as lines. It leaves out the fields of the upstream's connection,
 /// its framing, and X-Canigo-*, which are the gateway's. It also leaves out Alt-Svc, which would lead clients past the

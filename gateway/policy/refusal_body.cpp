@@ -5,7 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 
 namespace canigo::gateway {
@@ -34,6 +38,13 @@ bool is_of_money(std::string_view code) noexcept {
   return std::ranges::find(codes, code) != std::end(codes);
 }
 
+/// Rounded up, so that nobody comes too early. Nothing for a number that is no time.
+std::optional<duration> whole_milliseconds(double seconds) {
+  constexpr double most = 1e9;
+  if (!(seconds >= 0 && seconds <= most)) return std::nullopt;
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
+}
+
 void read_detail(const json& detail, told_in_body& told) {
   const std::string_view type = text_of(member(detail, "@type"));
   if (type.ends_with("google.rpc.RetryInfo")) {
@@ -54,6 +65,8 @@ told_in_body read_refusal_body(std::string_view body) {
   const json& error = member(first, "error");
   const json& details = member(error, "details");
   for (const char* name : {"type", "code"}) told.lasts |= is_of_money(text_of(member(error, name)));
+  if (const json& seconds = member(document, "retry_after"); seconds.is_number())
+    told.wait = whole_milliseconds(seconds.get<double>());
   told.lasts |= text_of(member(details, "error_code")) == "enforced_spend_limit_reached";
   if (!details.is_array()) return told;
   for (const json& detail : details) read_detail(detail, told);

@@ -126,6 +126,11 @@ token_estimate estimate_tokens(const token_options& o, const called& what, const
   return e;
 }
 
+bool is_request_for_stream(std::string_view body) {
+  body_scan s;
+  return scan(body, s) && s.is_stream();
+}
+
 std::optional<std::string> with_include_usage(std::string_view body) {
   body_scan s;
   if (!scan(body, s) || !s.is_stream() || !s.has_prompt() || s.has_stream_options()) return std::nullopt;

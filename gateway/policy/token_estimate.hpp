@@ -43,6 +43,9 @@ struct read_body {
 /// Allocates: in proportion to the body's longest string.
 token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body);
 
+/// Whether the text is JSON whose member `stream` is true.
+bool is_request_for_stream(std::string_view body);
+
 /// The JSON body of a request for a stream with stream_options.include_usage in it, so that the last event tells the
 /// usage. Nothing if it is not for a stream, has stream_options of its own, or is no JSON object. Nothing either unless
 /// it has `messages` or `prompt`: OpenAI's Responses tell the usage unasked, and answer 400 to that option.

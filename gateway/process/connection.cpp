@@ -168,9 +168,11 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
   r.error = why.error;
   texts_of(r).detail = why.detail;
   // Unless a field says otherwise, a client of HTTP/1.0 takes the connection for closed.
-  const auto says = !goes_on_                 ? connection_field::close
-                    : request->version() < 11 ? connection_field::keep_alive
-                                              : connection_field::none;
+  std::string says = "Connection: close\r\n";
+  if (goes_on_) {
+    says = request->version() < 11 ? "Connection: keep-alive\r\n" : "";
+    says += loop_.now->keep_alive_line;
+  }
   const std::string text = problem(why, r, says, r.method == "HEAD");
   r.bytes_out = text.size() - (text.find("\r\n\r\n") + 4);
   co_await write(text);

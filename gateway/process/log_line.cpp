@@ -140,6 +140,7 @@ std::string log_line(const call_record& r) {
   line.add_number("wait_ms", milliseconds_of(r.waited));
   line.add_or_null("bound_by", r.bound_by);
   line.add_number("attempts", r.attempts);
+  line.add_or_null("kept", r.kept);
   line.add_number("connect_ms", milliseconds_of(r.connect));
   line.add_number("first_byte_ms", r.first_byte ? std::optional{milliseconds_of(*r.first_byte)} : std::nullopt);
   line.add_number("total_ms", milliseconds_of(std::chrono::steady_clock::now() - r.since));

@@ -21,6 +21,7 @@ enum class attempt_end : std::uint8_t {
   client_lost,        ///< the client has left
   client_stalled,     ///< the client takes no byte of the response for too long
   idle,               ///< a tunnel in which nothing has moved for too long
+  no_events,          ///< the client has the head of a stream of events, and the response is none; see exchange::failed
 };
 
 }  // namespace canigo::gateway

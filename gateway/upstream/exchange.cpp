@@ -1,5 +1,6 @@
 #include "gateway/upstream/exchange.hpp"
 
+#include "gateway/policy/event_stream.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/refusal_body.hpp"
 #include "gateway/upstream/tunnel.hpp"
@@ -238,6 +239,20 @@ net::awaitable<bool> read_ahead(const exchange& x, link& l, message_parser& pars
   co_return true;
 }
 
+/// The response of a call whose client has the head of a stream of events: another one, which can't be passed on.
+net::awaitable<attempt_end> keep_failed(exchange& x, link& l, message_parser& parser, std::string& body, bool is_open) {
+  x.status = parser.head().status;
+  x.failure = "its status is " + std::to_string(x.status);
+  x.sink->head_for_client(parser.head());
+  if (is_open) {
+    auto reading = read_ahead(x, l, parser, body);
+    co_await std::move(reading);
+  }
+  x.sink->see_piece(body);
+  x.failed = std::move(body);
+  co_return x.is_aborted ? attempt_end::client_lost : attempt_end::no_events;
+}
+
 /// How the body of a response is framed for the client.
 struct framing {
   bool is_chunked = false;
@@ -260,7 +275,7 @@ framing frame(exchange& x, const message_parser& parser, const upload& u) {
   framing f;
   // The rest of the body may stay unread, so the connection can serve no other request.
   if (x.body != nullptr && !x.body->is_read() && !(u.is_on && takes_rest(parser))) x.keeps_client = false;
-  if (parser.has_body() && !parser.length()) {
+  if (x.follows_events || (parser.has_body() && !parser.length())) {
     f.is_chunked = x.client_version >= 11;
     if (!f.is_chunked) x.keeps_client = false;
   }
@@ -280,7 +295,10 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
                                   bool is_whole) {
   x.status = parser.head().status;
   const framing f = frame(x, parser, u);
-  std::string head = x.sink->head_for_client(parser.head()) + f.fields + "\r\n";
+  std::string head = x.sink->head_for_client(parser.head()) + f.fields;
+  if (x.keeps_client) head += x.keep_alive_line;
+  head += "\r\n";
+  if (x.follows_events) head.clear();
   std::vector<net::const_buffer> out;
   error_code error;
   for (;;) {
@@ -372,6 +390,10 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     co_return attempt_end::put_back;
   }
   if (!x.sink->may_answer()) co_return attempt_end::outrun;
+  if (x.follows_events && !continues_events(parser.head())) {
+    auto reading = keep_failed(x, l, parser, ahead, is_whole);
+    co_return co_await std::move(reading);
+  }
   const attempt_end end = co_await relay(x, l, parser, u, ahead, is_whole);
   if (!parser.keep_alive() || !l.input.empty()) l.close_later = true;
   if (end == attempt_end::complete && u.is_on && takes_rest(parser)) co_await send_rest(x, u);

@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace canigo::gateway {
 
@@ -36,14 +37,17 @@ struct exchange {
   /// Not null: this is a tunnel. It sends no request, but the bytes of this buffer, and then all that the client sends.
   read_buffer* tunnelled = nullptr;
   int client_version = 11;
+  bool follows_events = false;  ///< the client has the head of a stream of events: only the body of one goes to it
   duration write_stall{};
+  std::string_view keep_alive_line;      ///< of the response's head, if the client's connection goes on after it
   time_point until = time_point::max();  ///< the whole exchange has to have ended by then
 
   bool signs_in_connection = false;  ///< the connection then serves no other request
 
   // The outcome.
   bool keeps_client = true;       ///< in: whether the client's connection may go on; out: whether it can
-  std::string failure;            ///< why there is no connection; empty: unknown
+  std::string failure;            ///< why there is no connection, or which status is no stream; empty: unknown
+  std::string failed;             ///< the beginning of the body of a response that is no stream of events
   bool lacks_descriptor = false;  ///< there is no connection because this process has no descriptor or no memory left
   int status = 0;
   bool has_begun = false;      ///< the client has got a byte of the response

@@ -45,7 +45,7 @@ limits.web = {{ concurrency = 8 }}
 """
 PRIVATE = ["/metrics", "/api/state", "/api/events"]
 LOG_FIELDS = ("time id tenant class route upstream method host path upstream_id status error detail wait_ms bound_by "
-              "attempts connect_ms first_byte_ms total_ms bytes_in bytes_out tokens_asked tokens_used").split()
+              "attempts kept connect_ms first_byte_ms total_ms bytes_in bytes_out tokens_asked tokens_used").split()
 
 
 class Answer:

@@ -42,6 +42,7 @@ constexpr std::array rows{
     row{end::client_lost, again::never, {}, settlement::keep, 0, "", ""},
     row{end::client_stalled, again::never, {}, settlement::keep, 0, "", "stalled"},
     row{end::idle, again::never, {}, settlement::keep, 0, "", "idle"},
+    row{end::no_events, again::never, {}, settlement::charge, 502, "no_events", ""},
 };
 
 }  // namespace

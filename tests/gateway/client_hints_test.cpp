@@ -49,6 +49,22 @@ TEST_CASE("gateway: a request has its tenant's class, or a less important one th
   CHECK(refused("X-Canigo-Priority: batch\nx-canigo-priority: batch\n") == "there is more than one x-canigo-priority");
 }
 
+TEST_CASE("gateway: a client may ask for interim responses", "[gateway][client_hints]") {
+  using wish = gateway::interim_wish;
+  CHECK_FALSE(read("").granted.interim);
+  CHECK(read("X-Canigo-Interim: 103\n").granted.interim == wish{103, 15s});
+  CHECK(read("x-canigo-interim: 102 \n").granted.interim == wish{102, 15s});
+  CHECK(read("X-Canigo-Interim: 103; every=4s\n").granted.interim == wish{103, 4s});
+  CHECK(read("X-Canigo-Interim: 103;every=1h\n").granted.interim == wish{103, 1h});
+  for (const std::string bad : {"100", "104", "200", "", "103;", "103; every=", "103; every=999ms", "103; every=61m",
+                                "103; after=4s", "103, 102", "yes"}) {
+    CAPTURE(bad);
+    CHECK(refused("X-Canigo-Interim: " + bad + "\n") ==
+          "X-Canigo-Interim can't be read; allowed: 102 or 103, and perhaps \"; every=\" and 1s to 1h");
+  }
+  CHECK(refused("X-Canigo-Interim: 103\nX-Canigo-Interim: 103\n") == "there is more than one X-Canigo-Interim");
+}
+
 TEST_CASE("gateway: a client's longest wait can only be shorter", "[gateway][client_hints]") {
   CHECK(read("").granted.max_wait == 2min);
   CHECK(read("X-Canigo-Max-Wait: 30s\n").granted.max_wait == 30s);

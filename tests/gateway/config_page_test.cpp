@@ -73,7 +73,8 @@ TEST_CASE("gateway: the configuration's page names each key", "[gateway][config]
         std::string{"[limits.connections]\n"}, std::string{"[[forward.rates]]\n"}, std::string{"[[listen]]\n"},
         std::string{"[[listen]]\n[listen.tls]\n"}, std::string{"[[upstream]]\n"}, std::string{"[[tenant]]\n"}})
     add_keys(part + x, keys);
-  for (const std::string part : {"credential", "tokens", "tokens.usage", "timeout", "retry", "breaker", "hedge"})
+  for (const std::string part :
+       {"credential", "tokens", "tokens.usage", "timeout", "retry", "breaker", "hedge", "keep_alive"})
     add_keys("[[upstream]]\n[upstream." + part + "]\n" + x, keys);
   add_keys("[[upstream]]\n[[upstream.rates]]\n" + x, keys);
   add_keys("[[upstream]]\nname = 'a'\n[[tenant]]\n[tenant.limits.a]\n" + x, keys);

@@ -153,6 +153,7 @@ timeout = { connect = "1s", first_byte = "2s", idle = "3s", total = "4m" }
 retry = { attempts = 2, budget = "10%", body = "128KiB" }
 breaker = { failures = "40%", of = 10, within = "10s", open = "1s", most = "2s" }
 hedge = { after = "p95" }
+keep_alive = { after = "20s", every = "5s" }
 forwarded = true
 private = true
 [[upstream]]
@@ -227,6 +228,9 @@ name = "guest"
   CHECK((u.breaker.failures == 40 && u.breaker.of == 10 && u.breaker.within == 10s));
   CHECK((u.breaker.open == 1s && u.breaker.most == 2s));
   CHECK((u.forwarded && u.private_addresses));
+  REQUIRE(u.keep_alive);
+  CHECK((u.keep_alive->after == 20s && u.keep_alive->every == 5s));
+  CHECK_FALSE(c.upstreams[1].keep_alive);
   REQUIRE(u.hedge_after);
   CHECK((u.hedge_after->is_quantile() && u.hedge_after->share() == 0.95));
   CHECK((c.upstreams[1].credential.is_passed() && c.upstreams[1].url.path == "/v1" && c.upstreams[1].url.is_address));
@@ -287,7 +291,7 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
       "upstream[0].concurency is unknown; allowed: name, url, prefix, credential, provider, window, tokens, "
       "refusal_body, "
       "timeout, retry, breaker, concurrency, queue, overflow, max_wait, shared, rates, on_redis_failure, hedge, "
-      "forwarded, private");
+      "keep_alive, forwarded, private");
   check_refused("concurrency = 0", "upstream[0].concurrency is 0; allowed: 1 to 1000000");
   check_refused("concurrency = 1.5", "upstream[0].concurrency is a number with a point; allowed: 1 to 1000000");
   check_refused("queue = 10_000_001", "upstream[0].queue is 10000001; allowed: 1 to 10000000");
@@ -314,6 +318,10 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
   check_refused("breaker = { failures = '0%' }", "upstream[0].breaker.failures is \"0%\"; allowed: \"1%\" to \"100%\"");
   check_refused("breaker = { open = '2m' }",
                 "upstream[0].breaker.most is 1m; allowed: 2m or more, which is how long it is open first");
+  check_refused("keep_alive = true", "upstream[0].keep_alive is true or false; allowed: a table");
+  check_refused("keep_alive = { after = '99ms' }", "upstream[0].keep_alive.after is \"99ms\"; allowed: 100ms to 1h");
+  check_refused("keep_alive = { every = '2h' }", "upstream[0].keep_alive.every is \"2h\"; allowed: 100ms to 1h");
+  check_refused("keep_alive = { most = 1 }", "upstream[0].keep_alive.most is unknown; allowed: after, every");
   for (const std::string after : {"95", "p100", "p0", "p", "", "0ms", "2h", "p9x"}) {
     check_refused("hedge = { after = '" + after + "' }", "upstream[0].hedge.after is \"" + after +
                                                              "\"; allowed: p1 to p99 such as \"p95\", or 1ms to 1h "
@@ -369,7 +377,7 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
       "upstream[0].prefixes is unknown; allowed: name, url, prefix, credential, provider, window, tokens, "
       "refusal_body, "
       "timeout, retry, breaker, concurrency, queue, overflow, max_wait, shared, rates, on_redis_failure, hedge, "
-      "forwarded, private");
+      "keep_alive, forwarded, private");
 }
 
 TEST_CASE("gateway: a rate of a configuration has a limit, a burst and a unit that is counted", "[gateway][config]") {

@@ -3,6 +3,7 @@
 #include "gateway/heads.hpp"
 #include "support/catch.hpp"
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -120,12 +121,19 @@ TEST_CASE("gateway: no value begins another field, and none another message", "[
 }
 
 TEST_CASE("gateway: a response goes to the client without what is of the upstream's connection", "[gateway][head]") {
-  CHECK(response_fields(
-            head_of("HTTP/1.1 200 OK\nServer: x\nConnection: X-Hop\nX-Hop: 1\nKeep-Alive: 5\n"
-                    "Transfer-Encoding: chunked\nContent-Length: 5\nTrailer: a\nUpgrade: h2\n"
-                    "Proxy-Authenticate: Basic\nX-Canigo-Error: fake\nX-Request-Id: theirs\nAlt-Svc: h3\n"
-                    "Set-Cookie: a\nX-Upstream-Request-Id: fake\nSet-Cookie: b\n")) ==
+  CHECK(response_fields(head_of("HTTP/1.1 200 OK\nServer: x\nConnection: X-Hop\nX-Hop: 1\nKeep-Alive: 5\n"
+                                "Transfer-Encoding: chunked\nContent-Length: 5\nTrailer: a\nUpgrade: h2\n"
+                                "Proxy-Authenticate: Basic\nX-Canigo-Error: fake\nX-Request-Id: theirs\nAlt-Svc: h3\n"
+                                "Set-Cookie: a\nX-Upstream-Request-Id: fake\nSet-Cookie: b\n")) ==
         "Server: x\r\nX-Upstream-Request-Id: theirs\r\nSet-Cookie: a\r\nSet-Cookie: b\r\n");
+}
+
+TEST_CASE("gateway: a response tells a second less than its connection may be idle", "[gateway][head]") {
+  using namespace std::chrono_literals;
+  CHECK(gateway::keep_alive_line(75s) == "Keep-Alive: timeout=74\r\n");
+  CHECK(gateway::keep_alive_line(2500ms) == "Keep-Alive: timeout=1\r\n");
+  for (const auto idle : {0ms, 999ms, 1'999ms}) CHECK(gateway::keep_alive_line(idle).empty());
+  CHECK(gateway::keep_alive_line(24h) == "Keep-Alive: timeout=86399\r\n");
 }
 
 TEST_CASE("gateway: a field of a response that would begin another one is left out", "[gateway][head]") {

@@ -183,9 +183,9 @@ TEST_CASE("gateway: a preset knows the calls of its provider that use no tokens"
 }
 
 TEST_CASE("gateway: a body of a refusal is read where it tells of limits", "[gateway][config]") {
-  for (const std::string_view name : {"openai", "azure", "anthropic", "gemini"})
+  for (const std::string_view name : {"openai", "azure", "anthropic", "gemini", "discord"})
     CHECK(upstream_of(name).reads_refusals());
-  for (const std::string_view name : {"mistral", "cohere", "bedrock", "github", "shopify", "discord", "huggingface"})
+  for (const std::string_view name : {"mistral", "cohere", "bedrock", "github", "shopify", "huggingface"})
     CHECK_FALSE(upstream_of(name).reads_refusals());
   CHECK_FALSE(upstream_of("generic").reads_refusals());
   CHECK(upstream_of("generic", "refusal_body = true").reads_refusals());

@@ -54,6 +54,21 @@ TEST_CASE("gateway: the body of a refusal tells that waiting does not help", "[g
                           R"("details":{"error_code":"enforced_spend_limit_reached"}}})") == lasts);
 }
 
+TEST_CASE("gateway: the body of a refusal tells its wait in the form of Discord", "[gateway][quota]") {
+  const auto told = [](std::string_view seconds) {
+    return read_refusal_body(R"({"message":"You are being rate limited.","retry_after":)" + std::string{seconds} +
+                             R"(,"global":false})");
+  };
+  CHECK(told("64.57") == told_in_body{64'570ms, false});
+  CHECK(told("2") == told_in_body{2s, false});
+  CHECK(told("0.0001") == told_in_body{1ms, false});
+  for (const std::string_view none : {"-1", "1e300", "1e-400", "\"2\"", "null", "[2]"}) {
+    CAPTURE(none);
+    CHECK(told(none).wait.value_or(0s) == 0s);
+  }
+  CHECK(read_refusal_body(R"({"error":{"retry_after":2}})") == told_in_body{});
+}
+
 TEST_CASE("gateway: the body of another refusal tells nothing", "[gateway][quota]") {
   const std::string whole = gemini(retry_in("\"20s\""));
   for (const std::string& body :

@@ -149,6 +149,12 @@ class Refusals(GatewayCase):
         self.check_waits(refused, 2.5, 'tokens = { api = "gemini" }\n')
         self.check_waits(refused, 1)  # of another api it says nothing
 
+    def test_a_wait_in_the_body_counts_where_the_preset_has_it_there(self):  # Discord
+        body = b'{"message": "You are being rate limited.", "retry_after": 2.5, "global": false}'
+        self.check_waits(refusal(429, "Content-Type: application/json", body=body), 2.5, 'provider = "discord"\n')
+        self.check_waits(refusal(429, "Content-Type: application/json", body=body), 1)  # elsewhere it says nothing
+        self.check_waits(refusal(429, "Retry-After: 3", body=body), 3, 'provider = "discord"\n')
+
     def test_the_body_that_tells_a_wait_is_passed_on_as_it_is(self):
         text = of_gemini(retry_info("1s"))
         half = len(text) // 2

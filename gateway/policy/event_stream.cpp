@@ -1,0 +1,88 @@
+#include "gateway/policy/event_stream.hpp"
+
+#include "gateway/policy/fields.hpp"
+#include "gateway/policy/token_estimate.hpp"
+#include "gateway/wire/text.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+
+namespace canigo::gateway {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view events_type = "text/event-stream";
+
+/// Whether one of the elements of a field's value is this media type, whatever its parameters.
+bool names_type(std::string_view value, std::string_view type) noexcept {
+  while (!value.empty()) {
+    const auto end = std::min(value.find(','), value.size());
+    const std::string_view element = value.substr(0, end);
+    if (same_text(trim(element.substr(0, element.find(';'))), type)) return true;
+    value.remove_prefix(std::min(end + 1, value.size()));
+  }
+  return false;
+}
+
+std::string event_of(token_api api, const std::string& line) {
+  switch (api) {
+    case token_api::openai:
+    case token_api::gemini:
+      return "data: " + line + "\n\n";
+    default:
+      return "event: error\ndata: " + line + "\n\n";
+  }
+}
+
+}  // namespace
+
+bool asks_for_events(const message_head& request, std::string_view body) {
+  const bool accepts = std::ranges::any_of(
+      request.fields, [](const field& f) { return same_text(f.name, "Accept") && names_type(f.value, events_type); });
+  return accepts || is_request_for_stream(body);
+}
+
+bool continues_events(const message_head& response) noexcept {
+  constexpr int ok = 200;
+  const auto coding = value_of(response, "Content-Encoding");
+  return response.status == ok && names_type(value_of(response, "Content-Type").value_or(""), events_type) &&
+         (!coding || same_text(trim(*coding), "identity"));
+}
+
+std::string waiting_comment(std::optional<std::size_t> position, duration estimate) {
+  std::string text = ": waiting";
+  if (position) text += fmt::format(", position {}", *position);
+  if (estimate > duration{})
+    text += fmt::format(", at least {} s", std::chrono::ceil<std::chrono::seconds>(estimate).count());
+  return text + "\n\n";
+}
+
+std::string failure_event(token_api api, const refusal& why) {
+  const std::string message = "canigo-gateway: " + why.detail;
+  json event{{"error", {{"message", message}, {"type", why.error}}}};
+  switch (api) {
+    case token_api::anthropic:
+      event["type"] = "error";
+      break;
+    case token_api::gemini:
+      event["error"] = {{"code", why.status}, {"message", message}, {"status", why.error}};
+      break;
+    default:
+      event["error"]["code"] = why.error;
+  }
+  return event_of(api, event.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::string failure_event(token_api api, const refusal& why, std::string_view body) {
+  const json document = json::parse(body, nullptr, false);
+  if (!document.is_object() || !document.contains("error")) return failure_event(api, why);
+  std::string line{body};
+  std::erase_if(line, [](char c) { return c == '\r' || c == '\n'; });  // space between the parts of JSON
+  return event_of(api, line);
+}
+
+}  // namespace canigo::gateway
