@@ -38,7 +38,7 @@ bool is_of_money(std::string_view code) noexcept {
   return std::ranges::find(codes, code) != std::end(codes);
 }
 
-/// Rounded up, so that nobody comes too early. Nothing for a number that is no time.
+/// Rounded up, so that no call comes too early. Nothing for a number that is no time.
 std::optional<duration> whole_milliseconds(double seconds) {
   constexpr double most = 1e9;
   if (!(seconds >= 0 && seconds <= most)) return std::nullopt;

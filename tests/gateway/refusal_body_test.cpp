@@ -77,8 +77,7 @@ TEST_CASE("gateway: the body of another refusal tells nothing", "[gateway][quota
         std::string{R"({"error":{"message":"insufficient_quota","type":"requests","code":"rate_limit_exceeded"}})"},
         std::string{R"({"error":{"type":7,"code":[],"details":[7,null,{},{"@type":7}]}})"},
         std::string{R"({"insufficient_quota":true})"},
-        // Discord, whose Retry-After is the same rounded up; Azure; Bedrock; Cohere.
-        std::string{R"({"message":"You are being rate limited.","retry_after":64.57,"global":true})"},
+        // Azure; Bedrock; Cohere.
         std::string{R"({"error":{"code":"429","message":"Rate limit is exceeded."}})"},
         std::string{R"({"message":"Too many tokens, please wait before trying again."})"}, gemini(retry_in("20")),
         gemini(retry_in("\"soon\"")), gemini(retry_in("\"-1s\"")),
