@@ -22,9 +22,9 @@ struct token_amount {
 /// never go.
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept;
 
-/// The amount of each unit that a request asks of its upstream's rates: the estimate times `learned`, and of "tokens" at
-/// least `least`. For a strict window `learned` counts as at least 1. It is at least 1, and no more than most_amount(). A free request may ask for 0, and one without
-/// output for 0 of "output_tokens".
+/// The amount of each unit that a request asks of its upstream's rates: the estimate times `learned`, and of "tokens"
+/// at least `least`. For a strict window `learned` counts as at least 1. The amount is at least 1, and no more than
+/// most_amount(). A free request may ask for 0, and one without output for 0 of "output_tokens".
 ///
 /// `own`: the rates of the tenant, whose bursts count, too; null: it has none.
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
