@@ -62,12 +62,14 @@ void attempt::see_head(const message_head& h, std::string_view body) {
 }
 
 /// Where tenants bring their own credential, the pause is only theirs. A call that would fail again for a reason of its
-/// own, and names no wait, says nothing of the others.
+/// own, and names no wait, says nothing of the others. A wait of zero that is no end of the refusals grows, too.
 void attempt::obey(const told_limits& told, int status) {
   const auto wait = told.wait_of_refusal();
   if (!wait && told.forbids_retry) return;
   const std::size_t tenant = of_.route.tenant;
-  const time_point until = wait ? clock::now() + *wait : queue().end_of_mute_pause(tenant, since_);
+  const bool is_named = wait && *wait > duration::zero();
+  const duration first = wait ? pause_growth::of_at_once : pause_growth::of_mute;
+  const time_point until = is_named ? clock::now() + *wait : queue().end_of_growing_pause(tenant, since_, first);
   of_.services.pause(queue(), tenant, until, of_.record, status);
 }
 

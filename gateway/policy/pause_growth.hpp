@@ -11,18 +11,21 @@ namespace canigo::gateway {
 /// The pauses of an upstream that refuses calls and does not say for how long: 1 s, 2 s, 4 s, to 60 s, until a call
 /// succeeds. Each is up to a quarter longer, at random, so that instances do not come back together. A value.
 ///
+/// Where the upstream says that calls may come back at once, and goes on refusing them, the first pause is 10 ms.
+///
 /// Calls that are refused at the same time count once: only a call that began after the last pause makes it longer.
 class pause_growth {
  public:
-  static constexpr backoff steps{
-      .first = std::chrono::seconds{1}, .cap = std::chrono::seconds{60}, .jitter = jitter::none};
+  static constexpr duration of_mute = std::chrono::seconds{1};
+  static constexpr duration of_at_once = std::chrono::milliseconds{10};
+  static constexpr duration longest = std::chrono::seconds{60};
 
-  /// A call that began at `started` is refused. Returns the end of the pause.
-  time_point refuse(time_point started, time_point now, std::uint64_t random) noexcept {
+  /// A call that began at `started` is refused. `first`: the first pause. Returns the end of the pause.
+  time_point refuse(time_point started, time_point now, std::uint64_t random, duration first = of_mute) noexcept {
     if (now < until_) return until_;
-    constexpr std::uint32_t longest = 7;  // 64 s
-    if (rounds_ == 0 || (started >= until_ && rounds_ < longest)) ++rounds_;
-    const duration step = steps.ceiling(rounds_);
+    constexpr std::uint32_t most_rounds = 14;  // 10 ms become 82 s
+    if (rounds_ == 0 || (started >= until_ && rounds_ < most_rounds)) ++rounds_;
+    const duration step = backoff{.first = first, .cap = longest, .jitter = jitter::none}.ceiling(rounds_);
     const backoff more{.first = step / 4, .cap = step / 4, .jitter = jitter::full};
     until_ = saturating_add(now, step + more.delay(1, random));
     return until_;

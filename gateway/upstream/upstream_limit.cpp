@@ -118,12 +118,12 @@ void upstream_limit::pause(time_point until) {
   if (shared_ != nullptr) shared_->pause_until(until);
 }
 
-time_point upstream_limit::end_of_mute_pause(std::string_view tenant, time_point started) {
+time_point upstream_limit::end_of_growing_pause(std::string_view tenant, time_point started, duration first) {
   const std::lock_guard lock{mutex_};
   auto found = growths_.find(tenant);
   if (found == growths_.end()) found = growths_.emplace(std::string{tenant}, pause_growth{}).first;
   has_growths_.store(true, std::memory_order_relaxed);
-  return found->second.refuse(started, clock::now(), canigo::detail::next_random(random_));
+  return found->second.refuse(started, clock::now(), canigo::detail::next_random(random_), first);
 }
 
 void upstream_limit::note_success(std::string_view tenant, time_point started) {

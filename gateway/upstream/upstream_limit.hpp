@@ -64,9 +64,9 @@ class upstream_limit {
 
   /// Pauses the upstream for all calls, until `until`. A pause that is on is only made longer.
   void pause(time_point until);
-  /// A call that began at `started` was refused without a word of how long. Returns the end of the pause that is due,
-  /// of this tenant, or of all if the name is empty.
-  time_point end_of_mute_pause(std::string_view tenant, time_point started);
+  /// A call that began at `started` was refused, and the response names no wait, or a wait of zero. Returns the end of
+  /// the pause that is due, of this tenant, or of all if the name is empty. `first`: see pause_growth.
+  time_point end_of_growing_pause(std::string_view tenant, time_point started, duration first);
   /// A call that began at `started` has succeeded: the next such pause is a short one.
   void note_success(std::string_view tenant, time_point started);
   /// The upstream tells how much of its quotas is left. The rates of this instance drop what is more than that.

@@ -78,9 +78,10 @@ class upstream_queue {
   /// credential. A pause that is on is only made longer.
   void pause(std::size_t tenant, time_point until);
 
-  /// The pause that follows a refusal without a word of how long, for the same ones. The call began at `started`.
-  time_point end_of_mute_pause(std::size_t tenant, time_point started) {
-    return limit_->end_of_mute_pause(whose_pause(tenant), started);
+  /// The end of the pause after a refusal that names no wait, or a wait of zero, for the same ones. The call began at
+  /// `started`. `first`: see pause_growth.
+  time_point end_of_growing_pause(std::size_t tenant, time_point started, duration first) {
+    return limit_->end_of_growing_pause(whose_pause(tenant), started, first);
   }
   /// A call has succeeded that began at `started`.
   void note_success(std::size_t tenant, time_point started) { limit_->note_success(whose_pause(tenant), started); }

@@ -2,6 +2,7 @@
 
 #include "support/catch.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <limits>
@@ -25,6 +26,21 @@ TEST_CASE("gateway: an upstream that names no wait is paused longer each time, u
     CHECK(until == now + wanted);
     now = until;
   }
+}
+
+TEST_CASE("gateway: an upstream that takes calls back at once and refuses them is paused longer each time",
+          "[gateway][pause]") {
+  pause_growth g;
+  time_point now{1h};
+  duration wanted = 10ms;
+  for (int i = 0; i < 20; ++i) {
+    const time_point until = g.refuse(now, now, 0, pause_growth::of_at_once);
+    CHECK(until == now + wanted);
+    now = until;
+    wanted = std::min<duration>(2 * wanted, 60s);
+  }
+  g.succeed(now);
+  CHECK(g.refuse(now, now, 0, pause_growth::of_at_once) == now + 10ms);
 }
 
 TEST_CASE("gateway: chance makes such a pause a quarter longer at most", "[gateway][pause]") {

@@ -75,6 +75,19 @@ class Refusals(GatewayCase):
         self.assertGreaterEqual(third - second, 2 - EARLY)
         self.assertEqual(len(script.times), 8)
 
+    def test_refusals_that_name_a_wait_of_zero_pause_the_upstream_longer_each_time(self):
+        """Otherwise clients that come back at once send thousands of calls in vain."""
+        for zero in ("Retry-After: 0", "retry-after-ms: 0", "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT"):
+            with self.subTest(zero):
+                refusals = 8
+                script = self.sequence(*[refusal(429, zero)] * refusals)
+                g = self.gateway(self.upstream(OWN + "max_wait = 10m\nretry = { attempts = 1 }", script.port))
+                for _ in range(refusals):
+                    self.assertEqual(curl(f"{g.url}/web/")[0], 429)
+                self.assertEqual(curl(f"{g.url}/web/")[0], 200)
+                for i in range(refusals):
+                    self.assertGreaterEqual(script.times[i + 1] - script.times[i], 0.01 * 2**i - EARLY)
+
     def test_a_refusal_without_a_wait_ends_the_waits_that_it_makes_too_long(self):
         script = self.sequence(*[refusal(429)] * 2)
         g = self.gateway(self.upstream(OWN + "max_wait = 10m\nretry = { attempts = 1 }", script.port))
