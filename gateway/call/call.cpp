@@ -20,6 +20,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <exception>
 #include <utility>
 
 // No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
@@ -75,9 +76,11 @@ void call::set_deadline(time_point start) {
   waits_since_ = start;
   is_patience_short_ = false;
   deadline_ = std::min(saturating_add(start, hints.max_wait), services_.end());
-  if (!hints.patience || outlasts(*hints.patience)) return;
+  if (!hints.patience) return;
   const duration usual = queue().limits().latencies().quantile(clock::now(), 0.5).value_or(duration{});
-  const time_point last_start = saturating_add(record_.since, std::max(*hints.patience - usual, duration{}));
+  const duration longest_wait = std::max(*hints.patience - usual, duration{});
+  if (outlasts(longest_wait)) return;
+  const time_point last_start = saturating_add(record_.since, longest_wait);
   is_patience_short_ = last_start < deadline_;
   deadline_ = std::min(deadline_, last_start);
 }
@@ -107,11 +110,18 @@ net::awaitable<void> call::forward() {
     permit tunnel;
     if (keeper_) keeper_->begin();
     auto turning = get_turn(held, tunnel);
-    bool is_granted = co_await std::move(turning);
+    bool is_granted = false;
+    std::exception_ptr failed;
+    try {
+      is_granted = co_await std::move(turning);
+    } catch (...) {  // no memory
+      failed = std::current_exception();
+    }
     if (keeper_) {
       auto stopping = stop_keeping(held, is_granted);
       is_granted = co_await std::move(stopping);
     }
+    if (failed) std::rethrow_exception(failed);
     if (!is_granted) {
       note_unserved();
       break;
@@ -186,9 +196,10 @@ void call::keep_client() {
 }
 
 /// Whether the client gets comments so often that its own time limit, which is one without a byte, does not end.
-bool call::outlasts(duration patience) const noexcept {
+/// `silence`: of that limit, what the upstream leaves for the wait.
+bool call::outlasts(duration silence) const noexcept {
   if (!keeper_ || route_.granted.interim) return false;
-  return to().keep_alive->after < patience && to().keep_alive->every < patience;
+  return to().keep_alive->after < silence && to().keep_alive->every < silence;
 }
 
 /// A client that still sends its body may look for the response only behind it.
@@ -204,21 +215,21 @@ std::string call::interim_response() {
 
 /// A comment of the stream of events that has its head before the upstream's answer.
 std::string call::waiting_events() {
-  constexpr std::size_t most_listed = 50;  // it takes the lock of all that wait
   std::optional<std::size_t> position;
   duration estimate{};
-  const auto line = queue().limit().waiting(most_listed);
-  const auto own = std::ranges::find(line, tag_, &waiting_request::tag);
-  if (own != line.end()) {
-    position = static_cast<std::size_t>(own - line.begin()) + 1;
+  const auto line = queue().recent_line();
+  const auto own = std::ranges::find(*line, tag_, &waiting_request::tag);
+  if (own != line->end()) {
+    position = static_cast<std::size_t>(own - line->begin()) + 1;
     estimate = own->estimate;
   }
   const std::string comment = chunk_of(waiting_comment(position, estimate));
   if (has_begun_events()) return comment;
+  const std::string_view goes_on = host_.goes_on() ? std::string_view{snapshot_->keep_alive_line} : close_line;
+  std::string text = events_head(record_, goes_on) + comment;
   services_.counts.kept_by_events.fetch_add(1, std::memory_order_relaxed);
   record_.kept = by_events;
-  const std::string_view goes_on = host_.goes_on() ? std::string_view{snapshot_->keep_alive_line} : close_line;
-  return events_head(record_, goes_on) + comment;
+  return text;
 }
 
 /// Ends the stream of events by one that stands for the answer which the client would have got.

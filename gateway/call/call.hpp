@@ -89,7 +89,7 @@ class call final : private response_sink {
   void note_unserved();
   void keep_client();
   bool may_be_kept_by_events() const;
-  bool outlasts(duration patience) const noexcept;
+  bool outlasts(duration silence) const noexcept;
   std::string interim_response();
   std::string waiting_events();
   bool has_begun_events() const noexcept { return record_.kept == by_events; }

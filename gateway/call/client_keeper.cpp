@@ -33,9 +33,10 @@ void client_keeper::begin() {
   if (written_ >= times_.most) return;
   if (due_ == time_point::max()) due_ = saturating_add(clock::now(), times_.after);
   is_on_ = is_running_ = true;
-  net::co_spawn(bell_.get_executor(), keep(), [this](const std::exception_ptr&) {  // without memory it writes no more
+  net::co_spawn(bell_.get_executor(), keep(), [this](const std::exception_ptr& failed) {
     is_running_ = false;
     ended_.cancel();
+    if (failed && has_written_) lost_();  // without memory: the client may have a part of a text
   });
 }
 

@@ -56,7 +56,8 @@ bool continues_events(const message_head& response) noexcept {
 std::string waiting_comment(std::optional<std::size_t> position, duration estimate) {
   std::string text = ": waiting";
   if (position) text += fmt::format(", position {}", *position);
-  if (estimate > duration{})
+  constexpr duration longest_told = std::chrono::hours{24};
+  if (estimate > duration{} && estimate < longest_told)
     text += fmt::format(", at least {} s", std::chrono::ceil<std::chrono::seconds>(estimate).count());
   return text + "\n\n";
 }
@@ -79,7 +80,7 @@ std::string failure_event(token_api api, const refusal& why) {
 
 std::string failure_event(token_api api, const refusal& why, std::string_view body) {
   const json document = json::parse(body, nullptr, false);
-  if (!document.is_object() || !document.contains("error")) return failure_event(api, why);
+  if (!document.is_object() || document.value("error", json{}).is_null()) return failure_event(api, why);
   std::string line{body};
   std::erase_if(line, [](char c) { return c == '\r' || c == '\n'; });  // space between the parts of JSON
   return event_of(api, line);

@@ -37,7 +37,8 @@ std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* o
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
     if (std::ranges::find(u.rates, unit, &rate_limit::unit) == u.rates.end()) continue;
     // Of calls that all begin before one of them has told its usage, some use more than calls do on average.
-    const double ratio = is_strict(u.rates, unit) ? std::max(learned, 1.0) : learned;
+    const bool is_bound = is_strict(u.rates, unit) || (own != nullptr && is_strict(own->rates, unit));
+    const double ratio = is_bound ? std::max(learned, 1.0) : learned;
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
                                                     : scaled(unit == "input_tokens" ? e.input : e.output, ratio);

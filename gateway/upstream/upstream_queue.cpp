@@ -144,6 +144,18 @@ bool upstream_queue::lower_to_most(request& r, std::size_t tenant) const {
   return is_less;
 }
 
+std::shared_ptr<const std::vector<waiting_request>> upstream_queue::recent_line() {
+  constexpr std::size_t most_listed = 50;
+  constexpr duration fresh = std::chrono::seconds{1};
+  const std::lock_guard lock{line_mutex_};
+  const time_point now = std::chrono::steady_clock::now();
+  if (!line_ || now - line_made_ >= fresh) {
+    line_ = std::make_shared<const std::vector<waiting_request>>(limit().waiting(most_listed));
+    line_made_ = now;
+  }
+  return line_;
+}
+
 duration upstream_queue::return_after(const request& refused, std::size_t tenant, duration wait) {
   if (upstream_.rates.empty() || tenants_[tenant].limits.contains(upstream_.name)) return wait;
   duration spacing{};

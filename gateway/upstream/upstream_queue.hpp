@@ -72,6 +72,9 @@ class upstream_queue {
   /// The wait to tell a call that was refused and would be granted after `wait`: others may have been told that time
   /// already. The calls of a tenant with limits of its own are not spread.
   duration return_after(const request& refused, std::size_t tenant, duration wait);
+  /// The first waiters, as they stood a second ago at most. To list them costs a sort of all, under the lock of the
+  /// limit.
+  std::shared_ptr<const std::vector<waiting_request>> recent_line();
   /// The share that such a request names. It lives as long as somebody holds it.
   std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant); }
   /// The upstream wants no call before `until`: of any tenant, or of this one alone if tenants bring their own
@@ -114,6 +117,9 @@ class upstream_queue {
   mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // by tenant
   mutable std::shared_ptr<flow> others_;  // of all those tenants of a host that come after many others
   std::map<std::pair<int, std::size_t>, return_times> returns_;  // by priority and tenant
+  std::mutex line_mutex_;
+  std::shared_ptr<const std::vector<waiting_request>> line_;
+  time_point line_made_ = time_point::min();
   std::shared_ptr<pools> pools_;
   std::shared_ptr<retry_budget> budget_;
 };

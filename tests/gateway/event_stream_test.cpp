@@ -71,6 +71,7 @@ TEST_CASE("gateway: a comment tells the position and the least wait as far as th
   CHECK(waiting_comment(1, 0ms) == ": waiting, position 1\n\n");
   CHECK(waiting_comment(std::nullopt, 2s) == ": waiting, at least 2 s\n\n");
   CHECK(waiting_comment(std::nullopt, 0s) == ": waiting\n\n");
+  CHECK(waiting_comment(7, canigo::duration::max()) == ": waiting, position 7\n\n");
 }
 
 TEST_CASE("gateway: a failure is an event in the form of the API's errors", "[gateway][events]") {
@@ -94,7 +95,8 @@ TEST_CASE("gateway: an error of the API goes out as it is, in one line", "[gatew
         "data: {  \"error\": {\"message\": \"a\\nb\", \"n\": 1.0}}\n\n");
   CHECK(failure_event(token_api::anthropic, late, R"({"type":"error","error":{"type":"overloaded_error"}})") ==
         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n");
-  for (const std::string_view other : {"", "{", "[]", "no", R"({"message":"m"})", "{\"error\":\"\xff\"}"}) {
+  for (const std::string_view other :
+       {"", "{", "[]", "no", R"({"message":"m"})", R"({"error":null,"output":[]})", "{\"error\":\"\xff\"}"}) {
     CAPTURE(other);
     CHECK(failure_event(token_api::openai, late, other) == failure_event(token_api::openai, late));
   }

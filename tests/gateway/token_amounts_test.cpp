@@ -49,6 +49,14 @@ TEST_CASE("gateway: a request asks for each unit that is counted, within its bur
                                       .window = canigo::rate_window::strict}});
   CHECK(asked(strict, 41, 100, 0.5) == amounts{{"tokens", 71}, {"input_tokens", 41}});
   CHECK(asked(strict, 41, 100, 2) == amounts{{"tokens", 282}, {"input_tokens", 82}});
+  // The tenant's own strict window counts, too.
+  gateway::tenant_limit own;
+  own.rates = {
+      {.rate = rate::per_minute(5'000), .burst = 5'000, .unit = "tokens", .window = canigo::rate_window::strict}};
+  gateway::token_estimate estimate;
+  estimate.input = 41;
+  estimate.output = 100;
+  CHECK(gateway::asked_amounts(strict, &own, estimate, 0.5, 0) == amounts{{"tokens", 141}, {"input_tokens", 41}});
   gateway::token_estimate free;
   free.is_free = true;
   CHECK(gateway::asked_amounts(all, nullptr, free, 1, 0) ==
