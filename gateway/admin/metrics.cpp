@@ -43,7 +43,8 @@ void show_requests(metric_text& m, const call_counts::totals& all) {
              n);
     if (!k.error.empty() && k.status >= 400) refused[k.error] += n;
   }
-  m.counter("refused_total", "Requests that the gateway answered itself, by X-Canigo-Error.");
+  m.counter("refused_total",
+            "Requests that the gateway answered itself with a status of 400 or above, by X-Canigo-Error.");
   for (const auto& [reason, n] : refused) m.sample({{"reason", reason}}, n);
   m.histogram("first_byte_seconds", "From the beginning of an attempt to the first byte of the upstream's answer.");
   for (const auto& [name, u] : all.upstreams) m.sample({{"upstream", name}}, u.first_byte);

@@ -79,8 +79,14 @@ std::string failure_event(token_api api, const refusal& why) {
 }
 
 std::string failure_event(token_api api, const refusal& why, std::string_view body) {
+  constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+  if (body.starts_with(byte_order_mark)) body.remove_prefix(byte_order_mark.size());
   const json document = json::parse(body, nullptr, false);
-  if (!document.is_object() || document.value("error", json{}).is_null()) return failure_event(api, why);
+  if (!document.is_object()) return failure_event(api, why);
+  // SDKs take an event whose error is empty for one of the answer.
+  const json error = document.value("error", json{});
+  const bool is_text = error.is_string() && !error.get_ref<const std::string&>().empty();
+  if (!is_text && !(error.is_object() && !error.empty())) return failure_event(api, why);
   std::string line{body};
   std::erase_if(line, [](char c) { return c == '\r' || c == '\n'; });  // space between the parts of JSON
   return event_of(api, line);

@@ -4,6 +4,7 @@
 #include "gateway/wire/text.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <limits>
 
@@ -30,7 +31,11 @@ class body_scan final : public json_visitor {
     constexpr std::string_view counts[] = {"n", "best_of", "candidateCount", "candidate_count"};
     if (std::ranges::find(counts, key_) != std::end(counts)) answers_ = std::max(answers_, value);
   }
-  void other_number(double) override {}
+  void other_number(double value) override {
+    if (value < 0) return;
+    const double most = static_cast<double>(most_estimated);
+    whole_number(static_cast<std::uint64_t>(std::ceil(std::min(value, most))));
+  }
   void text(std::string_view beginning, std::size_t size) override {
     if (depth_ == 1 && key_ == "model") model_ = beginning.substr(0, longest_model);
     if (!is_data_ && !beginning.starts_with("data:")) text_ += size;

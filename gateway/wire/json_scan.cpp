@@ -4,7 +4,10 @@
 #include <boost/json/src.hpp>  // its code, so that no library is linked
 
 #include <algorithm>
+#include <charconv>
+#include <optional>
 #include <string>
+#include <system_error>
 
 namespace canigo::gateway {
 namespace {
@@ -105,9 +108,44 @@ class part_handler {
   std::string parts_;  // of a name, or the beginning of a text
 };
 
-}  // namespace
+/// The number of an escape such as `\u00e9` that the text begins with.
+std::optional<unsigned> escaped_unit(std::string_view text) noexcept {
+  constexpr std::size_t length = 6;
+  if (text.size() < length || text[0] != '\\' || text[1] != 'u') return std::nullopt;
+  unsigned unit = 0;
+  const char* const last = text.data() + length;
+  const auto [end, error] = std::from_chars(text.data() + 2, last, unit, 16);
+  return error == std::errc{} && end == last ? std::optional{unit} : std::nullopt;
+}
 
-bool scan_json(std::string_view document, json_visitor& visitor, json_end end) {
+/// The document with U+FFFD for each half of a character that an escape names alone, as JavaScript writes for a text
+/// that was cut there. Boost.JSON refuses them, and most servers don't. Nothing: there is none.
+std::optional<std::string> with_whole_characters(std::string_view document) {
+  constexpr std::size_t length = 6;
+  constexpr auto is_first = [](unsigned unit) { return unit >= 0xd800 && unit < 0xdc00; };
+  constexpr auto is_second = [](unsigned unit) { return unit >= 0xdc00 && unit < 0xe000; };
+  std::optional<std::string> mended;
+  for (std::size_t at = document.find('\\'); at < document.size(); at = document.find('\\', at)) {
+    const auto unit = escaped_unit(document.substr(at));
+    if (!unit) {
+      at += 2;  // the escaped character may be a backslash
+      continue;
+    }
+    const auto next = escaped_unit(document.substr(at + length));
+    if (is_first(*unit) && next && is_second(*next)) {
+      at += 2 * length;
+      continue;
+    }
+    if (is_first(*unit) || is_second(*unit)) {
+      if (!mended) mended = document;
+      mended->replace(at, length, "\\ufffd");
+    }
+    at += length;
+  }
+  return mended;
+}
+
+bool scan_mended_json(std::string_view document, json_visitor& visitor, json_end end) {
   constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
   if (document.starts_with(byte_order_mark)) document.remove_prefix(byte_order_mark.size());
   boost_json::parse_options options;
@@ -116,6 +154,13 @@ bool scan_json(std::string_view document, json_visitor& visitor, json_end end) {
   boost_error error;
   const std::size_t read = parser.write_some(false, document.data(), document.size(), error);
   return !error && (end == json_end::anything || read == document.size());
+}
+
+}  // namespace
+
+bool scan_json(std::string_view document, json_visitor& visitor, json_end end) {
+  if (const auto mended = with_whole_characters(document)) return scan_mended_json(*mended, visitor, end);
+  return scan_mended_json(document, visitor, end);
 }
 
 }  // namespace canigo::gateway

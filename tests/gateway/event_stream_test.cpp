@@ -90,13 +90,15 @@ data: {"error":{"code":"wait_timed_out",)" +
 }
 
 TEST_CASE("gateway: an error of the API goes out as it is, in one line", "[gateway][events]") {
+  CHECK(failure_event(token_api::openai, late, "\xef\xbb\xbf{\"error\":\"e\"}") == "data: {\"error\":\"e\"}\n\n");
   const std::string body = "{\r\n  \"error\": {\"message\": \"a\\nb\", \"n\": 1.0}\n}\n";
   CHECK(failure_event(token_api::openai, late, body) ==
         "data: {  \"error\": {\"message\": \"a\\nb\", \"n\": 1.0}}\n\n");
   CHECK(failure_event(token_api::anthropic, late, R"({"type":"error","error":{"type":"overloaded_error"}})") ==
         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n");
   for (const std::string_view other :
-       {"", "{", "[]", "no", R"({"message":"m"})", R"({"error":null,"output":[]})", "{\"error\":\"\xff\"}"}) {
+       {"", "{", "[]", "no", R"({"message":"m"})", R"({"error":null,"output":[]})", R"({"error":{}})",
+        R"({"error":""})", R"({"error":false})", R"({"error":[]})", "{\"error\":\"\xff\"}"}) {
     CAPTURE(other);
     CHECK(failure_event(token_api::openai, late, other) == failure_event(token_api::openai, late));
   }

@@ -59,9 +59,24 @@ TEST_CASE("gateway: names and texts are decoded, and a text's first bytes are to
   CHECK(scanned("{\"\\u006e" + name + "\": 1}") == "{ n" + name + ": +1 } ");
 }
 
+TEST_CASE("gateway: half a character that stands alone is read as U+FFFD", "[gateway]") {
+  const std::string_view unknown = "\xef\xbf\xbd";
+  const auto told = [](std::string_view text) {
+    return "'" + std::string{text} + "'" + std::to_string(text.size()) + " ";
+  };
+  const std::string u{unknown};
+  CHECK(scanned(R"("a\ud83d")") == told("a" + u));
+  CHECK(scanned(R"("\uDE00\ud83dx")") == told(u + u + "x"));
+  CHECK(scanned(R"("\ud83d\ud83d\ude00")") == told(u + "\xf0\x9f\x98\x80"));
+  CHECK(scanned(R"("\\ud83d")") == told("\\ud83d"));
+  CHECK(scanned(R"({"\ud83d": 1})") == "{ " + u + ": +1 } ");
+  for (const std::string_view text : {R"("\ud83)", R"("\ud83")", R"("\ud8zz")", "\"\\"})
+    CHECK(scanned(text) == "refused");
+}
+
 TEST_CASE("gateway: what is no JSON is refused", "[gateway]") {
-  for (const std::string_view text : {"", " ", "{", "{}{}", "{} x", "[1,]", "{a: 1}", "\"\\ud800\"", "\"\xff\"", "01",
-                                      "+1", "nul", "// a\n1", "'a'"}) {
+  for (const std::string_view text :
+       {"", " ", "{", "{}{}", "{} x", "[1,]", "{a: 1}", "\"\xff\"", "01", "+1", "nul", "// a\n1", "'a'"}) {
     CHECK(scanned(text) == "refused");
   }
   CHECK(scanned(std::string_view{"1\0", 2}) == "refused");

@@ -48,11 +48,13 @@ TEST_CASE("gateway: output is what a body allows, for each answer", "[gateway][t
   CHECK(estimate(R"({"max_tokens":0})").output == 0);
   CHECK(estimate(R"({"max_tokens":-7})").output == 500);
   CHECK(estimate(R"({"max_tokens":"7"})").output == 500);
-  CHECK(estimate(R"({"max_tokens":7.5})").output == 500);
+  CHECK(estimate(R"({"max_tokens":7.5})").output == 8);
+  CHECK(estimate(R"({"max_tokens":5e4})").output == 50'000);
+  CHECK(estimate(R"({"max_tokens":-7.5})").output == 500);
   CHECK(estimate(R"({"max_tokens":null})").output == 500);
   CHECK(estimate(R"({"a":{"max_tokens":7},"b":[{"n":9}]})").output == 500);
   CHECK(estimate(R"({"max_tokens":18446744073709551615,"n":18446744073709551615})").output == 1'000'000'000);
-  CHECK(estimate(R"({"max_tokens":1e30})").output == 500);
+  CHECK(estimate(R"({"max_tokens":1e30})").output == 1'000'000'000);
   CHECK(estimate(R"({"generationConfig":{"maxOutputTokens":7,"candidateCount":2}})", token_api::gemini).output == 14);
   CHECK(estimate(R"({"generation_config":{"max_output_tokens":7}})", token_api::gemini).output == 7);
   CHECK(estimate(R"({"generationConfig":{"a":{}},"x":{"maxOutputTokens":7}})", token_api::gemini).output == 500);
