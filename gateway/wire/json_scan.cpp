@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -85,7 +86,7 @@ class part_handler {
     return true;
   }
   bool on_double(double value, boost_json::string_view, boost_error&) {
-    visitor_->other_number(value);
+    visitor_->other_number(std::isnan(value) ? 0 : value);  // 1.81 makes NaN of 0e309, a zero
     return true;
   }
   bool on_bool(bool value, boost_error&) {

@@ -19,6 +19,7 @@ class json_visitor {
   virtual void text(std::string_view beginning, std::size_t size) = 0;
   /// A number without a sign, a fraction and an exponent.
   virtual void whole_number(std::uint64_t) = 0;
+  /// Any other number: infinite if it is too large, and never NaN.
   virtual void other_number(double) = 0;
   virtual void boolean(bool) = 0;
   virtual void null() {}

@@ -45,6 +45,8 @@ TEST_CASE("gateway: a document is told in its order", "[gateway]") {
         "{ a: [ +1 ~-2.000000 ~3.500000 ~100.000000 ] b: { c: 'x'1 } d: true e: null } ");
   CHECK(scanned("18446744073709551615") == "+18446744073709551615 ");
   CHECK(scanned("18446744073709551616") == "~18446744073709551616.000000 ");
+  CHECK(scanned("[0e309, -0.0e999, 1e-999]") == "[ ~0.000000 ~0.000000 ~0.000000 ] ");
+  CHECK(scanned("[1e999, -1e999]") == "[ ~inf ~-inf ] ");
   CHECK(scanned("\xef\xbb\xbf{}") == "{ } ");
 }
 

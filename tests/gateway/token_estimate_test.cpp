@@ -51,6 +51,7 @@ TEST_CASE("gateway: output is what a body allows, for each answer", "[gateway][t
   CHECK(estimate(R"({"max_tokens":7.5})").output == 8);
   CHECK(estimate(R"({"max_tokens":5e4})").output == 50'000);
   CHECK(estimate(R"({"max_tokens":-7.5})").output == 500);
+  CHECK(estimate(R"({"max_tokens":0e309})").output == 0);
   CHECK(estimate(R"({"max_tokens":null})").output == 500);
   CHECK(estimate(R"({"a":{"max_tokens":7},"b":[{"n":9}]})").output == 500);
   CHECK(estimate(R"({"max_tokens":18446744073709551615,"n":18446744073709551615})").output == 1'000'000'000);
