@@ -59,7 +59,8 @@ class turn {
   /// The pause before a call is sent again. It ends early if nobody wants the place any more.
   net::awaitable<void> sleep(duration d);
 
-  /// Whether nobody wants the place any more: the client has left, or somebody else has ended its request.
+  /// Whether the call needs no place any more: its client has left, an operator or a drain has ended it, or it was
+  /// dismissed.
   bool is_called_off() const noexcept { return has_left_ || ended_by_ != call_ender::nobody || dismissed_; }
   /// The answer to the client in that case. Nothing: the client has left, and is told nothing.
   std::optional<refusal> why_called_off() const;
