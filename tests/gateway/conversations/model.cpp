@@ -171,7 +171,7 @@ void model::answered(request_state& r, const message_head& head) {
   } else if (head.value_of("x-said") != r.plan->said()) {
     fail("an answer belongs to another tenant", number_of(r), r.plan->said() + " got: " + short_text(head));
   }
-  count("answers of upstreams");
+  count(head.value_of("x-spelt") ? "answers of upstreams, oddly spelt" : "answers of upstreams");
 }
 
 /// Whether the gateway may answer so by itself.

@@ -182,6 +182,12 @@ answer_plan plan_answer(std::uint64_t seed, const request_plan& r, std::size_t a
     a.end = answer_plan::ending::keep;
     a.cuts = 0;
   }
+  if (r.what == request_plan::kind::tunnel || !c.percent(8)) return a;
+  using spelling = answer_plan::spelling;
+  a.spelt = c.one_of(
+      {spelling::coding_in_capitals, spelling::blank_behind_size, spelling::no_reason, spelling::size_of_letters});
+  if (a.spelt != spelling::no_reason) a.frame = answer_plan::framing::chunked;
+  if (a.spelt == spelling::size_of_letters) a.more = answer_plan::surplus::none;
   return a;
 }
 
@@ -197,6 +203,8 @@ std::string text_of(std::uint64_t seed, const conversation_plan& p) {
   constexpr const char* ends[] = {"keeps", "announces its end", "closes", "resets"};
   constexpr const char* surpluses[] = {"", ", surplus in another record", ", surplus in the same record",
                                        ", surplus later"};
+  constexpr const char* spellings[] = {"", ", coding in capitals", ", blank behind the size", ", no reason",
+                                       ", size of letters"};
   const auto at = [](const auto& names, auto which) { return std::string{names[static_cast<std::size_t>(which)]}; };
   std::string text = "conversation " + std::to_string(p.index) + ": " + at(paces, p.how) + ", " + at(endings, p.end);
   if (p.end != conversation_plan::ending::orderly) text += " at " + std::to_string(p.end_at);
@@ -216,7 +224,7 @@ std::string text_of(std::uint64_t seed, const conversation_plan& p) {
             at(starts, a.begins) + (a.begins == answer_plan::start::part ? " " + std::to_string(a.at) : "") + " +" +
             std::to_string(a.delay) + " ms, " + at(framings, a.frame) + " " + std::to_string(a.size) +
             (a.breaks_at < 1000 ? ", breaks at " + std::to_string(a.breaks_at) : "") + ", " + at(ends, a.end) +
-            (a.reads_no_more ? ", reads no more" : "") + at(surpluses, a.more);
+            (a.reads_no_more ? ", reads no more" : "") + at(surpluses, a.more) + at(spellings, a.spelt);
   }
   return text;
 }

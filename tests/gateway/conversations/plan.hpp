@@ -72,6 +72,8 @@ struct answer_plan {
   enum class framing : std::uint8_t { length, chunked, until_end };
   enum class ending : std::uint8_t { keep, announce, close, reset };
   enum class surplus : std::uint8_t { none, same_write, same_record, later };
+  /// How the answer is written. The gateway reads all of them but the last.
+  enum class spelling : std::uint8_t { usual, coding_in_capitals, blank_behind_size, no_reason, size_of_letters };
 
   start begins = start::whole;
   std::size_t at = 0;     // bytes of the body, of start::part
@@ -88,6 +90,7 @@ struct answer_plan {
   std::size_t ends_after = 0;  // ms
   bool reads_no_more = false;  // of the request, once it answers
   surplus more = surplus::none;
+  spelling spelt = spelling::usual;
 };
 
 /// What a client says and does, in a line for the conversation and one for each request.

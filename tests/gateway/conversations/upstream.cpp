@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t little = 16 << 10;  // bytes that one write takes at once to the other side
 constexpr std::size_t never = 10'000;     // ms
 
-std::string chunked(choices& c, const std::string& body) {
+std::string chunked(choices& c, const std::string& body, answer_plan::spelling spelt) {
   std::string text;
   const std::size_t most = std::max<std::size_t>(c.one_of<std::size_t>({1, 50, 5000, 1 << 20}), body.size() / 500 + 1);
   for (std::size_t at = 0; at < body.size();) {
@@ -30,11 +30,13 @@ std::string chunked(choices& c, const std::string& body) {
     char line[24];
     const int length = std::snprintf(line, sizeof line, "%zx", n);
     text.append(line, static_cast<std::size_t>(length));
+    if (spelt == answer_plan::spelling::blank_behind_size) text += " ";
+    if (spelt == answer_plan::spelling::size_of_letters && at + n == body.size()) text += "such";
     if (c.percent(5)) text += ";extension=1";
     text += "\r\n" + body.substr(at, n) + "\r\n";
     at += n;
   }
-  text += "0\r\n";
+  text += spelt == answer_plan::spelling::size_of_letters ? "none\r\n" : "0\r\n";
   if (c.percent(10)) text += "X-Trailer: HTTP/1.1 200 OK\r\n";
   return text + "\r\n";
 }
@@ -69,6 +71,9 @@ class link : public std::enable_shared_from_this<link> {
   }
 
   message_reader::framing head_came(const message_head& head, message_reader::framing f) {
+    if (plan_.spelt == answer_plan::spelling::size_of_letters && has_answered_ && has_spelt_) {
+      model_.fail("a link was used again behind an answer that can't be read", 0, head.first_line);
+    }
     ++number_;
     body_at_ = 0;
     has_answered_ = false;
@@ -142,17 +147,22 @@ class link : public std::enable_shared_from_this<link> {
     for (int i = 0; i < plan_.interim % 4; ++i)
       text += "HTTP/1.1 " + std::to_string(plan_.interim) + " Wait\r\nX-Echo: " + text_of(p.id) + "\r\n\r\n";
     const std::string body = body_text{body_text::kind::responses, p.id, 0}.part(0, plan_.size);
-    text += "HTTP/1.1 " + std::to_string(plan_.status) + " So it is\r\nX-Echo: " + text_of(p.id) +
-            "\r\nX-Said: " + p.said() + "\r\n";
+    using spelling = answer_plan::spelling;
+    text += "HTTP/1.1 " + std::to_string(plan_.status) + (plan_.spelt == spelling::no_reason ? "" : " So it is") +
+            "\r\nX-Echo: " + text_of(p.id) + "\r\nX-Said: " + p.said() + "\r\n";
+    if (plan_.spelt != spelling::usual) text += "X-Spelt: oddly\r\n";
     if (plan_.asks_for_pause) text += "Retry-After: 0\r\n";
     const bool closes =
         plan_.end == answer_plan::ending::announce || (plan_.frame == answer_plan::framing::until_end && !is_bodiless);
     if (closes) text += "Connection: close\r\n";
     const bool has_length = plan_.frame == answer_plan::framing::length && plan_.status != 204;
     if (has_length) text += "Content-Length: " + std::to_string(body.size()) + "\r\n";
-    if (plan_.frame == answer_plan::framing::chunked && plan_.status != 204) text += "Transfer-Encoding: chunked\r\n";
+    if (plan_.frame == answer_plan::framing::chunked && plan_.status != 204)
+      text += plan_.spelt == spelling::coding_in_capitals ? "Transfer-Encoding: CHUNKED\r\n"
+                                                          : "Transfer-Encoding: chunked\r\n";
     text += "\r\n";
-    if (!is_bodiless) text += plan_.frame == answer_plan::framing::chunked ? chunked(random_, body) : body;
+    if (!is_bodiless) text += plan_.frame == answer_plan::framing::chunked ? chunked(random_, body, plan_.spelt) : body;
+    has_spelt_ = !is_bodiless;
     const bool is_broken = plan_.breaks_at < 1000;
     if (is_broken) text.resize(text.size() * plan_.breaks_at / 1000);
     whose_->may_come_again = plan_.status == 429 || (plan_.status == 503 && plan_.asks_for_pause);
@@ -232,6 +242,7 @@ class link : public std::enable_shared_from_this<link> {
   bool is_whole_ = false;
   bool has_answered_ = false;
   bool is_answering_ = false;
+  bool has_spelt_ = false;
   bool is_surplus_certain_ = false;
   clock::time_point surplus_at_{};  // when the bytes had gone out that nobody had asked for
 };
