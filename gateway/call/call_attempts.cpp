@@ -1,0 +1,221 @@
+#include "canigo/backoff.hpp"
+#include "canigo/detail/base/random.hpp"
+#include "canigo/error.hpp"
+
+#include "gateway/call/answer.hpp"
+#include "gateway/call/attempt.hpp"
+#include "gateway/call/attempt_meaning.hpp"
+#include "gateway/call/call.hpp"
+#include "gateway/call/race.hpp"
+#include "gateway/call/refusals.hpp"
+#include "gateway/policy/fields.hpp"
+#include "gateway/policy/quota_fields.hpp"
+#include "gateway/policy/repeat_rules.hpp"
+
+#include <asio/co_spawn.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+constexpr backoff between_attempts{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{2}};
+
+}  // namespace
+
+void call::make_exchange() {
+  const bool is_forward = plan_.form != target_form::origin;
+  response_sink& self = *this;
+  exchange_ = std::make_unique<exchange>(to(), services_.around(*snapshot_, is_forward), host_.stream(), self);
+  exchange& x = *exchange_;
+  std::optional<client_place> client;
+  if (to().forwarded) client = {host_.client().address, record_.host, host_.client().is_secured};
+  x.is_tls = route_.is_tls;
+  x.head = request_head(head_, {.target = route_.target,
+                                .host_field = route_.host_field,
+                                .credential = &to().credential,
+                                .body = framing_,
+                                .via = services_.via(),
+                                .forwarded = client,
+                                .wants_identity = reads_body() || (keeper_ && !route_.granted.interim)});
+  x.body = parser_.has_body() ? &*body_ : nullptr;
+  x.is_chunked = framing_.how == outgoing_body::framing::chunked;
+  x.is_to_head = head_.method == "HEAD";
+  x.signs_in_connection = signs_in_connection(head_);
+  x.client_version = head_.version;
+  x.write_stall = settings().time.write_stall;
+  x.keep_alive_line = snapshot_->keep_alive_line;
+  x.keeps_client = host_.goes_on();
+  if (is_tunnel()) x.tunnelled = &host_.input();
+}
+
+std::string call::head_for_client(const message_head& h) {
+  account_->begin_response(h);
+  if (const auto id = value_of(h, "x-request-id")) texts_of(record_).upstream_id = shortened(*id);
+  std::string text;
+  text.reserve(512);
+  text.append("HTTP/1.1 ").append(std::to_string(h.status)).append(1, ' ').append(reason_of(h.status)).append("\r\n");
+  append_response_fields(text, h);
+  append_own_fields(text, record_);
+  return text;
+}
+
+/// Whether a response is dropped, because of another attempt. The pause that it asks for is on already.
+bool call::drops(const message_head& h, std::string_view body) {
+  constexpr int first_error = 400;
+  if (h.status < first_error) return false;
+  const attempt_result result = result_of(h, read_limits(h, body, std::chrono::system_clock::now()));
+  const repeat again = judge_repeat(head_, result, body_->can_repeat());
+  if (again == repeat::no) return false;
+  const bool is_in_time = again == repeat::yes || queue().paused_until(route_.tenant) < turn_.ask().deadline;
+  return is_in_time && may_repeat();
+}
+
+net::awaitable<bool> call::get_turn(upstream_place& held, permit& tunnel) {
+  if (!is_tunnel()) return turn_.get_place(host_.input(), held, why_);
+  return turn_.get_tunnel(*snapshot_->hosts(), host_.input(), held, tunnel, why_);
+}
+
+net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
+  exchange& x = *exchange_;
+  if (++record_.attempts == 1) queue().budget().pay_in();
+  if (x.until == time_point::max()) x.until = clock::now() + to().timeout.total;
+  if (!host_.goes_on()) x.keeps_client = false;
+  x.follows_events = has_begun_events();
+  running_ = &x;
+  x.first_byte.reset();
+  const time_point begun = clock::now();
+  const std::function<void()> lost = [this] {
+    is_place_lost_ = true;
+    exchange_->abort();
+  };
+  held.watch(loop_.io.get_executor(), lost);
+  attempt_end end = attempt_end::complete;
+  if (to().hedge_after && !x.follows_events && head_.method == "GET" && !parser_.has_body() && queue().hedge_after()) {
+    auto attempting = make_hedged_attempt(held, lost);
+    end = co_await std::move(attempting);
+  } else {
+    attempt one{{services_, loop_, record_, route_}, x, held, *this};
+    auto attempting = one.run();
+    end = co_await std::move(attempting);
+  }
+  running_ = nullptr;
+  record_.connect += std::exchange(x.connect_time, duration{});
+  if (x.first_byte) record_.upstream_first_byte = *x.first_byte - begun;
+  co_return end;
+}
+
+/// An attempt with a second one beside it, if no response comes for a while. The first of them with a sound response
+/// answers; the other is cancelled and awaited.
+net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, const std::function<void()>& lost) {
+  const attempt_context context{services_, loop_, record_, route_};
+  const duration after = queue().hedge_after().value_or(duration::max());
+  race all{loop_.io.get_executor(), *exchange_, *this};
+  attempt first{context, *exchange_, held, all.sink(0)};
+  net::co_spawn(loop_.io, first.run(), all.ending(0));
+  if (all.is_open()) {
+    auto waiting = all.wait(after);
+    co_await std::move(waiting);
+  }
+  upstream_place own;
+  if (all.is_open() && !turn_.has_left() && queue().limits().hedges().try_take()) {
+    auto asking = turn_.spare_place();
+    own = co_await std::move(asking);
+  }
+  const bool is_hedged = own && all.is_open() && !turn_.has_left();
+  std::optional<attempt> second;
+  if (is_hedged) {
+    ++record_.attempts;
+    services_.counts.hedges.fetch_add(1, std::memory_order_relaxed);
+    own.watch(loop_.io.get_executor(), lost);
+    second.emplace(context, all.enter(), own, all.sink(1));
+    net::co_spawn(loop_.io, second->run(), all.ending(1));
+  } else if (own) {
+    own.give_back();
+  }
+  while (all.is_running()) {
+    auto waiting = all.wait(duration::max());
+    co_await std::move(waiting);
+  }
+  const attempt_end end = all.take_result();
+  if (!is_hedged) co_return end;
+  if (all.has_second_won()) services_.counts.hedges_won.fetch_add(1, std::memory_order_relaxed);
+  if (all.decisive() == 1) std::swap(held, own);
+  if (nothing_was_sent(all.end_of_other())) own.give_back();
+  co_return end;
+}
+
+/// Ends the place, and charges the tokens that were used.
+void call::settle(upstream_place& held, attempt_end end) {
+  const settlement how = meaning_of(end).place;
+  if (how == settlement::give_back) {
+    held.give_back();
+    return;
+  }
+  if (how != settlement::release) {
+    held.settle(account_->settle(how == settlement::charge));
+    if (account_->used()) {
+      record_.tokens_used = account_->used()->input + account_->used()->output;
+      record_.tokens_output = account_->used()->output;
+    }
+    if (how == settlement::charge && account_->is_usage_missing())
+      services_.counts.usage_missing.fetch_add(1, std::memory_order_relaxed);
+  }
+  held.release();
+}
+
+/// Whether there may be another attempt, which the budget pays for then.
+bool call::may_repeat() {
+  return body_->can_repeat() && record_.attempts < to().retry.attempts && clock::now() < turn_.ask().deadline &&
+         queue().budget().try_take();
+}
+
+/// Whether another attempt follows, which the budget has paid for.
+bool call::goes_again(attempt_end end) {
+  const another_attempt again = meaning_of(end).again;
+  if (again == another_attempt::follows) return true;
+  const bool may_go =
+      again == another_attempt::always || (again == another_attempt::if_safe && may_be_sent_twice(head_));
+  return may_go && !turn_.has_left() && turn_.ended_by() == call_ender::nobody && may_repeat();
+}
+
+net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
+  services_.counts.count_retry(meaning_of(end).counted_as);
+  body_->rewind();
+  return turn_.sleep(
+      between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), canigo::detail::next_random(random_)));
+}
+
+/// The words of the last attempt for the client and the record.
+void call::judge(attempt_end end) {
+  const bool has_begun = exchange_->has_begun;
+  const bool has_left = turn_.has_left();
+  why_ = refusal_of(end, body_->state(), exchange_->failure);
+  // The upstream may have done it.
+  const attempt_meaning& means = meaning_of(end);
+  if (why_ && means.status >= 500 && means.place == settlement::keep) why_->is_final = !may_be_sent_twice(head_);
+  const bool is_taken = is_place_lost_ && !has_left && end == attempt_end::client_lost;
+  if (is_taken && !has_begun) why_ = refusal_of(errc::lease_lost, queue(), route_.tenant, turn_.ask());
+  if (end != attempt_end::complete && !why_) host_.forbid_next();
+  if (exchange_->has_lost_rest) record_.error = "upstream_failed";
+  if (!means.logged.empty()) record_.error = means.logged;
+  if (end == attempt_end::client_lost && has_begun && has_left && !is_tunnel()) record_.error = "left";
+  // The upstream has said that all is well, and has only a part of the request.
+  const bool is_success = has_begun && exchange_->status < 300;
+  const bool is_broken_off = !parser_.is_done() && (has_left || body_->has_failed());
+  if (is_success && is_broken_off && record_.error.empty()) record_.error = "bad_request";
+  if (is_taken) record_.error = "store_unavailable";
+  if (turn_.ended_by() != call_ender::nobody && end != attempt_end::complete) {
+    const refusal ended = turn_.why_ended();
+    record_.error = ended.error;
+    if (!has_begun) why_ = ended;
+  }
+  if (end == attempt_end::complete) host_.note_answered();
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,101 @@
+#include "gateway/call/call.hpp"
+#include "gateway/call/answer.hpp"
+#include "gateway/policy/event_stream.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+namespace canigo::gateway {
+namespace {
+
+constexpr std::string_view close_line = "Connection: close\r\n";
+
+}  // namespace
+
+/// Prepares to tell the client that its call waits: if it wishes so, or if it reads events and the upstream allows it.
+void call::keep_client() {
+  if (head_.version < 11 || is_tunnel()) return;
+  const auto prepare = [this](const keeping_times& times, std::string (call::*next)()) {
+    keeper_ = std::make_unique<client_keeper>(
+        loop_.io.get_executor(), host_.stream(), settings().time.write_stall, times,
+        [this, next] { return (this->*next)(); }, [this] { end_by_client(); });
+  };
+  if (const auto& wish = route_.granted.interim) {
+    prepare({.after = wish->every, .every = wish->every, .most = interim_wish::most}, &call::interim_response);
+  } else if (may_be_kept_by_events()) {
+    prepare({.after = to().keep_alive->after, .every = to().keep_alive->every}, &call::waiting_events);
+  }
+}
+
+/// Whether the client gets comments so often that its own time limit, which is one without a byte, does not end.
+/// `silence`: of that limit, what the upstream leaves for the wait.
+bool call::outlasts(duration silence) const noexcept {
+  if (!keeper_ || route_.granted.interim) return false;
+  return to().keep_alive->after < silence && to().keep_alive->every < silence;
+}
+
+/// A client that still sends its body may look for the response only behind it.
+bool call::may_be_kept_by_events() const {
+  return to().keep_alive && head_.method != "HEAD" && body_->is_read() && asks_for_events(head_, body_->ahead());
+}
+
+std::string call::interim_response() {
+  if (record_.kept.empty()) services_.counts.kept_by_interim.fetch_add(1, std::memory_order_relaxed);
+  record_.kept = "interim";
+  return route_.granted.interim->status == 102 ? "HTTP/1.1 102 Processing\r\n\r\n" : "HTTP/1.1 103 Early Hints\r\n\r\n";
+}
+
+/// A comment of the stream of events that has its head before the upstream's answer.
+std::string call::waiting_events() {
+  std::optional<std::size_t> position;
+  duration estimate{};
+  const auto line = queue().recent_line();
+  const auto own = std::ranges::find(*line, tag_, &waiting_request::tag);
+  if (own != line->end()) {
+    position = static_cast<std::size_t>(own - line->begin()) + 1;
+    estimate = own->estimate;
+  }
+  const std::string comment = chunk_of(waiting_comment(position, estimate));
+  if (has_begun_events()) return comment;
+  const std::string_view goes_on = host_.goes_on() ? std::string_view{snapshot_->keep_alive_line} : close_line;
+  std::string text = events_head(record_, goes_on) + comment;
+  services_.counts.kept_by_events.fetch_add(1, std::memory_order_relaxed);
+  record_.kept = by_events;
+  return text;
+}
+
+/// The wait is over. Whether the call still has a place: it may have been ended during the last write.
+net::awaitable<bool> call::stop_keeping(upstream_place& held, bool is_granted) {
+  auto ending = keeper_->end();
+  co_await std::move(ending);
+  if (!is_granted || !turn_.is_called_off()) co_return is_granted;
+  held.give_back();
+  why_ = turn_.why_called_off();
+  co_return false;
+}
+
+/// Ends the stream of events by one that stands for the answer which the client would have got.
+net::awaitable<void> call::end_events() {
+  const std::string event =
+      exchange_ ? failure_event(to().tokens.api, *why_, exchange_->failed) : failure_event(to().tokens.api, *why_);
+  const std::string text = chunk_of(event) + "0\r\n\r\n";
+  std::array pieces{net::const_buffer{text.data(), text.size()}};
+  error_code error;
+  co_await host_.stream().write(pieces, settings().time.write_stall, error);
+  services_.counts.kept_failed.fetch_add(1, std::memory_order_relaxed);
+  record_.bytes_out = event.size();
+  record_.error = why_->error;
+  texts_of(record_).detail = why_->detail;
+  if (error) {
+    host_.forbid_next();
+  } else {
+    host_.note_answered();
+  }
+  host_.end_record(record_);
+}
+
+}  // namespace canigo::gateway
