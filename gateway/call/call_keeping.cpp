@@ -1,5 +1,5 @@
-#include "gateway/call/call.hpp"
 #include "gateway/call/answer.hpp"
+#include "gateway/call/call.hpp"
 #include "gateway/policy/event_stream.hpp"
 
 #include <algorithm>
