@@ -129,12 +129,17 @@ void turn::follow(const config_snapshot& next, const std::shared_ptr<void>& unti
   const upstream& to = queue().settings();
   const std::shared_ptr<upstream_queue> successor = next.queue_of(to.name);
   const auto tenant = next.tenant_of(tenant_);
+  // One reload has removed the upstream and a later one has added it again, while the client sent its body.
+  const bool has_new_limit = successor != nullptr && &successor->limits() != &queue().limits();
   // The host has come while the next hosts were made: it stays where it is.
   const bool is_new_host =
       successor == nullptr && is_host(to) && next.hosts() != nullptr && next.hosts()->allows(to.url);
   if (successor == nullptr && !is_new_host) {
     dismissed_ = std::make_unique<refusal>(
         refusal{503, "no_route", "the upstream is no longer in the configuration", std::chrono::seconds{1}});
+  } else if (has_new_limit) {
+    dismissed_ = std::make_unique<refusal>(
+        refusal{503, "no_route", "the upstream was removed from the configuration meanwhile", std::chrono::seconds{1}});
   } else if (!tenant) {
     dismissed_ =
         std::make_unique<refusal>(refusal{401, "unauthorized", "the tenant is no longer in the configuration"});

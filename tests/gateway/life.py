@@ -299,6 +299,21 @@ class Life(GatewayCase):
         self.assertEqual(curl(f"{g.url}/web/x")[0], 404)
         self.assertEqual(curl(f"{g.url}/new/x")[0], 200)
 
+    def test_an_upstream_that_goes_and_comes_while_a_body_is_sent_is_another_one(self):
+        g = self.gateway(self.blocked(rate="1000/1s"))
+        with socket.create_connection(("127.0.0.1", g.port), 30) as client:
+            client.sendall(b"POST /web/x HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\nExpect: 100-continue\r\n\r\n")
+            self.assertIn(b" 100 ", client.recv(100))  # its head is judged
+            there, elsewhere = 'name = "web"', 'name = "other"'
+            self.reload_well(g, (there, elsewhere))
+            self.reload_well(g, (elsewhere, there))
+            client.sendall(b"y" * 20)
+            answer = client.recv(65536).decode()
+        self.assertTrue(answer.startswith("HTTP/1.1 503"), answer)
+        self.assertEqual(field(answer, "X-Canigo-Error"), "no_route")
+        self.assertEqual(field(answer, "Retry-After"), "1")
+        self.assertEqual(curl(f"{g.url}/web/x")[0], 200)
+
     def test_a_reload_changes_keys_and_removes_tenants(self):
         # SHA-256 of "one", "two" and "three".
         one = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed"
