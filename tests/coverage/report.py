@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Which lines and branches of lib/ and include/ no test has run: report.py LLVM-COV PROFILE EXCEPTIONS BINARY...
+"""Which lines and branches no test has run: report.py LLVM-COV PROFILE EXCEPTIONS BINARY...
 
-Fails if a line has not been run that EXCEPTIONS does not name, or if more than 2 % of the branches were not taken both
-ways, those it names left out. It has one exception a line: a file, a piece of the line's text in backticks, the reason.
+It looks at lib/ and include/, or at the folders that --of names. Fails if less than --least-lines per cent of the lines
+were run (100), or less than --least-branches of the branches taken both ways (98), those left out that EXCEPTIONS
+names. It has one exception a line: a file, a piece of the line's text in backticks, the reason.
 That is for the line with that text and its branches, and for the rest of its block as far as that was not run either.
 What it names and has been run all the same is shown: threads may meet in rare ways, or not. What it names and is not
 there any more is an error.
 """
 
+import argparse
 import bisect
 import collections
 import json
@@ -17,15 +19,14 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-LEAST_BRANCHES = 98.0
 EXCEPTION = re.compile(r"^(\S+) `(.+)` (\S.*)$")
 
 
-def exported(llvm_cov, profile, binaries, form):
+def exported(llvm_cov, profile, binaries, folders, form):
     command = [llvm_cov, "export", f"-format={form}", f"-instr-profile={profile}", binaries[0]]
     for binary in binaries[1:]:
         command += ["-object", binary]
-    command += [str(ROOT / "lib"), str(ROOT / "include")]
+    command += [str(ROOT / folder) for folder in folders]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
@@ -125,11 +126,19 @@ def excepted_in(file, source, run, missed, exceptions):
 
 
 def main():
-    llvm_cov, profile, exceptions_path, *binaries = sys.argv[1:]
-    exceptions_path = pathlib.Path(exceptions_path)
-    exceptions = exceptions_of(exceptions_path)
-    lines, decisions = lines_of(exported(llvm_cov, profile, binaries, "lcov"))
-    files = json.loads(exported(llvm_cov, profile, binaries, "text"))["data"][0]["files"]
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--of", action="append")
+    parser.add_argument("--least-lines", type=float, default=100)
+    parser.add_argument("--least-branches", type=float, default=98)
+    parser.add_argument("llvm_cov")
+    parser.add_argument("profile")
+    parser.add_argument("exceptions", type=pathlib.Path)
+    parser.add_argument("binaries", nargs="+")
+    a = parser.parse_args()
+    folders = a.of or ["lib", "include"]
+    exceptions = [e for e in exceptions_of(a.exceptions) if e[1].split("/")[0] in folders]
+    lines, decisions = lines_of(exported(a.llvm_cov, a.profile, a.binaries, folders, "lcov"))
+    files = json.loads(exported(a.llvm_cov, a.profile, a.binaries, folders, "text"))["data"][0]["files"]
     correct(lines, files)
     branches = branches_of(files, decisions)
 
@@ -180,8 +189,9 @@ def main():
           f"{branches_excepted} of these are listed, without them {share(branches_left, all_branches):.2f} %")
     for number, file, text, was_needed in exceptions:
         if not was_needed:
-            print(f"{exceptions_path}:{number}: was run all the same: {file} `{text}`")
-    sys.exit(1 if lines_left > 0 or share(branches_left, all_branches) < LEAST_BRANCHES else 0)
+            print(f"{a.exceptions}:{number}: was run all the same: {file} `{text}`")
+    is_short = share(lines_left, all_lines) < a.least_lines or share(branches_left, all_branches) < a.least_branches
+    sys.exit(1 if is_short else 0)
 
 
 if __name__ == "__main__":
