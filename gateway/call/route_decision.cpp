@@ -18,11 +18,11 @@ struct question {
   const request_plan& plan;
 };
 
-std::optional<refusal> find_tenant(const question& q, bool replaces_authorization, bool is_proxy, call_record& r,
+std::optional<refusal> find_tenant(const question& q, std::string_view replaced, bool is_proxy, call_record& r,
                                    route_decision& to) {
   const std::string& anonymous = q.g.settings.listeners[q.client.listener].anonymous;
-  identification who = q.g.identities.find(q.head, {q.client.certificate_names, q.client.uid, anonymous},
-                                           replaces_authorization, is_proxy);
+  identification who =
+      q.g.identities.find(q.head, {q.client.certificate_names, q.client.uid, anonymous}, replaced, is_proxy);
   if (who.refused) return std::move(who.refused);
   to.tenant = *who.tenant;
   r.tenant = q.g.settings.tenants[to.tenant].name;
@@ -34,8 +34,8 @@ std::optional<refusal> find_tenant(const question& q, bool replaces_authorizatio
 std::optional<refusal> find_upstream(const question& q, call_record& r, route_decision& to) {
   const auto found = q.g.routes.find(q.head.target);
   const upstream* u = found ? &q.g.settings.upstreams[*found] : nullptr;
-  const bool replaces = u != nullptr && same_text(u->credential.header, "authorization");
-  if (auto refused = find_tenant(q, replaces, false, r, to)) return refused;
+  const std::string_view replaced = u != nullptr ? std::string_view{u->credential.header} : std::string_view{};
+  if (auto refused = find_tenant(q, replaced, false, r, to)) return refused;
   if (u == nullptr) return refusal{404, "no_route", "no upstream has this prefix"};
   r.upstream = u->name;
   r.route = u->prefix;
@@ -51,7 +51,7 @@ std::optional<refusal> find_upstream(const question& q, call_record& r, route_de
 std::optional<refusal> find_host(const question& q, call_record& r, route_decision& to) {
   const forward_options& forward = *q.g.settings.forward;
   const request_plan& plan = q.plan;
-  if (auto refused = find_tenant(q, false, true, r, to)) return refused;
+  if (auto refused = find_tenant(q, {}, true, r, to)) return refused;
   if (r.host.empty()) r.host = limit_name(plan.host, plan.port);
   const allowed_host* by = find_allowed(forward, plan.host, plan.port);
   if (by == nullptr) return refuse_destination(plan.host, plan.port);

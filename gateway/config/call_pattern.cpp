@@ -29,14 +29,39 @@ bool fits(std::string_view pattern, std::string_view path) noexcept {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
+/// "." or "..", with each dot as it is or as %2e.
+bool is_of_dots(std::string_view part) noexcept {
+  int dots = 0;
+  while (!part.empty()) {
+    const bool is_written_out = part.size() >= 3 && same_text(part.substr(0, 3), "%2e");
+    if (!is_written_out && part.front() != '.') return false;
+    part.remove_prefix(is_written_out ? 3 : 1);
+    ++dots;
+  }
+  return dots == 1 || dots == 2;
+}
+
+/// Whether a server may take the path for another one: it has a part without a byte, or of dots.
+bool may_be_another(std::string_view path, bool may_end_with_slash) noexcept {
+  for (std::size_t at = path.find('/'); at != path.npos;) {
+    const auto next = path.find('/', at + 1);
+    const std::string_view part = path.substr(at + 1, next == path.npos ? path.npos : next - at - 1);
+    const bool is_end = part.empty() && next == path.npos && may_end_with_slash;
+    if ((part.empty() && !is_end) || is_of_dots(part)) return true;
+    at = next;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool call_pattern::matches(std::string_view called, std::string_view target) const noexcept {
   if (called != method) return false;
   const std::string_view pattern = path, all = target.substr(0, target.find('?'));
+  if (pattern == "*") return true;
+  if (may_be_another(all, pattern.ends_with('/'))) return false;
   if (!pattern.starts_with('*')) return fits(pattern, all);
   const std::string_view rest = pattern.substr(1);
-  if (rest.empty()) return true;
   for (std::size_t at = 0; at <= all.size(); ++at)
     if (fits(rest, all.substr(at))) return true;
   return false;

@@ -13,6 +13,9 @@ struct call_pattern {
   std::string path;
 
   /// `target`: as it goes to the upstream. Its query counts for nothing. Bytes are compared as they are.
+  ///
+  /// A server may take "/files/", "/files/." or "/a//files" for another path. So only "*" alone matches a path with an
+  /// empty part or a part of dots. A pattern that ends with '/' allows an empty part at the end.
   bool matches(std::string_view called, std::string_view target) const noexcept;
 
   friend bool operator==(const call_pattern&, const call_pattern&) = default;

@@ -20,6 +20,13 @@ bool is_own_of_request(std::string_view name) noexcept {
          starts_with_text(name, "X-Canigo-") || starts_with_text(name, "X-Forwarded-");
 }
 
+/// Fields that carry the credentials of a client. None of them goes out beside a credential of the gateway's own. An SDK
+/// fills one with the key of a tenant, and an upstream that gets two credentials may take the wrong one.
+bool is_credential(std::string_view name) noexcept {
+  constexpr std::string_view names[] = {"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"};
+  return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); });
+}
+
 bool is_own_of_response(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Content-Length", "X-Upstream-Request-Id", "Alt-Svc"};
   return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); }) ||
@@ -84,7 +91,7 @@ std::string request_head(const message_head& head, const outgoing_request& out) 
   text.add("Host", out.host_field);
   for (const field& f : head.fields) {
     if (is_of_connection(f.name) || is_own_of_request(f.name) || is_one_of(f.name, named)) continue;
-    if (is_replaced && same_text(f.name, out.credential->header)) continue;
+    if (is_replaced && (is_credential(f.name) || same_text(f.name, out.credential->header))) continue;
     if (out.wants_identity && same_text(f.name, "Accept-Encoding")) continue;
     text.add(f.name, f.value);
   }

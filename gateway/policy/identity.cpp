@@ -123,11 +123,21 @@ std::optional<std::size_t> identity_table::by_key(std::string_view key) const {
   return found;
 }
 
-identification identity_table::find(const message_head& head, const client_facts& client, bool replaces_authorization,
+/// The tenant whose key is the Bearer token in Authorization.
+std::optional<std::size_t> identity_table::by_bearer(const message_head& head) const {
+  if (keys_.empty() || count_of(head, "Authorization") != 1) return std::nullopt;
+  const auto bearer = of_scheme(trim(*value_of(head, "Authorization")), "Bearer");
+  return bearer ? by_key(*bearer) : std::nullopt;
+}
+
+identification identity_table::find(const message_head& head, const client_facts& client, std::string_view replaced,
                                     bool is_proxy) const {
   const auto refuse = [&](std::string why) {
     return identification{std::nullopt, refusal{is_proxy ? 407 : 401, "unauthorized", std::move(why)}};
   };
+  const std::optional<std::size_t> by_authorization = by_bearer(head);
+  if (by_authorization && replaced.empty() && !is_proxy)
+    return refuse("the key of a tenant in Authorization would go to the upstream; it goes into X-Canigo-Key");
   for (const std::string& name : client.certificate_names)
     if (const auto found = subjects_.find(name); found != subjects_.end()) return {found->second, std::nullopt};
 
@@ -145,9 +155,11 @@ identification identity_table::find(const message_head& head, const client_facts
     if (!found) return refuse("the key in X-Canigo-Key or Proxy-Authorization is no tenant's");
     return {found, std::nullopt};
   }
-  if (replaces_authorization && count_of(head, "Authorization") == 1)
-    if (const auto bearer = of_scheme(trim(*value_of(head, "Authorization")), "Bearer"))
-      if (const auto found = by_key(*bearer)) return {found, std::nullopt};
+  if (!replaced.empty()) {
+    if (by_authorization) return {by_authorization, std::nullopt};
+    if (count_of(head, replaced) == 1)
+      if (const auto found = by_key(trim(*value_of(head, replaced)))) return {found, std::nullopt};
+  }
 
   if (client.uid)
     if (const auto found = uids_.find(*client.uid); found != uids_.end()) return {found->second, std::nullopt};
@@ -159,8 +171,12 @@ identification identity_table::find(const message_head& head, const client_facts
   if (is_proxy)
     return refuse(
         "there is no key of a tenant; it is the password for the proxy, in Proxy-Authorization (Basic or Bearer)");
-  if (replaces_authorization)
+  if (same_text(replaced, "Authorization"))
     return refuse("there is no key of a tenant; it goes into X-Canigo-Key, or into Authorization as a Bearer token");
+  if (!replaced.empty()) {
+    return refuse("there is no key of a tenant; it goes into X-Canigo-Key, into " + std::string{replaced} +
+                  ", or into Authorization as a Bearer token");
+  }
   return refuse("there is no key of a tenant; it goes into X-Canigo-Key; Authorization is the upstream's here");
 }
 

@@ -34,19 +34,24 @@ class identity_table {
  public:
   explicit identity_table(const std::vector<tenant>& tenants);
 
-  /// Finds the tenant of a request. The first that matches: the certificate; a key in X-Canigo-Key, in
-  /// Proxy-Authorization, or in Authorization if `replaces_authorization`, as the upstream then gets another one; the
-  /// uid; the listener's anonymous tenant.
+  /// Finds the tenant of a request. The first that matches: the certificate; a key in X-Canigo-Key or in
+  /// Proxy-Authorization; the uid; the listener's anonymous tenant. `replaced` names the field of the credential that
+  /// the gateway has for the upstream; it is empty if the client's own credential goes out. If there is one, a key is
+  /// looked for in Authorization as a Bearer token and in that field, too, before the uid.
   ///
   /// A key in X-Canigo-Key or Proxy-Authorization is meant for the gateway: if it is no tenant's, the request is
-  /// refused. A key in Authorization may be a client's dummy, and counts only if it is a tenant's. Proxy-Authorization
-  /// has "Bearer KEY", or "Basic" with the key as the password, or as the user if there is no password.
+  /// refused. A key in one of the other fields may be a client's dummy, and counts only if it is a tenant's.
+  /// Proxy-Authorization has "Bearer KEY", or "Basic" with the key as the password, or as the user if there is no
+  /// password.
+  ///
+  /// A tenant's key in Authorization, where the client's own credential goes out, would reach the upstream. So the
+  /// request is refused.
   ///
   /// A page of another site in a browser must not spend the limits of the anonymous tenant. So a request that may come
   /// from such a page needs a key, unless it comes over a unix socket, or to a proxy.
   ///
   /// Keys are compared by their SHA-256, in constant time.
-  identification find(const message_head& head, const client_facts& client, bool replaces_authorization,
+  identification find(const message_head& head, const client_facts& client, std::string_view replaced,
                       bool is_proxy) const;
 
  private:
@@ -56,6 +61,7 @@ class identity_table {
   };
 
   std::optional<std::size_t> by_key(std::string_view key) const;
+  std::optional<std::size_t> by_bearer(const message_head& head) const;
 
   std::unordered_multimap<std::uint64_t, key_of> keys_;  // by the first bytes of the digest
   std::map<std::string, std::size_t, std::less<>> subjects_;

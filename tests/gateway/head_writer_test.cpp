@@ -68,8 +68,16 @@ TEST_CASE("gateway: a credential takes the place of all that the client sent for
   const std::string head =
       "GET / HTTP/1.1\nHost: g\nAuthorization: Bearer client\nAUTHORIZATION: Basic x\nX-Api-Key: k\n";
   CHECK(sent(head, {.credential = &own}) ==
-        "GET /v1/x HTTP/1.1\r\nHost: api.example.com\r\nX-Api-Key: k\r\nauthorization: Bearer upstream\r\n"
+        "GET /v1/x HTTP/1.1\r\nHost: api.example.com\r\nauthorization: Bearer upstream\r\n"
         "Via: 1.1 canigo-1\r\n\r\n");
+  // One credential goes out, so nothing of a tenant's key does.
+  gateway::credential other{"X-Api-Key", {"env:X", "upstream"}};
+  const std::string one = sent("GET / HTTP/1.1\nAuthorization: Bearer tenant\nx-api-key: tenant\n"
+                               "api-key: tenant\nX-Goog-Api-Key: tenant\nA: b\n",
+                               {.credential = &other});
+  CHECK(one.find("tenant") == one.npos);
+  CHECK(one.find("X-Api-Key: upstream\r\n") != one.npos);
+  CHECK(one.find("A: b\r\n") != one.npos);
   gateway::credential passed;
   CHECK(sent(head, {.credential = &passed}).find("Authorization: Bearer client\r\n") != std::string::npos);
   CHECK(sent(head).find("Authorization: Bearer client\r\n") != std::string::npos);

@@ -39,7 +39,7 @@ struct asked {
   std::vector<std::string> names = {};
   std::optional<std::uint32_t> uid = {};
   std::string_view anonymous = {};
-  bool replaces = false;
+  std::string_view replaced = {};
   bool is_proxy = false;
   std::string host = "a";
 };
@@ -47,7 +47,7 @@ struct asked {
 gateway::identification find(const asked& a) {
   static const gateway::identity_table table{tenants()};
   return table.find(head_of("GET / HTTP/1.1\nHost: " + a.host + "\n" + a.fields), {a.names, a.uid, a.anonymous},
-                    a.replaces, a.is_proxy);
+                    a.replaced, a.is_proxy);
 }
 
 /// The tenant, or minus the status of the refusal.
@@ -86,20 +86,34 @@ TEST_CASE("gateway: a key is somebody's by its digest", "[gateway][identity]") {
 TEST_CASE("gateway: a refusal names the headers that carry a key there", "[gateway][identity]") {
   const std::string plain = find({""}).refused->detail;
   CHECK(plain.find("X-Canigo-Key; Authorization is the upstream's here") != plain.npos);
-  const std::string replaced = find({.fields = "", .replaces = true}).refused->detail;
+  const std::string replaced = find({.fields = "", .replaced = "authorization"}).refused->detail;
   CHECK(replaced.find("X-Canigo-Key, or into Authorization as a Bearer token") != replaced.npos);
+  const std::string other = find({.fields = "", .replaced = "X-Api-Key"}).refused->detail;
+  CHECK(other.find("X-Canigo-Key, into X-Api-Key, or into Authorization as a Bearer token") != other.npos);
   const std::string proxy = find({.fields = "", .is_proxy = true}).refused->detail;
   CHECK(proxy.find("Proxy-Authorization (Basic or Bearer)") != proxy.npos);
 }
 
 TEST_CASE("gateway: a bearer token is a key only where the upstream gets another one", "[gateway][identity]") {
-  CHECK(found({.fields = "Authorization: Bearer test\n", .replaces = true}) == 0);
+  CHECK(found({.fields = "Authorization: Bearer test\n", .replaced = "Authorization"}) == 0);
   CHECK(found({"Authorization: Bearer test\n"}) == -401);
+  // There it would go to the upstream, whatever else shows who the client is.
+  for (const asked& leaks : {asked{.fields = "Authorization: Bearer test\n", .anonymous = "local"},
+                             asked{.fields = "X-Canigo-Key: test\nAuthorization: bearer test\n"}}) {
+    CHECK(found(leaks) == -401);
+    CHECK(find(leaks).refused->detail.find("would go to the upstream") != std::string::npos);
+  }
+  // An SDK puts its key into the field that its API has for it.
+  CHECK(found({.fields = "X-Api-Key: test\n", .replaced = "x-api-key"}) == 0);
+  CHECK(found({.fields = "Authorization: Bearer test\n", .replaced = "X-Api-Key"}) == 0);
+  CHECK(found({.fields = "X-Api-Key: test\nX-Api-Key: test\n", .replaced = "X-Api-Key"}) == -401);
+  CHECK(found({"X-Api-Key: test\n"}) == -401);
   // Clients of an API send a dummy where they must send something.
-  CHECK(found({.fields = "Authorization: Bearer dummy\n", .anonymous = "local", .replaces = true}) == 2);
-  CHECK(found({.fields = "Authorization: Bearer dummy\n", .replaces = true}) == -401);
-  CHECK(found({.fields = "Authorization: Basic dXNlcjp0ZXN0\n", .replaces = true}) == -401);
-  CHECK(found({.fields = "Authorization: Bearer test\nAuthorization: Bearer x\n", .replaces = true}) == -401);
+  CHECK(found({.fields = "Authorization: Bearer dummy\n", .anonymous = "local", .replaced = "Authorization"}) == 2);
+  CHECK(found({.fields = "Authorization: Bearer dummy\n", .replaced = "Authorization"}) == -401);
+  CHECK(found({.fields = "Authorization: Basic dXNlcjp0ZXN0\n", .replaced = "Authorization"}) == -401);
+  CHECK(found({.fields = "Authorization: Bearer test\nAuthorization: Bearer x\n", .replaced = "Authorization"}) ==
+        -401);
 }
 
 TEST_CASE("gateway: the first match counts: certificate, key, uid, anonymous", "[gateway][identity]") {
