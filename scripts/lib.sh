@@ -72,6 +72,8 @@ asio_version() {
 variant_args() {
   # clang writes a precompiled header's time into it, and what uses it would never be in the cache.
   local clang_pch="'-Xclang','-fno-pch-timestamp'"
+  # The counters lie in the profile itself, so those of a program that was killed are kept (%c in its name).
+  local counters="'-fprofile-update=atomic','-mllvm','-runtime-counter-relocation'"
   local frames="'-fno-omit-frame-pointer','-D_GLIBCXX_ASSERTIONS','-g1'"
   case $1 in
     release*)
@@ -97,7 +99,7 @@ variant_args() {
     coverage*)
       printf '%s\n' -Doptimization=0 -Ddefault_library=static -Dbench=false -Dexamples=false -Db_lundef=false \
         -Dgateway=enabled \
-        "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping','-fprofile-update=atomic']" \
+        "-Dcpp_args=[$clang_pch,'-g1','-fprofile-instr-generate','-fcoverage-mapping',$counters]" \
         -Dcpp_link_args=-fprofile-instr-generate ;;
     gateway*)  # as it is installed
       printf '%s\n' --buildtype=release -Doptimization=2 -Dtests=false -Dexamples=false -Dbench=false \
