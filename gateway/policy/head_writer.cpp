@@ -20,8 +20,8 @@ bool is_own_of_request(std::string_view name) noexcept {
          starts_with_text(name, "X-Canigo-") || starts_with_text(name, "X-Forwarded-");
 }
 
-/// Fields that carry the credentials of a client. None of them goes out beside a credential of the gateway's own. An SDK
-/// fills one with the key of a tenant, and an upstream that gets two credentials may take the wrong one.
+/// Fields that carry the credentials of a client. None of them goes out beside a credential of the gateway's own: SDKs
+/// fill one with the key of a tenant. An upstream that gets two credentials may take the wrong one.
 bool is_credential(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"};
   return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); });

@@ -105,8 +105,26 @@ template <class Initiation>
 struct start_timed {
   Initiation initiation;
 
+  // Another token that gives a time limit asks for it.
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const noexcept
+    requires requires(const Initiation& i) { i.get_executor(); }
+  {
+    return initiation.get_executor();
+  }
+
   template <class Handler, class... Args>
-  void operator()(Handler&& handler, duration limit, Args&&... args) {
+  void operator()(Handler&& handler, duration limit, Args&&... args) const& {
+    start_timed{*this}.start(std::forward<Handler>(handler), limit, std::forward<Args>(args)...);
+  }
+  template <class Handler, class... Args>
+  void operator()(Handler&& handler, duration limit, Args&&... args) && {
+    start(std::forward<Handler>(handler), limit, std::forward<Args>(args)...);
+  }
+
+ private:
+  template <class Handler, class... Args>
+  void start(Handler&& handler, duration limit, Args&&... args) {
     using handler_type = std::decay_t<Handler>;
     net::any_io_executor fallback;
     if constexpr (requires { initiation.get_executor(); }) fallback = initiation.get_executor();
@@ -130,7 +148,10 @@ template <class Token, class Result, class... Args>
 class asio::async_result<canigo::cancel_after_t<Token>, Result(std::error_code, Args...)> {
  public:
   template <class Initiation, class... InitArgs>
-  static auto initiate(Initiation&& initiation, canigo::cancel_after_t<Token> token, InitArgs&&... args) {
+  static auto initiate(Initiation&& initiation, canigo::cancel_after_t<Token> token, InitArgs&&... args)
+      -> decltype(asio::async_initiate<Token, Result(std::error_code, Args...)>(
+          std::declval<canigo::detail::start_timed<std::decay_t<Initiation>>>(), token.token, token.limit,
+          std::forward<InitArgs>(args)...)) {
     return asio::async_initiate<Token, Result(std::error_code, Args...)>(
         canigo::detail::start_timed<std::decay_t<Initiation>>{std::forward<Initiation>(initiation)}, token.token,
         token.limit, std::forward<InitArgs>(args)...);

@@ -102,7 +102,8 @@ class keyed<scheduler, Key, Hash> {
   void stop() noexcept { core_->stop(); }
 
   keyed_stats stats() const noexcept { return core_->stats(); }
-  net::any_io_executor get_executor() const { return core_->executor(); }
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const { return core_->executor(); }
 
  private:
   core* core_;
@@ -218,7 +219,8 @@ class keyed<semaphore, Key, Hash> {
   void stop() noexcept { core_->stop(); }
 
   keyed_stats stats() const noexcept { return core_->stats(); }
-  net::any_io_executor get_executor() const { return core_->executor(); }
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const { return core_->executor(); }
 
  private:
   core* core_;

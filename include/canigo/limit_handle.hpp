@@ -121,7 +121,8 @@ class limit_handle {
   /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
   void stop() noexcept;
 
-  net::any_io_executor get_executor() const;
+  using executor_type = net::any_io_executor;  // so asio::async_compose() and co_composed take it as an I/O object
+  executor_type get_executor() const;
 
  protected:
   friend class flow;

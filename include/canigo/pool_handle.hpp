@@ -85,8 +85,10 @@ class pool_handle {
     requires detail::operation<std::decay_t<F>, R>
   auto async_run(F&& f, const task_options& o, Token&& token) {
     using T = result_of<F>;
-    return net::async_initiate<Token, detail::result_signature<T>>(detail::start_task_wait<T>{purpose::run}, token,
-                                                                   make_task(std::forward<F>(f), o));
+    auto t = make_task(std::forward<F>(f), o);
+    const detail::pool_core* const core = &t->home();
+    return net::async_initiate<Token, detail::result_signature<T>>(detail::start_task_wait<T>{core, purpose::run},
+                                                                   token, std::move(t));
   }
 
   /// Hands an operation over; never suspends. If the pool refuses it, its task ends with that error.
@@ -146,7 +148,8 @@ class pool_handle {
 
   /// Allocates.
   pool_stats stats() const { return core_.stats(); }
-  net::any_io_executor get_executor() const { return core_.executor(); }
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const { return core_.executor(); }
   /// For the library itself.
   const detail::pool_ref& core() const noexcept { return core_; }
 

@@ -193,7 +193,8 @@ class client {
   /// Ends every request and every later one with errc::stopped, and closes the connections. Idempotent.
   void stop() noexcept;
 
-  net::any_io_executor get_executor() const;
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const;
 
  private:
   friend net::awaitable<response> send_checked(client& c, request r);

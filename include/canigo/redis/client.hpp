@@ -129,7 +129,8 @@ class client {
   /// Ends every command and every later one with errc::stopped, and closes the connection. Idempotent.
   void stop() noexcept;
 
-  net::any_io_executor get_executor() const;
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const;
 
  private:
   friend detail::engine& detail::engine_of(const client& c) noexcept;

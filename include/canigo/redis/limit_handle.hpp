@@ -70,7 +70,8 @@ class limit_handle {
   /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
   void stop() noexcept;
 
-  net::any_io_executor get_executor() const;
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const;
 
  protected:
   explicit limit_handle(std::shared_ptr<detail::ledger> l) noexcept : ledger_{std::move(l)} {}

@@ -42,7 +42,7 @@ void initiate(Handler& handler, const net::any_io_executor& home, const Start& s
     begin(*make_suspended<Base>(handler, home, std::forward<Args>(args)...), start);
   } catch (const std::bad_alloc&) {
     // Under co_await a throw from here would be std::terminate.
-    const auto executor = net::get_associated_executor(handler, home);  // while the handler is still there
+    const auto executor = completion_executor(handler, home);  // while the handler is still there
     net::post(executor,
               [h = std::move(handler)]() mutable { std::apply(std::move(h), Base::failed(errc::not_enough_memory)); });
   }

@@ -10,9 +10,13 @@
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/execution/blocking.hpp>
+#include <asio/execution/executor.hpp>
 #include <asio/io_context.hpp>
+#include <asio/is_executor.hpp>
 #include <asio/prefer.hpp>
 #include <asio/recycling_allocator.hpp>
+#include <asio/require.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/version.hpp>
 #if ASIO_VERSION >= 102300
@@ -115,12 +119,34 @@ void make_inbox(net::io_context& loop) noexcept;
 /// Brings `s` to its loop, by the loop's inbox if it has one. If this throws, nothing has happened to `s`.
 void bring_to(net::io_context& loop, suspended& s);
 
+/// Whether a function can be posted to such an executor. Asio's inline_executor takes none, as it runs each function at
+/// once.
+template <class Executor>
+inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &&
+                                  net::can_require<Executor, net::execution::blocking_t::never_t>::value) ||
+                                 net::is_executor<Executor>::value;
+
 /// Whether completions for `Handler` go somewhere of its own choice rather than to the object's executor.
 template <class Handler>
 inline constexpr bool has_own_executor = [] {
   struct none {};
-  return !std::is_same_v<typename net::associated_executor<Handler, none>::type, none>;
+  using own = typename net::associated_executor<Handler, none>::type;
+  if constexpr (std::is_same_v<own, none>) {
+    return false;
+  } else {
+    return can_post<own>;
+  }
 }();
+
+/// Where the completion of a handler is posted to.
+template <class Handler>
+auto completion_executor(const Handler& handler, const net::any_io_executor& home) {
+  if constexpr (has_own_executor<Handler>) {
+    return net::get_associated_executor(handler, home);
+  } else {
+    return home;
+  }
+}
 
 template <class Handler>
 inline constexpr bool has_own_allocator = [] {
@@ -238,11 +264,11 @@ class suspended_op final : public Base {
   }
 
   void post() override {
-    const auto executor = net::get_associated_executor(handler_, Base::home_executor());
+    const auto executor = completion_executor(handler_, Base::home_executor());
     post_resumption(executor, *this, net::recycling_allocator<void>{});
   }
   void post_across() override {
-    net::io_context* const loop = loop_of(net::get_associated_executor(handler_, Base::home_executor()));
+    net::io_context* const loop = loop_of(completion_executor(handler_, Base::home_executor()));
     loop != nullptr ? bring_to(*loop, *this) : post();
   }
 

@@ -73,23 +73,28 @@ net::awaitable<T> await_task(pool_waiter::purpose purpose, task_ref<result_task<
 /// Waits for a task on behalf of a handler.
 template <class T>
 struct start_task_wait {
+  const pool_core* core;
   pool_waiter::purpose purpose;
+
+  using executor_type = net::any_io_executor;
+  executor_type get_executor() const noexcept { return executor_of(*core); }
 
   template <class Handler>
   void operator()(Handler&& handler, task_ref<result_task<T>> t) const {
     std::decay_t<Handler> h(std::forward<Handler>(handler));
     pool_task& wanted = *t;
-    pool_core& core = wanted.home();
-    const net::any_io_executor& home = executor_of(core);
+    pool_core& own = wanted.home();
+    const net::any_io_executor& home = executor_of(own);
     const bool at_home = handler_completes_at<decltype(h)>(home, net::get_associated_executor(h, home));
-    const auto begin = [&](pool_waiter& w, bool has_memory) { begin_task_wait(core, wanted, w, has_memory); };
-    initiate<value_waiter<T>>(h, home, begin, core, purpose, at_home, task_ref<>{t.release()});
+    const auto begin = [&](pool_waiter& w, bool has_memory) { begin_task_wait(own, wanted, w, has_memory); };
+    initiate<value_waiter<T>>(h, home, begin, own, purpose, at_home, task_ref<>{t.release()});
   }
 };
 
 template <class T, class Token>
 auto async_result_of(task_ref<result_task<T>> t, Token&& token) {
-  return net::async_initiate<Token, result_signature<T>>(start_task_wait<T>{pool_waiter::purpose::result}, token,
+  const pool_core* const core = &t->home();
+  return net::async_initiate<Token, result_signature<T>>(start_task_wait<T>{core, pool_waiter::purpose::result}, token,
                                                          std::move(t));
 }
 
