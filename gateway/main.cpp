@@ -3,8 +3,6 @@
 
 #include "canigo/version.hpp"
 
-#include "examples/tools/pages.hpp"
-#include "examples/tools/versions.hpp"
 #include "gateway/admin/admin.hpp"
 #include "gateway/config/file_values.hpp"
 #include "gateway/config/presets.hpp"
@@ -12,6 +10,8 @@
 #include "gateway/process/server.hpp"
 #include "gateway/process/service.hpp"
 #include "gateway/wire/standard_error.hpp"
+#include "tools/shared/pages.hpp"
+#include "tools/shared/versions.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>

@@ -23,7 +23,7 @@ OPTIONS = {"http": "CANIGO_HTTP", "metrics": "CANIGO_METRICS", "redis": "CANIGO_
 OF_PROGRAMS = ("bin/", "lib/systemd/", "share/bash-completion/", "share/canigo/grafana/canigo-gateway.json",
                "share/doc/canigo-gateway/", "share/fish/", "share/man/", "share/zsh/")
 # They are for tests, examples, benchmarks and programs.
-MESON_ONLY = {"tests", "examples", "bench", "gateway", "interleaving", "threads_only", "fuzz"}
+MESON_ONLY = {"tests", "examples", "tools", "bench", "gateway", "interleaving", "threads_only", "fuzz"}
 CMAKE_ONLY = {"CANIGO_INSTALL", "CANIGO_PACKAGE_DIR"}
 
 

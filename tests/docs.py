@@ -12,14 +12,16 @@ import re
 import sys
 
 SOURCES = {
-    "cpp": ["examples/*.cpp", "examples/*/*.cpp", "tests/docs_test.cpp", "include/canigo/**/*.hpp"],
+    "cpp": ["examples/*.cpp", "examples/*/*.cpp", "tools/*/*.cpp", "tests/docs_test.cpp",
+            "include/canigo/**/*.hpp"],
     "text": ["examples/expected/*.txt"],
     "meson": ["tests/install/**/meson.build", "tests/install/**/*.wrap"],
     "cmake": ["tests/install/**/CMakeLists.txt"],
 }
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
-NAMED = re.compile(r"`((?:canigo/|include/|lib/|examples/|tests/|bench/|packaging/|scripts/|docs/|\.ci/)[\w./-]*\w)`")
+NAMED = re.compile(r"`((?:canigo/|include/|lib/|examples/|tools/|tests/|bench/|packaging/|scripts/|docs/|\.ci/)"
+                   r"[\w./-]*\w)`")
 
 
 def comparable(text):

@@ -1,6 +1,6 @@
 // How canigo-fetch finds out what a server takes, against servers that are a few lines each, in time that is counted.
 
-#include "../examples/fetch/pace.hpp"
+#include "../tools/fetch/pace.hpp"
 #include "support/catch.hpp"
 
 #include <algorithm>

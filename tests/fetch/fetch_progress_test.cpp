@@ -1,6 +1,6 @@
 // The line that tells how far canigo-fetch is.
 
-#include "../examples/fetch/progress.hpp"
+#include "../tools/fetch/progress.hpp"
 #include "support/catch.hpp"
 
 #include <chrono>

@@ -3,7 +3,7 @@
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
 
-#include "../examples/fetch/call_queue.hpp"
+#include "../tools/fetch/call_queue.hpp"
 #include "support/catch.hpp"
 
 #include <asio/co_spawn.hpp>

@@ -157,9 +157,20 @@ def gateway_layers(tree):
 
 
 @rule
+def tools_layers(tree):
+    """A tool knows its own folder, shared/ and the library; canigo-gateway knows shared/ alone."""
+    for path in tree.under("gateway/", "tools/"):
+        allowed = ("tools/shared/",) if path.startswith("gateway/") else (path.rsplit("/", 1)[0] + "/", "tools/shared/")
+        others = ("tools/",) if path.startswith("gateway/") else ("tools/", "gateway/", "lib/")
+        for number, _, target in tree.includes(path):
+            if target and target.startswith(others) and not target.startswith(allowed):
+                yield path, number, f"includes {target}; it may include {' and '.join(allowed)}"
+
+
+@rule
 def circles(tree):
     graph = {path: [t for _, _, t in tree.includes(path) if t in tree.files]
-             for path in tree.under("gateway/", "include/", "lib/", "tests/")}
+             for path in tree.under("gateway/", "include/", "lib/", "tools/", "tests/")}
     done, trail, reported = set(), [], []
 
     def visit(path):
@@ -218,21 +229,21 @@ def include_order(tree):
 
 @rule
 def headers(tree):
-    for path in tree.under("gateway/", "include/", "lib/", "tests/", suffix=(".hpp",)):
+    for path in tree.under("gateway/", "include/", "lib/", "tools/", "tests/", suffix=(".hpp",)):
         if not re.match(r"(//[^\n]*\n|\s)*#pragma once\n", tree.text(path)) and not path.startswith("tests/pch/"):
             yield path, 1, "does not begin with #pragma once"
         for number, line in tree.lines(path):
             if re.match(r"\s*using\s+namespace\b", line):
                 yield path, number, "using namespace in a header"
-            if path.startswith(("gateway/", "include/", "lib/")) and re.match(r"\s*#\s*define\b", line):
+            if path.startswith(("gateway/", "include/", "lib/", "tools/")) and re.match(r"\s*#\s*define\b", line):
                 yield path, number, "a macro in a header"
 
 
 @rule
 def words(tree):
     for path in tree.files:
-        code = path.startswith(("gateway/", "include/", "lib/", "examples/", "tests/", "bench/", "scripts/", "cmake/",
-                                ".ci/"))
+        code = path.startswith(("gateway/", "include/", "lib/", "examples/", "tools/", "tests/", "bench/", "scripts/",
+                                "cmake/", ".ci/"))
         if not (code or path.endswith(TEXT + (".md",))):
             continue
         for number, line in tree.lines(path):
@@ -304,7 +315,7 @@ def memory(tree):
 
 @rule
 def names(tree):
-    for path in tree.under("tests/", "examples/", "bench/"):
+    for path in tree.under("tests/", "examples/", "tools/", "bench/"):
         for number, line in tree.lines(path):
             found = OF_ASIO.search(line.split("//")[0])
             if found:
@@ -348,7 +359,7 @@ def wrappers(tree):
 @rule
 def listed(tree):
     """Everything that can be compiled is compiled: it stands in the meson.build that rules its folder."""
-    for path in tree.under("gateway/", "include/canigo/", "lib/", "tests/", "examples/", "bench/"):
+    for path in tree.under("gateway/", "include/canigo/", "lib/", "tests/", "examples/", "tools/", "bench/"):
         if path.endswith(".hpp") and not path.startswith("include/"):
             continue
         if path.startswith("tests/install/"):
@@ -379,7 +390,7 @@ def pairs(tree):
 
 @rule
 def dead(tree):
-    everything = tree.under("gateway/", "include/", "lib/", "tests/", "examples/", "bench/")
+    everything = tree.under("gateway/", "include/", "lib/", "tests/", "examples/", "tools/", "bench/")
     used = {target for path in everything for _, _, target in tree.includes(path)}
     # A detail header lives on what the library does with it, not on its own source or its test.
     used_by_others = {target for path in tree.under("include/", "lib/") for _, _, target in tree.includes(path)
@@ -390,7 +401,7 @@ def dead(tree):
     for path in tree.under("gateway/", "lib/", suffix=(".hpp",)):
         if path not in used:
             yield path, 1, "nothing includes it"
-    for path in tree.under("tests/", "examples/", "bench/", suffix=(".hpp",)):
+    for path in tree.under("tests/", "examples/", "tools/", "bench/", suffix=(".hpp",)):
         if path not in used and not path.startswith(("tests/pch/", "tests/interleaving/shadow/", "tests/mutation/")):
             yield path, 1, "nothing includes it"
     for path in tree.under("examples/expected/", suffix=(".txt",)):
@@ -458,7 +469,7 @@ def executors(tree):
 @rule
 def formats(tree):
     """fmt/core.h of fmt 12 has print, and no format; fmt/format.h has no join."""
-    for path in tree.under("gateway/", "include/", "lib/", "tests/", "examples/", "bench/", "docs/"):
+    for path in tree.under("gateway/", "include/", "lib/", "tests/", "examples/", "tools/", "bench/", "docs/"):
         spellings = {spelling for _, spelling, _ in tree.includes(path)}
         for number, line in tree.lines(path):
             if re.search(r"\bfmt::(format|to_string)\(", line) and not spellings & {"fmt/format.h", "fmt/chrono.h"}:

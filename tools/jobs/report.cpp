@@ -1,6 +1,6 @@
 #include "report.hpp"
 
-#include "../tools/text.hpp"
+#include "tools/shared/text.hpp"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "options.hpp"
 
-#include "../tools/pages.hpp"
-#include "../tools/versions.hpp"
 #include "postgres.hpp"
+#include "tools/shared/pages.hpp"
+#include "tools/shared/versions.hpp"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>

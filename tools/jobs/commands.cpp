@@ -2,8 +2,8 @@
 
 #include <canigo/timeout.hpp>
 
-#include "../tools/text.hpp"
 #include "report.hpp"
+#include "tools/shared/text.hpp"
 
 #include <fmt/format.h>
 

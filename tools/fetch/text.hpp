@@ -1,6 +1,6 @@
 #pragma once
 
-#include "../tools/text.hpp"
+#include "tools/shared/text.hpp"
 
 #include <string>
 #include <string_view>

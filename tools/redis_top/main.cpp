@@ -4,7 +4,7 @@
 #include <canigo/redis/error.hpp>
 #include <canigo/timeout.hpp>
 
-#include "../tools/text.hpp"
+#include "tools/shared/text.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>

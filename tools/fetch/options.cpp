@@ -1,9 +1,9 @@
 #include "options.hpp"
 
-#include "../tools/pages.hpp"
-#include "../tools/versions.hpp"
 #include "json_call.hpp"
 #include "text.hpp"
+#include "tools/shared/pages.hpp"
+#include "tools/shared/versions.hpp"
 
 #include <CLI/CLI.hpp>
 #include <curl/curl.h>
