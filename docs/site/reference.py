@@ -312,7 +312,8 @@ def write(reference, out):
     (out / "options.md").write_text("\n\n".join(options) + "\n", encoding="utf-8")
     index = ["# Reference", "A page for each public header. [All options](options.md) are on one page, too. "
              "Promises and errors stand in the [contract](../contract.md)."]
-    titles = {"": "The library", "http": "HTTP", "metrics": "Prometheus", "redis": "Redis", "testing": "Tests"}
+    titles = {"": "The library", "algorithms": "Algorithms", "http": "HTTP", "metrics": "Prometheus",
+              "redis": "Redis", "testing": "Tests"}
     for folder, headers in groups.items():
         rows = [f"| [{h}]({h}.md) | {cell(reference.about(h))} |" for h in headers]
         if rows:

@@ -1,4 +1,4 @@
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 

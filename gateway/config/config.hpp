@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canigo/hedge_options.hpp"
-#include "canigo/rate_limit.hpp"
+#include "canigo/rate.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 

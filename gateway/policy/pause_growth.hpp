@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/time.hpp"
 
 #include <chrono>

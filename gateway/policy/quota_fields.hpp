@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canigo/detail/told/told_limits.hpp"
-#include "canigo/rate_limit.hpp"
+#include "canigo/rate.hpp"
 #include "canigo/time.hpp"
 
 #include "gateway/policy/repeat_rules.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/circuit.hpp"
+#include "canigo/algorithms/circuit.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 

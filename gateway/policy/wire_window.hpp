@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/rate_limit.hpp"
+#include "canigo/rate.hpp"
 
 #include <vector>
 

@@ -1,6 +1,6 @@
 #include "gateway/upstream/forwarded_hosts.hpp"
 
-#include "canigo/token_bucket.hpp"
+#include "canigo/algorithms/token_bucket.hpp"
 
 #include "gateway/policy/destination.hpp"
 

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "canigo/algorithms/latency_window.hpp"
 #include "canigo/hedge_options.hpp"
-#include "canigo/latency_window.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/redis/permit.hpp"
-#include "canigo/retry_budget.hpp"
+#include "canigo/retry_policy.hpp"
 
 #include "gateway/config/config.hpp"
 #include "gateway/policy/pause_book.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canigo/flow.hpp"
-#include "canigo/retry_budget.hpp"
+#include "canigo/retry_policy.hpp"
 
 #include "gateway/config/config.hpp"
 #include "gateway/policy/quota_fields.hpp"

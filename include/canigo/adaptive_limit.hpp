@@ -1,15 +1,15 @@
 #pragma once
 
 #include "canigo/adaptive_permit.hpp"
-#include "canigo/aimd.hpp"
+#include "canigo/algorithms/aimd.hpp"
+#include "canigo/algorithms/knee.hpp"
+#include "canigo/algorithms/limit_sample.hpp"
 #include "canigo/detail/around/adaptive_waiter.hpp"
-#include "canigo/knee.hpp"
 #include "canigo/limit_handle.hpp"
-#include "canigo/limit_sample.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/request.hpp"
-#include "canigo/shedding.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "canigo/algorithms/limit_sample.hpp"
 #include "canigo/detail/around/tuner.hpp"
-#include "canigo/failure.hpp"
-#include "canigo/limit_sample.hpp"
+#include "canigo/error.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/time.hpp"
 

@@ -1,9 +1,9 @@
 #pragma once
 
-#include "canigo/circuit.hpp"
+#include "canigo/algorithms/circuit.hpp"
 #include "canigo/detail/around/breaker_core.hpp"
 #include "canigo/detail/coro/named_first.hpp"
-#include "canigo/enforcement.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 

@@ -1,9 +1,8 @@
 #pragma once
 
+#include "canigo/algorithms/histogram.hpp"
 #include "canigo/detail/admission/flow_host.hpp"
-#include "canigo/histogram.hpp"
 #include "canigo/rate.hpp"
-#include "canigo/rate_limit.hpp"
 #include "canigo/time.hpp"
 
 #include <cstddef>

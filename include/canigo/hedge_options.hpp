@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/latency_window.hpp"
-#include "canigo/retry_budget.hpp"
+#include "canigo/algorithms/latency_window.hpp"
+#include "canigo/retry_policy.hpp"
 #include "canigo/time.hpp"
 
 #include <chrono>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "canigo/algorithms/key_hash.hpp"
 #include "canigo/detail/keyed/keyed_core.hpp"
-#include "canigo/key_hash.hpp"
 #include "canigo/keyed_options.hpp"
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"

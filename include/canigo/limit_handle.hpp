@@ -2,11 +2,11 @@
 
 #include "canigo/detail/admission/start_waiting.hpp"
 #include "canigo/detail/context/misuse.hpp"
-#include "canigo/enforcement.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"
+#include "canigo/queue_stats.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
-#include "canigo/wait_reason.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>

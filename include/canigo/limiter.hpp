@@ -2,18 +2,15 @@
 
 #include "canigo/detail/admission/permit_waiter.hpp"
 #include "canigo/detail/context/misuse.hpp"
-#include "canigo/enforcement.hpp"
 #include "canigo/limit_handle.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
-#include "canigo/rate_limit.hpp"
 #include "canigo/request.hpp"
 #include "canigo/shared_cap.hpp"
-#include "canigo/shedding.hpp"
 #include "canigo/time.hpp"
-#include "canigo/wait_reason.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -76,8 +73,7 @@ class limiter : public limit_handle<detail::permit_waiter> {
       : limiter{net::any_io_executor{context.get_executor()}, options} {}
   /// Does not compile: the compiler's message says what to write.
   template <detail::any_context Context>
-  limiter(const Context&, const detail::misfit_limiter_options&)
-      : limiter{net::any_io_executor{}, limiter_options{}} {
+  limiter(const Context&, const detail::misfit_limiter_options&) : limiter{net::any_io_executor{}, limiter_options{}} {
     static_assert(!detail::any_context<Context>,
                   "limiter: a field is another class's, or has another type: .rates = {rate::per_second(5)}, or "
                   ".rates = {{.rate = {10, 3s}, .burst = 5}}, .concurrency is a whole number");

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canigo/detail/queue/flow_places.hpp"
-#include "canigo/unit_amounts.hpp"
+#include "canigo/request.hpp"
 
 #include <cstdint>
 #include <utility>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/histogram.hpp"
+#include "canigo/algorithms/histogram.hpp"
 
 #include <cstdint>
 

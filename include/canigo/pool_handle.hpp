@@ -7,10 +7,8 @@
 #include "canigo/detail/pool/pool_ref.hpp"
 #include "canigo/detail/pool/pool_waits.hpp"
 #include "canigo/net.hpp"
-#include "canigo/pool_stats.hpp"
-#include "canigo/stop_mode.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/task.hpp"
-#include "canigo/task_options.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>

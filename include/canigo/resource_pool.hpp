@@ -6,14 +6,11 @@
 #include "canigo/detail/pool/pool_resources.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/pool_handle.hpp"
-#include "canigo/pool_observer.hpp"
 #include "canigo/request.hpp"
-#include "canigo/restart_policy.hpp"
 #include "canigo/retry_policy.hpp"
 #include "canigo/task.hpp"
-#include "canigo/task_context.hpp"
-#include "canigo/task_options.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>

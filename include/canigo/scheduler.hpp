@@ -1,13 +1,11 @@
 #pragma once
 
-#include "canigo/enforcement.hpp"
 #include "canigo/limit_handle.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
-#include "canigo/rate_limit.hpp"
 #include "canigo/request.hpp"
-#include "canigo/shedding.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>

@@ -2,13 +2,12 @@
 
 #include "canigo/detail/admission/permit_waiter.hpp"
 #include "canigo/detail/context/misuse.hpp"
-#include "canigo/enforcement.hpp"
 #include "canigo/limit_handle.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/request.hpp"
-#include "canigo/shedding.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -85,8 +84,7 @@ class semaphore : public limit_handle<detail::permit_waiter> {
   /// Does not compile: the compiler's message says what to write.
   template <detail::any_context Context, detail::bare_value<semaphore_options> Value>
   semaphore(const Context&, const Value&) : semaphore{net::any_io_executor{}, semaphore_options{}} {
-    static_assert(!detail::any_context<Context>,
-                  "semaphore: name the field: semaphore{io, {.permits = 4}}");
+    static_assert(!detail::any_context<Context>, "semaphore: name the field: semaphore{io, {.permits = 4}}");
   }
 
   /// Changes the number of permits, 1 to 2^62. Revokes none: after a smaller number, no request is granted until enough

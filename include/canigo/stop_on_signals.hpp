@@ -1,8 +1,8 @@
 #pragma once
 
 #include "canigo/net.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/pool_handle.hpp"
-#include "canigo/stop_mode.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>

@@ -2,16 +2,11 @@
 
 #include "canigo/detail/context/misuse.hpp"
 #include "canigo/net.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/pool_handle.hpp"
-#include "canigo/pool_observer.hpp"
-#include "canigo/pool_stats.hpp"
 #include "canigo/request.hpp"
-#include "canigo/restart_policy.hpp"
 #include "canigo/retry_policy.hpp"
-#include "canigo/stop_mode.hpp"
 #include "canigo/task.hpp"
-#include "canigo/task_context.hpp"
-#include "canigo/task_options.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -69,8 +64,7 @@ class strand_pool : public pool_handle<void> {
   /// Does not compile: the compiler's message says what to write.
   template <detail::any_context Context, detail::bare_value<strand_pool_options> Value>
   strand_pool(const Context&, const Value&) : strand_pool{net::any_io_executor{}, strand_pool_options{}} {
-    static_assert(!detail::any_context<Context>,
-                  "strand_pool: name the field: strand_pool{io, {.concurrency = 4}}");
+    static_assert(!detail::any_context<Context>, "strand_pool: name the field: strand_pool{io, {.concurrency = 4}}");
   }
   ~strand_pool() = default;
 };

@@ -4,7 +4,7 @@
 #include "canigo/detail/pool/pool_calls.hpp"
 #include "canigo/detail/pool/pool_task.hpp"
 #include "canigo/net.hpp"
-#include "canigo/task_state.hpp"
+#include "canigo/pool.hpp"
 
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>

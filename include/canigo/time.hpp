@@ -6,6 +6,15 @@
 
 namespace canigo {
 
+namespace detail {
+
+// The product of two 64-bit counts, such as of nanoseconds and tokens, exactly. g++ and clang have the type on every
+// 64-bit target; the keyword tells -Wpedantic that it is meant.
+__extension__ using int128 = __int128;
+__extension__ using uint128 = unsigned __int128;
+
+}  // namespace detail
+
 /// A span of time. The library counts in whole nanoseconds and never rounds a deadline.
 using duration = std::chrono::nanoseconds;
 

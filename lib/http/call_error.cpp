@@ -1,7 +1,6 @@
 #include "canigo/http/call_error.hpp"
 
 #include "canigo/error.hpp"
-#include "canigo/failure.hpp"
 #include "canigo/http/asked_wait.hpp"
 #include "canigo/http/error.hpp"
 

@@ -1,6 +1,6 @@
 #include "memory_table.hpp"
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 
 #include "history.hpp"
 

@@ -1,6 +1,6 @@
 #include "postgres_query.hpp"
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 
 #include "table.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/jobs/job_info.hpp"
 #include "canigo/jobs/store.hpp"
 #include "canigo/net.hpp"

@@ -3,7 +3,7 @@
 #include "canigo/cancel.hpp"
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/jobs/job_info.hpp"
-#include "canigo/task_context.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/time.hpp"
 #include "canigo/time_source.hpp"
 

@@ -1,6 +1,6 @@
 // The runs of jobs in a file of SQLite: they end, go on, or are found to be lost.
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 
 #include "history.hpp"
 #include "sqlite_table.hpp"

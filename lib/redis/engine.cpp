@@ -1,7 +1,7 @@
 // The calls of users of a client, from any thread.
 #include "engine.hpp"
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/detail/context/post.hpp"
 #include "canigo/error.hpp"
 

@@ -2,7 +2,7 @@
 
 #include "canigo/detail/context/delivery.hpp"
 #include "canigo/detail/context/shared_alarm.hpp"
-#include "canigo/rate_limit.hpp"
+#include "canigo/rate.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/detail/limit_waiter.hpp"
 #include "canigo/redis/failure_mode.hpp"

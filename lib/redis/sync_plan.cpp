@@ -1,6 +1,6 @@
 #include "sync_plan.hpp"
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 

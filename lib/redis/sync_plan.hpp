@@ -1,11 +1,11 @@
 #pragma once
 
+#include "canigo/algorithms/token_bucket.hpp"
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/net.hpp"
 #include "canigo/redis/detail/limit_request.hpp"
 #include "canigo/redis/failure_mode.hpp"
 #include "canigo/time.hpp"
-#include "canigo/token_bucket.hpp"
 
 #include "sync.hpp"
 
@@ -155,7 +155,7 @@ class sync_plan {
     std::size_t unit;
   };
   bool has_share_ = false;
-  std::vector<rate_share> shares_;  // with room for all of them
+  std::vector<rate_share> shares_;           // with room for all of them
   time_point share_at_ = time_point::max();  // then it may serve the first waiter
 };
 

@@ -2,7 +2,6 @@
 
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/rate.hpp"
-#include "canigo/rate_limit.hpp"
 #include "canigo/time.hpp"
 
 #include "sync.hpp"

@@ -1,7 +1,7 @@
 #include "ours.hpp"
 
-#include "canigo/aimd.hpp"
-#include "canigo/knee.hpp"
+#include "canigo/algorithms/aimd.hpp"
+#include "canigo/algorithms/knee.hpp"
 
 #include <chrono>
 #include <utility>

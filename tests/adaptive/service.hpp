@@ -2,7 +2,7 @@
 
 // A model of a service under load, for algorithms that limit the calls to it: discrete events in virtual time.
 
-#include "canigo/limit_sample.hpp"
+#include "canigo/algorithms/limit_sample.hpp"
 #include "canigo/time.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "canigo/scheduler.hpp"
 
-#include "canigo/token_bucket.hpp"
+#include "canigo/algorithms/token_bucket.hpp"
 
 #include "support/catch.hpp"
 #include "support/timeline.hpp"

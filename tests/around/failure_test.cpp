@@ -1,5 +1,3 @@
-#include "canigo/failure.hpp"
-
 #include "canigo/error.hpp"
 
 #include "support/catch.hpp"
@@ -34,10 +32,10 @@ TEST_CASE("errors of the callee are failures, and those by which a call ended on
   CHECK_FALSE(is_failure_of_callee(thrown_code(asio::error::operation_aborted)));
   CHECK_FALSE(is_failure_of_callee(thrown_code(std::make_error_code(std::errc::resource_deadlock_would_occur))));
   CHECK_FALSE(is_failure_of_callee(thrown_error(std::bad_alloc{})));
-  for (const errc code : {errc::queue_full, errc::evicted, errc::deadline_unreachable, errc::stopped,
-                          errc::circuit_open, errc::invalid_priority, errc::invalid_argument, errc::too_large,
-                          errc::lease_lost, errc::store_unavailable, errc::not_enough_memory, errc::too_many_keys,
-                          errc::shed}) {
+  for (const errc code :
+       {errc::queue_full, errc::evicted, errc::deadline_unreachable, errc::stopped, errc::circuit_open,
+        errc::invalid_priority, errc::invalid_argument, errc::too_large, errc::lease_lost, errc::store_unavailable,
+        errc::not_enough_memory, errc::too_many_keys, errc::shed}) {
     CHECK_FALSE(is_failure_of_callee(thrown_code(code)));
     CHECK_FALSE(is_overload_of_callee(thrown_code(code)));
   }

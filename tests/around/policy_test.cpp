@@ -1,8 +1,8 @@
 #include "canigo/policy.hpp"
 
+#include "canigo/algorithms/latency_window.hpp"
 #include "canigo/cancel.hpp"
 #include "canigo/error.hpp"
-#include "canigo/latency_window.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/task_group.hpp"
 

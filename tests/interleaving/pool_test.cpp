@@ -1,6 +1,6 @@
 // The pool under every order of what its loops, its users and the clock do.
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/resource_pool.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/strand_pool.hpp"

@@ -1,6 +1,5 @@
 #include "canigo/jobs/service.hpp"
-#include "canigo/restart_policy.hpp"
-#include "canigo/stop_mode.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/stop_on_signals.hpp"
 #include "canigo/timeout.hpp"
 

@@ -1,12 +1,12 @@
 #include "canigo/keyed.hpp"
 
+#include "canigo/algorithms/token_bucket.hpp"
 #include "canigo/concepts.hpp"
 #include "canigo/flow.hpp"
 #include "canigo/keyed_options.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/testing/simulation.hpp"
-#include "canigo/token_bucket.hpp"
 
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"

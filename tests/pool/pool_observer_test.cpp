@@ -1,5 +1,4 @@
-#include "canigo/pool_observer.hpp"
-
+#include "canigo/pool.hpp"
 #include "canigo/resource_pool.hpp"
 #include "canigo/strand_pool.hpp"
 
@@ -36,7 +35,7 @@ TEST_CASE("an observer sees every attempt and every end, with names and times") 
     strand_pool pool{b.io, {.concurrency = 1, .observer = &r}};
     (void)pool.try_post([] { return sleep_for(20ms); }, {.name = "long"});
     (void)pool.try_post([] { throw std::runtime_error{"no"}; },
-                  {.name = "bad", .retry = {.attempts = 2, .backoff = backoff::constant(5ms)}});
+                        {.name = "bad", .retry = {.attempts = 2, .backoff = backoff::constant(5ms)}});
     auto t = pool.submit([] {}, {.delay = 1h, .name = "late"});
     b.time.run_for(100ms);
     t.cancel();

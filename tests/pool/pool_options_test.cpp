@@ -1,8 +1,8 @@
 #include "canigo/detail/pool/pool_options.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/request.hpp"
-#include "canigo/task_options.hpp"
 
 #include "support/catch.hpp"
 #include "support/refusal.hpp"

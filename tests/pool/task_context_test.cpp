@@ -1,5 +1,4 @@
-#include "canigo/task_context.hpp"
-
+#include "canigo/pool.hpp"
 #include "canigo/strand_pool.hpp"
 
 #include "support/catch.hpp"
@@ -82,10 +81,11 @@ TEST_CASE("a producer that a full pool holds back ends at its deadline, and its 
                      ends.push_back(b.ms());
                    });
   }
-  pool.async_run([] {}, {}, [&](const std::exception_ptr& e) {
-    CHECK_FALSE(e);
-    ends.push_back(b.ms());
-  });
+  pool.async_run([] {}, {},
+                 [&](const std::exception_ptr& e) {
+                   CHECK_FALSE(e);
+                   ends.push_back(b.ms());
+                 });
   b.time.run_for(299ms);
   CHECK(pool.stats().held_back == 3);
   CHECK(ends.empty());

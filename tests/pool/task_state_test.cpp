@@ -1,4 +1,4 @@
-#include "canigo/task_state.hpp"
+#include "canigo/pool.hpp"
 
 #include "support/catch.hpp"
 

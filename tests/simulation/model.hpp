@@ -1,8 +1,8 @@
 #pragma once
 
 #include "canigo/error.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/request.hpp"
-#include "canigo/shedding.hpp"
 #include "canigo/time.hpp"
 
 #include <array>

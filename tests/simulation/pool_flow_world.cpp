@@ -1,6 +1,6 @@
 #include "pool_flow_world.hpp"
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/error.hpp"
 #include "canigo/flow.hpp"
 #include "canigo/rate.hpp"

@@ -1,6 +1,6 @@
 #include "pool_world.hpp"
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/task.hpp"
 #include "canigo/task_group.hpp"

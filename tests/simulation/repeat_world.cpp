@@ -1,9 +1,9 @@
 #include "repeat_world.hpp"
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/hedge.hpp"
 #include "canigo/retry.hpp"
-#include "canigo/retry_budget.hpp"
+#include "canigo/retry_policy.hpp"
 #include "canigo/testing/simulation.hpp"
 #include "canigo/time.hpp"
 #include "canigo/time_source.hpp"

@@ -2,9 +2,7 @@
 
 // What the tests of pools share.
 
-#include "canigo/pool_stats.hpp"
-#include "canigo/restart_policy.hpp"
-#include "canigo/stop_mode.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/testing/virtual_time.hpp"
 #include "canigo/timeout.hpp"
 

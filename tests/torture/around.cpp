@@ -1,14 +1,14 @@
 // What stands around an operation: retry, hedge, keyed limits, policy, loop_lag; and limits with units, shedding,
 // slack and shadow mode.
 
+#include "canigo/algorithms/latency_window.hpp"
 #include "canigo/hedge.hpp"
 #include "canigo/keyed.hpp"
-#include "canigo/latency_window.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/loop_lag.hpp"
 #include "canigo/policy.hpp"
 #include "canigo/retry.hpp"
-#include "canigo/retry_budget.hpp"
+#include "canigo/retry_policy.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 #include "canigo/task_group.hpp"

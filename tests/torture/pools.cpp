@@ -1,7 +1,7 @@
 // Pools of workers: operations of every kind, held back, evicted, tried again, stopped.
 
-#include "canigo/backoff.hpp"
-#include "canigo/pool_observer.hpp"
+#include "canigo/algorithms/backoff.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/task.hpp"
 

@@ -1,6 +1,6 @@
 // Pools whose workers own something: made, checked, reset and destroyed by functions that take time and throw.
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/resource_pool.hpp"
 
 #include "stage.hpp"

@@ -1,10 +1,9 @@
 #pragma once
 
 #include "canigo/net.hpp"
-#include "canigo/pool_stats.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/scheduler.hpp"
-#include "canigo/stop_mode.hpp"
 #include "canigo/time.hpp"
 #include "canigo/time_source.hpp"
 #include "canigo/timeout.hpp"

@@ -1,4 +1,4 @@
-#include "canigo/aimd.hpp"
+#include "canigo/algorithms/aimd.hpp"
 
 #include "support/catch.hpp"
 

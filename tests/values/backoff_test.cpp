@@ -1,4 +1,4 @@
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 
 #include "support/catch.hpp"
 #include "support/refusal.hpp"

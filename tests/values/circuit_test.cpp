@@ -1,4 +1,4 @@
-#include "canigo/circuit.hpp"
+#include "canigo/algorithms/circuit.hpp"
 
 #include "canigo/detail/base/random.hpp"
 

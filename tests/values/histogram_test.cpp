@@ -1,4 +1,4 @@
-#include "canigo/histogram.hpp"
+#include "canigo/algorithms/histogram.hpp"
 
 #include "support/catch.hpp"
 

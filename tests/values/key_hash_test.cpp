@@ -1,4 +1,4 @@
-#include "canigo/key_hash.hpp"
+#include "canigo/algorithms/key_hash.hpp"
 
 #include "canigo/detail/keys/sip_hash.hpp"
 

@@ -1,8 +1,8 @@
 // What adaptive limits decide in random histories. A change of an algorithm changes these lines: see first what
 // tests/adaptive says of it.
-#include "canigo/aimd.hpp"
+#include "canigo/algorithms/aimd.hpp"
+#include "canigo/algorithms/knee.hpp"
 #include "canigo/detail/base/random.hpp"
-#include "canigo/knee.hpp"
 
 #include "support/catch.hpp"
 

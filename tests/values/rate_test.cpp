@@ -1,7 +1,6 @@
 #include "canigo/rate.hpp"
 
 #include "canigo/error.hpp"
-#include "canigo/rate_limit.hpp"
 
 #include "support/catch.hpp"
 #include "support/refusal.hpp"

@@ -1,4 +1,4 @@
-#include "canigo/retry_budget.hpp"
+#include "canigo/retry_policy.hpp"
 
 #include "support/catch.hpp"
 

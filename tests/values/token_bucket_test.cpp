@@ -1,4 +1,4 @@
-#include "canigo/token_bucket.hpp"
+#include "canigo/algorithms/token_bucket.hpp"
 
 #include "canigo/error.hpp"
 

@@ -1,4 +1,4 @@
-#include "canigo/unit_amounts.hpp"
+#include "canigo/request.hpp"
 
 #include "support/refusal.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <canigo/backoff.hpp>
+#include <canigo/algorithms/backoff.hpp>
 #include <canigo/cancel.hpp>
 #include <canigo/http/client.hpp>
 #include <canigo/http/exchange.hpp>

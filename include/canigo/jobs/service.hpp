@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/concepts.hpp"
 #include "canigo/jobs/job.hpp"
 #include "canigo/jobs/job_info.hpp"
@@ -9,10 +9,8 @@
 #include "canigo/jobs/store.hpp"
 #include "canigo/jobs/store_observer.hpp"
 #include "canigo/net.hpp"
-#include "canigo/pool_observer.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/request.hpp"
-#include "canigo/restart_policy.hpp"
-#include "canigo/stop_mode.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/time.hpp"
 #include "canigo/with_limit.hpp"

@@ -7,7 +7,7 @@
 #include "canigo/limiter.hpp"
 #include "canigo/loop_lag.hpp"
 #include "canigo/policy.hpp"
-#include "canigo/pool_stats.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 #include "canigo/net.hpp"
 #include "canigo/redis/command.hpp"
 #include "canigo/redis/detail/call.hpp"

@@ -2,7 +2,6 @@
 
 #include "canigo/net.hpp"
 #include "canigo/rate.hpp"
-#include "canigo/rate_limit.hpp"
 #include "canigo/redis/client.hpp"
 #include "canigo/redis/failure_mode.hpp"
 #include "canigo/redis/limit_handle.hpp"

@@ -3,7 +3,7 @@
 #include "canigo/cancel.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
-#include "canigo/unit_amounts.hpp"
+#include "canigo/request.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/error.hpp>

@@ -1,7 +1,6 @@
 #include "canigo/detail/around/breaker_core.hpp"
 
 #include "canigo/error.hpp"
-#include "canigo/failure.hpp"
 
 #include <mutex>
 

@@ -4,7 +4,6 @@
 #include "canigo/detail/context/marked_executor.hpp"
 #include "canigo/detail/coro/retry_plan.hpp"
 #include "canigo/error.hpp"
-#include "canigo/failure.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/error.hpp>

@@ -1,6 +1,6 @@
 #include "canigo/detail/queue/supplies.hpp"
 
-#include "canigo/detail/base/int128.hpp"
+#include "canigo/time.hpp"
 
 #include <algorithm>
 

@@ -11,16 +11,13 @@
 #include "canigo/detail/queue/supplies.hpp"
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
-#include "canigo/enforcement.hpp"
 #include "canigo/error.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
-#include "canigo/rate_limit.hpp"
 #include "canigo/request.hpp"
-#include "canigo/shedding.hpp"
 #include "canigo/time_source.hpp"
-#include "canigo/wait_reason.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/error.hpp>

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "canigo/circuit.hpp"
+#include "canigo/algorithms/circuit.hpp"
 #include "canigo/detail/context/counted_member.hpp"
-#include "canigo/enforcement.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
 

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "canigo/aimd.hpp"
+#include "canigo/algorithms/aimd.hpp"
+#include "canigo/algorithms/knee.hpp"
+#include "canigo/algorithms/limit_sample.hpp"
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/base/mutex.hpp"
-#include "canigo/knee.hpp"
-#include "canigo/limit_sample.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/time.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "canigo/algorithms/limit_sample.hpp"
 #include "canigo/detail/base/sample_window.hpp"
-#include "canigo/limit_sample.hpp"
 #include "canigo/time.hpp"
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/algorithms/token_bucket.hpp"
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/context/counted_member.hpp"
 #include "canigo/detail/queue/supplies.hpp"
@@ -7,7 +8,6 @@
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
-#include "canigo/token_bucket.hpp"
 
 #include <asio/any_io_executor.hpp>
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/algorithms/key_hash.hpp"
 #include "canigo/detail/admission/awaited.hpp"
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/keyed/key_state.hpp"
@@ -7,7 +8,6 @@
 #include "canigo/detail/keyed/keyed_home.hpp"
 #include "canigo/detail/keys/key_table.hpp"
 #include "canigo/error.hpp"
-#include "canigo/key_hash.hpp"
 #include "canigo/keyed_options.hpp"
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "canigo/algorithms/key_hash.hpp"
 #include "canigo/detail/keyed/keyed_base.hpp"
-#include "canigo/key_hash.hpp"
 
 #include <cstdint>
 #include <utility>

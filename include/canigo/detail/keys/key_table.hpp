@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/base/int128.hpp"
+#include "canigo/time.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canigo/detail/pool/task_life.hpp"
-#include "canigo/restart_policy.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/time.hpp"
 
 #include <exception>

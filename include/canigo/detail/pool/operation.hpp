@@ -2,7 +2,7 @@
 
 #include "canigo/detail/pool/pool_task.hpp"
 #include "canigo/net.hpp"
-#include "canigo/task_context.hpp"
+#include "canigo/pool.hpp"
 
 #include <asio/awaitable.hpp>
 

@@ -18,10 +18,7 @@
 #include "canigo/detail/pool/pool_waiter_list.hpp"
 #include "canigo/detail/pool/self_wait.hpp"
 #include "canigo/net.hpp"
-#include "canigo/pool_observer.hpp"
-#include "canigo/pool_stats.hpp"
-#include "canigo/stop_mode.hpp"
-#include "canigo/task_options.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/time.hpp"
 #include "canigo/time_source.hpp"
 

@@ -1,8 +1,6 @@
 #pragma once
 
-#include "canigo/pool_stats.hpp"
-#include "canigo/stop_mode.hpp"
-#include "canigo/task_state.hpp"
+#include "canigo/pool.hpp"
 
 #include <cstdint>
 

@@ -4,7 +4,7 @@
 #include "canigo/detail/pool/pool_groups.hpp"
 #include "canigo/detail/pool/task_alarm.hpp"
 #include "canigo/detail/pool/task_life.hpp"
-#include "canigo/pool_stats.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/time.hpp"
 
 #include <cstddef>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/pool_stats.hpp"
+#include "canigo/pool.hpp"
 
 #include <cstddef>
 #include <functional>

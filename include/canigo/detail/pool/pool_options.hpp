@@ -1,10 +1,8 @@
 #pragma once
 
+#include "canigo/pool.hpp"
 #include "canigo/request.hpp"
-#include "canigo/restart_policy.hpp"
 #include "canigo/retry_policy.hpp"
-#include "canigo/stop_mode.hpp"
-#include "canigo/task_options.hpp"
 #include "canigo/time.hpp"
 
 #include <cstddef>

@@ -3,9 +3,7 @@
 #include "canigo/detail/pool/pool_options.hpp"
 #include "canigo/detail/pool/pool_resources.hpp"
 #include "canigo/net.hpp"
-#include "canigo/pool_stats.hpp"
-#include "canigo/stop_mode.hpp"
-#include "canigo/task_options.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/stop_mode.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/time.hpp"
 
 #include <cstddef>

@@ -7,10 +7,7 @@
 #include "canigo/detail/queue/wait_queue.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
-#include "canigo/pool_observer.hpp"
-#include "canigo/task_context.hpp"
-#include "canigo/task_options.hpp"
-#include "canigo/task_state.hpp"
+#include "canigo/pool.hpp"
 
 #include <asio/awaitable.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "canigo/detail/pool/pool_waiter.hpp"
 #include "canigo/net.hpp"
-#include "canigo/stop_mode.hpp"
+#include "canigo/pool.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>

@@ -11,7 +11,7 @@
 #include "canigo/detail/pool/worker_resource.hpp"
 #include "canigo/detail/pool/worker_strand.hpp"
 #include "canigo/net.hpp"
-#include "canigo/task_context.hpp"
+#include "canigo/pool.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/awaitable.hpp>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "canigo/pool.hpp"
 #include "canigo/retry_policy.hpp"
-#include "canigo/task_state.hpp"
 #include "canigo/time.hpp"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "canigo/queue_stats.hpp"
 #include "canigo/time.hpp"
-#include "canigo/wait_reason.hpp"
 
 #include <cstddef>
 

@@ -1,15 +1,14 @@
 #pragma once
 
-#include "canigo/detail/base/int128.hpp"
+#include "canigo/algorithms/histogram.hpp"
+#include "canigo/algorithms/token_bucket.hpp"
 #include "canigo/detail/queue/delay_watch.hpp"
 #include "canigo/detail/queue/flow_ceiling.hpp"
 #include "canigo/detail/queue/flow_heap.hpp"
 #include "canigo/detail/queue/supplies.hpp"
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
-#include "canigo/histogram.hpp"
 #include "canigo/time.hpp"
-#include "canigo/token_bucket.hpp"
 
 #include <array>
 #include <cstddef>

@@ -2,8 +2,8 @@
 
 #include "canigo/detail/queue/rate_set.hpp"
 #include "canigo/detail/queue/units.hpp"
+#include "canigo/queue_stats.hpp"
 #include "canigo/time.hpp"
-#include "canigo/wait_reason.hpp"
 
 #include <algorithm>
 #include <cstddef>

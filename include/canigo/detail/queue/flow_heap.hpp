@@ -1,7 +1,7 @@
 #pragma once
 
-#include "canigo/detail/base/int128.hpp"
 #include "canigo/detail/queue/flow_places.hpp"
+#include "canigo/time.hpp"
 
 #include <algorithm>
 #include <cstddef>

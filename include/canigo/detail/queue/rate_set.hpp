@@ -1,11 +1,11 @@
 #pragma once
 
+#include "canigo/algorithms/token_bucket.hpp"
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/detail/queue/window_log.hpp"
+#include "canigo/queue_stats.hpp"
 #include "canigo/rate.hpp"
 #include "canigo/time.hpp"
-#include "canigo/token_bucket.hpp"
-#include "canigo/wait_reason.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "canigo/algorithms/token_bucket.hpp"
 #include "canigo/detail/queue/rate_set.hpp"
 #include "canigo/detail/queue/shared_places.hpp"
 #include "canigo/detail/queue/units.hpp"
+#include "canigo/queue_stats.hpp"
 #include "canigo/time.hpp"
-#include "canigo/token_bucket.hpp"
-#include "canigo/wait_reason.hpp"
 
 #include <algorithm>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "canigo/request.hpp"
 #include "canigo/time.hpp"
-#include "canigo/unit_amounts.hpp"
 
 #include <array>
 #include <cstddef>

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "canigo/algorithms/token_bucket.hpp"
 #include "canigo/rate.hpp"
 #include "canigo/time.hpp"
-#include "canigo/token_bucket.hpp"
 
 #include <cstddef>
 #include <cstdint>

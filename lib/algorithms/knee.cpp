@@ -1,4 +1,4 @@
-#include "canigo/knee.hpp"
+#include "canigo/algorithms/knee.hpp"
 
 #include "canigo/detail/base/random.hpp"
 

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "canigo/algorithms/limit_sample.hpp"
 #include "canigo/detail/base/windowed_limit.hpp"
-#include "canigo/limit_sample.hpp"
 #include "canigo/time.hpp"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/enforcement.hpp"
+#include "canigo/limit_options.hpp"
 #include "canigo/time.hpp"
 
 #include <array>

@@ -1,5 +1,3 @@
-#include "canigo/failure.hpp"
-
 #include "canigo/error.hpp"
 
 #include <asio/error.hpp>

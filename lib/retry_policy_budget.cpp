@@ -1,6 +1,5 @@
-#include "canigo/retry_budget.hpp"
-
 #include "canigo/error.hpp"
+#include "canigo/retry_policy.hpp"
 
 #include <algorithm>
 

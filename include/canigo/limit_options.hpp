@@ -4,6 +4,12 @@
 
 namespace canigo {
 
+/// Whether a limit or a policy acts on its decisions, or only counts them.
+enum class enforcement {
+  enforce,  ///< refuses and delays
+  shadow,   ///< each request goes at once; the statistics count those that it would have refused or delayed
+};
+
 /// When a limit ends waiters with errc::shed, because it is overloaded. Default: never.
 ///
 /// A class is overloaded while for a whole `interval` none of its requests has waited less than `target`. Then the

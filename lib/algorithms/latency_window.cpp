@@ -1,4 +1,4 @@
-#include "canigo/latency_window.hpp"
+#include "canigo/algorithms/latency_window.hpp"
 
 #include "canigo/error.hpp"
 

@@ -1,7 +1,7 @@
-#include "canigo/backoff.hpp"
+#include "canigo/algorithms/backoff.hpp"
 
-#include "canigo/detail/base/int128.hpp"
 #include "canigo/error.hpp"
+#include "canigo/time.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "canigo/algorithms/histogram.hpp"
 #include "canigo/detail/base/mutex.hpp"
-#include "canigo/histogram.hpp"
 #include "canigo/time.hpp"
 
 #include <chrono>

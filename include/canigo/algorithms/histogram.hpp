@@ -1,6 +1,5 @@
 #pragma once
 
-#include "canigo/detail/base/int128.hpp"
 #include "canigo/time.hpp"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-#include "canigo/aimd.hpp"
+#include "canigo/algorithms/aimd.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,6 +1,5 @@
-#include "canigo/unit_amounts.hpp"
-
 #include "canigo/error.hpp"
+#include "canigo/request.hpp"
 
 namespace canigo {
 
