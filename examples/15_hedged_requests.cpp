@@ -3,6 +3,7 @@
 // The service answers in 10 ms, but one call in twenty hangs for a second. Only for work that may be done twice.
 // Time is virtual (see 02_priorities.cpp).
 #include <canigo/algorithms/histogram.hpp>
+#include <canigo/algorithms/latency_window.hpp>
 #include <canigo/hedge.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>

@@ -1,6 +1,7 @@
 #include "canigo/adaptive_limit.hpp"
 
 #include "canigo/detail/admission/awaited.hpp"
+#include "canigo/detail/around/tuner.hpp"
 #include "canigo/error.hpp"
 
 #include <fmt/format.h>

@@ -1,8 +1,10 @@
 #include "canigo/circuit_breaker.hpp"
 
+#include "canigo/detail/around/breaker_core.hpp"
 #include "canigo/error.hpp"
 
 #include <string>
+#include <utility>
 
 namespace canigo {
 
@@ -20,16 +22,42 @@ std::string why_refused(duration open_for, const std::string& name) {
 circuit_open_error::circuit_open_error(duration open_for, const std::string& name)
     : std::system_error{make_error_code(errc::circuit_open), why_refused(open_for, name)}, open_for_{open_for} {}
 
+void circuit_pass::succeeded() noexcept {
+  if (core_ != nullptr) std::exchange(core_, nullptr)->leave(epoch_, since_, detail::breaker_core::end::succeeded);
+}
+
+void circuit_pass::failed() noexcept {
+  if (core_ != nullptr) std::exchange(core_, nullptr)->leave(epoch_, since_, detail::breaker_core::end::failed);
+}
+
+void circuit_pass::failed_with(const std::exception_ptr& error) {
+  if (core_ == nullptr) return;
+  core_->is_failure(error) ? failed() : leave();
+}
+
+void circuit_pass::begin() noexcept {
+  if (core_ != nullptr) since_ = core_->now();
+}
+
+void circuit_pass::leave() noexcept {
+  std::exchange(core_, nullptr)->leave(epoch_, since_, detail::breaker_core::end::unreported);
+}
+
+circuit_breaker::circuit_breaker(const net::any_io_executor& executor, const circuit_breaker_options& options)
+    : core_{detail::breaker_core::open(executor, options)} {}
+
+circuit_breaker::~circuit_breaker() { core_->release_ref(); }
+
 circuit_pass circuit_breaker::enter() {
   const auto e = core_->enter();
   if (!e.goes) throw circuit_open_error{e.open_for, core_->name()};
-  return {*core_, e};
+  return {*core_, e.epoch, e.since};
 }
 
 std::optional<circuit_pass> circuit_breaker::try_enter() noexcept {
   const auto e = core_->enter();
   if (!e.goes) return std::nullopt;
-  return circuit_pass{*core_, e};
+  return circuit_pass{*core_, e.epoch, e.since};
 }
 
 void circuit_breaker::force_open() noexcept {

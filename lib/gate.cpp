@@ -1,6 +1,6 @@
 #include "canigo/gate.hpp"
 
-#include "canigo/detail/admission/permit_waiter.hpp"
+#include "canigo/detail/admission/permit_grant.hpp"
 #include "canigo/error.hpp"
 
 #include <utility>

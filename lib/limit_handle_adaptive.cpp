@@ -1,4 +1,4 @@
-#include "canigo/detail/around/adaptive_waiter.hpp"
+#include "canigo/adaptive_limit.hpp"
 
 #include "limit_handle.hpp"
 

@@ -1,4 +1,4 @@
-#include "canigo/detail/admission/permit_waiter.hpp"
+#include "canigo/detail/admission/permit_grant.hpp"
 
 #include "limit_handle.hpp"
 

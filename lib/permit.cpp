@@ -1,6 +1,7 @@
 #include "canigo/permit.hpp"
 
 #include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/queue/flow_places.hpp"
 #include "canigo/error.hpp"
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 #include <utility>
 
 namespace canigo {
+
+std::uint64_t permit::held() const noexcept { return detail::flow_places::places(places_); }
 
 void permit::give_back() noexcept { std::exchange(home_, nullptr)->release(std::exchange(places_, 0), kept_); }
 

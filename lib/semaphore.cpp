@@ -1,5 +1,6 @@
 #include "canigo/semaphore.hpp"
 
+#include "canigo/detail/admission/admission.hpp"
 #include "canigo/error.hpp"
 
 #include <utility>

@@ -1,6 +1,7 @@
 // The code in docs/, compiled and run. The test "docs" fails where a block there is not found word for word here, in
 // the examples or in a header.
 #include <canigo/adaptive_limit.hpp>
+#include <canigo/algorithms/latency_window.hpp>
 #include <canigo/cancel.hpp>
 #include <canigo/cancel_after.hpp>
 #include <canigo/circuit_breaker.hpp>
@@ -14,7 +15,6 @@
 #include <canigo/retry.hpp>
 #include <canigo/scheduler.hpp>
 #include <canigo/semaphore.hpp>
-#include <canigo/shared_cap.hpp>
 #include <canigo/stop_on_signals.hpp>
 #include <canigo/strand_pool.hpp>
 #include <canigo/task_group.hpp>

@@ -2,7 +2,6 @@
 
 // Includes all of the core library. The edges (canigo/http/… and others) and canigo/testing/… are included by name.
 #include "canigo/adaptive_limit.hpp"
-#include "canigo/adaptive_permit.hpp"
 #include "canigo/algorithms/aimd.hpp"
 #include "canigo/algorithms/backoff.hpp"
 #include "canigo/algorithms/circuit.hpp"
@@ -30,8 +29,6 @@
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/policy.hpp"
-#include "canigo/policy_options.hpp"
-#include "canigo/policy_stats.hpp"
 #include "canigo/pool.hpp"
 #include "canigo/pool_handle.hpp"
 #include "canigo/queue_stats.hpp"
@@ -43,7 +40,6 @@
 #include "canigo/run_busy_polling.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
-#include "canigo/shared_cap.hpp"
 #include "canigo/stop_on_signals.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/task.hpp"

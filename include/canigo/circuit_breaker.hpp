@@ -1,7 +1,6 @@
 #pragma once
 
 #include "canigo/algorithms/circuit.hpp"
-#include "canigo/detail/around/breaker_core.hpp"
 #include "canigo/detail/coro/named_first.hpp"
 #include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"
@@ -22,6 +21,10 @@
 #include <utility>
 
 namespace canigo {
+
+namespace detail {
+class breaker_core;
+}
 
 struct circuit_breaker_stats {
   circuit_state state = circuit_state::closed;
@@ -68,31 +71,26 @@ class [[nodiscard]] circuit_pass {
     std::swap(since_, taken.since_);
     return *this;
   }
-  ~circuit_pass() { end(detail::breaker_core::end::unreported); }
+  ~circuit_pass() {
+    if (core_ != nullptr) leave();
+  }
 
   /// Report how the call has ended, and how long it took until now. Afterwards the pass is empty, and these do nothing.
-  void succeeded() noexcept { end(detail::breaker_core::end::succeeded); }
-  void failed() noexcept { end(detail::breaker_core::end::failed); }
+  void succeeded() noexcept;
+  void failed() noexcept;
   /// Reports an error, which `failed_if` of the options judges. If that says no, the call is no sample.
-  void failed_with(const std::exception_ptr& error) {
-    if (core_ != nullptr && core_->is_failure(error)) failed();
-    end(detail::breaker_core::end::unreported);
-  }
+  void failed_with(const std::exception_ptr& error);
 
   /// The call begins only now: how long it takes counts from here. For a call that has waited for something else.
-  void begin() noexcept {
-    if (core_ != nullptr) since_ = core_->now();
-  }
+  void begin() noexcept;
 
   explicit operator bool() const noexcept { return core_ != nullptr; }
 
  private:
   friend class circuit_breaker;
-  circuit_pass(detail::breaker_core& core, const detail::breaker_core::entry& e) noexcept
-      : core_{&core}, epoch_{e.epoch}, since_{e.since} {}
-  void end(detail::breaker_core::end how) noexcept {
-    if (core_ != nullptr) std::exchange(core_, nullptr)->leave(epoch_, since_, how);
-  }
+  circuit_pass(detail::breaker_core& core, circuit::epoch epoch, time_point since) noexcept
+      : core_{&core}, epoch_{epoch}, since_{since} {}
+  void leave() noexcept;  // without a report
 
   detail::breaker_core* core_ = nullptr;  // with a reference
   circuit::epoch epoch_ = 0;
@@ -114,13 +112,12 @@ class [[nodiscard]] circuit_pass {
 class circuit_breaker {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
-  circuit_breaker(const net::any_io_executor& executor, const circuit_breaker_options& options)
-      : core_{detail::breaker_core::open(executor, options)} {}
+  circuit_breaker(const net::any_io_executor& executor, const circuit_breaker_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   circuit_breaker(ExecutionContext& context, const circuit_breaker_options& options)
       : circuit_breaker{net::any_io_executor{context.get_executor()}, options} {}
-  ~circuit_breaker() { core_->release_ref(); }
+  ~circuit_breaker();
   circuit_breaker(const circuit_breaker&) = delete;
   circuit_breaker& operator=(const circuit_breaker&) = delete;
 

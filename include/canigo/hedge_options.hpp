@@ -1,6 +1,5 @@
 #pragma once
 
-#include "canigo/algorithms/latency_window.hpp"
 #include "canigo/retry_policy.hpp"
 #include "canigo/time.hpp"
 
@@ -9,6 +8,7 @@
 
 namespace canigo {
 
+class latency_window;
 class task_group;
 
 /// A share of all calls, from 0 to 1: quantile{0.95} of their latencies is the time that 95 % of them did not exceed.

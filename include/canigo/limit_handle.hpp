@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/admission/start_waiting.hpp"
+#include "canigo/detail/admission/waiter.hpp"
 #include "canigo/detail/context/misuse.hpp"
 #include "canigo/limit_options.hpp"
 #include "canigo/net.hpp"

@@ -1,6 +1,5 @@
 #pragma once
 
-#include "canigo/detail/queue/flow_places.hpp"
 #include "canigo/request.hpp"
 
 #include <cstdint>
@@ -45,7 +44,7 @@ class [[nodiscard]] permit {
 
   /// The number of places that it stands for: the weight of a semaphore's permit, 1 for others. 0 once everything is
   /// released, split off or moved away.
-  std::uint64_t held() const noexcept { return detail::flow_places::places(places_); }
+  std::uint64_t held() const noexcept;
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
   /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.

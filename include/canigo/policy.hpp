@@ -1,23 +1,23 @@
 #pragma once
 
 #include "canigo/adaptive_limit.hpp"
-#include "canigo/adaptive_permit.hpp"
+#include "canigo/algorithms/histogram.hpp"
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/detail/coro/named_first.hpp"
 #include "canigo/detail/coro/repeatable.hpp"
+#include "canigo/detail/coro/run_and_report.hpp"
 #include "canigo/detail/policy/policy_core.hpp"
 #include "canigo/error.hpp"
 #include "canigo/hedge.hpp"
+#include "canigo/hedge_options.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
-#include "canigo/policy_options.hpp"
-#include "canigo/policy_stats.hpp"
 #include "canigo/request.hpp"
 #include "canigo/retry.hpp"
+#include "canigo/retry_policy.hpp"
 #include "canigo/time.hpp"
 #include "canigo/timeout.hpp"
-#include "canigo/with_limit.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -27,11 +27,41 @@
 #include <cstdint>
 #include <exception>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <type_traits>
 #include <utility>
 
 namespace canigo {
+
+/// The parts of a policy, in the order in which a call meets them. Each is optional, and does what it does alone.
+struct policy_options {
+  std::optional<duration> timeout = {};                 ///< of a whole call with all its parts; more than 0; max: none
+  std::optional<circuit_breaker_options> breaker = {};  ///< refuses calls at once while the upstream fails
+  /// Copies of a slow call, for idempotent work only. `group` must be null. Without a `budget` or a `window`, the
+  /// policy has one of its own.
+  std::optional<hedge_options> hedge = {};
+  /// Without a `budget`, the policy has one of its own. Without `retry_if`, is_failure_of_callee() decides.
+  std::optional<retry_policy> retry = {};
+  /// How many operations are under way; finds its own value. As many priorities as the limits have, if there are any.
+  std::optional<adaptive_limit_options> adaptive = {};
+  std::optional<limiter_options> limits = {};    ///< rates, and a cap on operations that are under way
+  std::optional<duration> attempt_timeout = {};  ///< of each operation, after the limits; more than 0; max: none
+  std::string name = {};  ///< for the texts of errors; also that of parts without a name of their own
+};
+
+/// The calls of a policy, by their ends. A call counts once among the first six, when it ends.
+struct policy_stats {
+  std::uint64_t succeeded = 0;
+  std::uint64_t failed = 0;        ///< with an error of the operation
+  std::uint64_t timed_out = 0;     ///< at the timeout, at the deadline, or with too little time left for an operation
+  std::uint64_t cancelled = 0;     ///< by the caller
+  std::uint64_t refused = 0;       ///< by a limit, before any operation was started
+  std::uint64_t circuit_open = 0;  ///< by the circuit breaker
+  std::uint64_t under_way = 0;     ///< calls that have not ended
+  std::uint64_t operations = 0;    ///< operations that were started, with retries and copies
+  wait_histogram took;             ///< from the call to its result, of those that succeeded
+};
 
 /// All that stands between this program and one upstream, declared once.
 ///

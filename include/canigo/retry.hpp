@@ -1,12 +1,12 @@
 #pragma once
 
+#include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/detail/coro/named_first.hpp"
 #include "canigo/detail/coro/repeatable.hpp"
 #include "canigo/detail/coro/retry_plan.hpp"
 #include "canigo/net.hpp"
 #include "canigo/retry_policy.hpp"
 #include "canigo/time.hpp"
-#include "canigo/time_source.hpp"
 #include "canigo/timeout.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -46,7 +46,7 @@ auto run_retry(Make make, retry_policy policy, deadline_point deadline) -> net::
     const net::cancellation_state state = co_await net::this_coro::cancellation_state;
     if (state.cancelled() != net::cancellation_type::none) std::rethrow_exception(failure);
     const net::any_io_executor executor = co_await net::this_coro::executor;
-    const time_point now = time_source::of(executor).now();
+    const time_point now = now_on(executor);
     const time_point at = plan.again_at(failure, now, random_of(executor));
     if (at == time_point::max()) std::rethrow_exception(failure);
     if (at > now) co_await sleep_until(at);

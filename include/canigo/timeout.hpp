@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/detail/coro/child.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
@@ -63,7 +64,7 @@ template <class T>
 template <class T>
 [[nodiscard("co_await it")]] net::awaitable<T> with_timeout(net::awaitable<T> op, duration d) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
-  co_return co_await with_deadline(std::move(op), saturating_add(time_source::of(executor).now(), d));
+  co_return co_await with_deadline(std::move(op), saturating_add(detail::now_on(executor), d));
 }
 
 /// Does not compile: the compiler's message says what to write.

@@ -2,6 +2,7 @@
 
 #include "canigo/concepts.hpp"
 #include "canigo/detail/coro/repeatable.hpp"
+#include "canigo/detail/coro/run_and_report.hpp"
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"
 
@@ -48,33 +49,6 @@ concept settling_permit = permit_like<P> && requires(P& p) {
   p.settle(std::uint64_t{});
   p.settle(unit_key{0}, std::uint64_t{});
 };
-
-/// Runs `op`, and tells the permit how it ended. The permit must live until then. `ran`: null, or whether the limits
-/// inside `op` have let it go; if one has not, the call is no sample.
-template <class T, reporting_permit P>
-net::awaitable<T> run_and_report(net::awaitable<T> op, P& p, const bool* ran = nullptr) {
-  std::exception_ptr error;
-  try {
-    if constexpr (std::is_void_v<T>) {
-      co_await std::move(op);
-      p.succeeded();
-      co_return;
-    } else {
-      T result = co_await std::move(op);
-      p.succeeded();
-      co_return result;
-    }
-  } catch (...) {
-    error = std::current_exception();
-  }
-  const net::cancellation_state state = co_await net::this_coro::cancellation_state;
-  if (ran != nullptr && !*ran) {
-    p.release();
-  } else {
-    state.cancelled() == net::cancellation_type::none ? p.failed_with(error) : p.cancelled();
-  }
-  std::rethrow_exception(error);
-}
 
 /// Runs `op`, and gives back the tokens that it was granted, unless it `ran`.
 template <class T, settling_permit P>

@@ -3,7 +3,6 @@
 #include "canigo/limiter.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
-#include "canigo/shared_cap.hpp"
 
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"

@@ -2,7 +2,6 @@
 #include "canigo/flow.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/scheduler.hpp"
-#include "canigo/shared_cap.hpp"
 
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"

@@ -12,7 +12,6 @@
 #include "canigo/retry.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
-#include "canigo/shared_cap.hpp"
 #include "canigo/task_group.hpp"
 
 #include "support/allocations.hpp"

@@ -1,5 +1,3 @@
-#include "canigo/shared_cap.hpp"
-
 #include "canigo/limiter.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"

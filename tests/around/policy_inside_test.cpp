@@ -1,8 +1,8 @@
 // A policy that is called inside an operation of the same policy.
 
 #include "canigo/error.hpp"
+#include "canigo/limiter.hpp"
 #include "canigo/policy.hpp"
-#include "canigo/shared_cap.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/task.hpp"
 

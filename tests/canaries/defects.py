@@ -456,8 +456,10 @@ DEFECTS = {
     "policy_counts_the_innermost_wait_alone": (
         POLICY, POLICIES,
         "«for (auto* m = call.outer_.get(); depth_ < depth; m = m->outer.get(), ++depth_) ++m->waits;\n"
-        "  core.self_waits_ += more;»", "++call.outer_->waits;\n  depth_ = 1;\n  ++core.self_waits_;"),
-    "policy_counts_waits_that_are_over": (POLICY, POLICIES, "«if (mark_->waits > 0) --call_.core_.self_waits_;»", ""),
+        "  core.account_->self_waits += more;»",
+        "++call.outer_->waits;\n  depth_ = 1;\n  ++core.account_->self_waits;"),
+    "policy_counts_waits_that_are_over": (
+        POLICY, POLICIES, "«if (mark_->waits > 0) --call_.core_.account_->self_waits;»", ""),
     "policy_keeps_what_is_given_back": (POLICY, interleaving("a request that begins as its operation ends*"),
                                         "while («holders > 0») {", "true"),
     "policy_waits_for_those_who_left": (POLICY, POLICIES, "m != nullptr && «m->is_running»; m", "true"),

@@ -1,5 +1,6 @@
 #include "canigo/hedge.hpp"
 
+#include "canigo/algorithms/latency_window.hpp"
 #include "canigo/hedge_options.hpp"
 #include "canigo/retry.hpp"
 #include "canigo/task_group.hpp"

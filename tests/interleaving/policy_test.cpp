@@ -1,9 +1,10 @@
 // The places of a policy under every order of what its threads do.
 
+#include "canigo/policy.hpp"
+
 #include "canigo/detail/context/marked_executor.hpp"
 #include "canigo/detail/policy/policy_core.hpp"
 #include "canigo/limiter.hpp"
-#include "canigo/policy_options.hpp"
 
 #include "interleaving_test.hpp"
 #include "world.hpp"

@@ -1,8 +1,6 @@
 // Limiters that share a cap, under every order of what their threads do: a place that comes back reaches somebody who
 // can use it, whatever becomes of the one who was first.
 
-#include "canigo/shared_cap.hpp"
-
 #include "canigo/limiter.hpp"
 
 #include "interleaving_test.hpp"

@@ -1,9 +1,9 @@
 #include "nested_world.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/policy.hpp"
-#include "canigo/shared_cap.hpp"
 #include "canigo/testing/simulation.hpp"
 #include "canigo/time.hpp"
 #include "canigo/time_source.hpp"

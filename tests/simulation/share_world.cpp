@@ -3,7 +3,6 @@
 #include "canigo/error.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/permit.hpp"
-#include "canigo/shared_cap.hpp"
 #include "canigo/testing/simulation.hpp"
 
 #include "end_of.hpp"

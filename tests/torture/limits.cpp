@@ -6,7 +6,6 @@
 #include "canigo/gate.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
-#include "canigo/shared_cap.hpp"
 #include "canigo/timeout.hpp"
 #include "canigo/wait_group.hpp"
 #include "canigo/with_limit.hpp"

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <canigo/adaptive_permit.hpp>
+#include <canigo/adaptive_limit.hpp>
 #include <canigo/http/headers.hpp>
 #include <canigo/time.hpp>
 

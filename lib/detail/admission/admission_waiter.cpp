@@ -1,7 +1,7 @@
 // A request that waits, and its deadline.
 
 #include "canigo/detail/admission/admission.hpp"
-#include "canigo/detail/admission/start_waiting.hpp"
+#include "canigo/detail/admission/waiter.hpp"
 
 #include <utility>
 

@@ -4,6 +4,7 @@
 #include "canigo/detail/context/post.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/pool/worker_strand.hpp"
+#include "canigo/time_source.hpp"
 
 #include <asio/error.hpp>
 #include <asio/io_context.hpp>

@@ -2,6 +2,7 @@
 
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/context/timed_wait.hpp"
+#include "canigo/time_source.hpp"
 
 #include <algorithm>
 #include <tuple>

@@ -1,7 +1,7 @@
 #include "canigo/detail/coro/group_child.hpp"
 
 #include "canigo/detail/admission/awaited.hpp"
-#include "canigo/detail/admission/permit_waiter.hpp"
+#include "canigo/detail/admission/permit_grant.hpp"
 #include "canigo/error.hpp"
 
 #include <mutex>

@@ -1,6 +1,8 @@
 #include "canigo/detail/coro/hedge_race.hpp"
 
+#include "canigo/algorithms/latency_window.hpp"
 #include "canigo/task_group.hpp"
+#include "canigo/time_source.hpp"
 
 #include <utility>
 

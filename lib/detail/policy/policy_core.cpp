@@ -1,10 +1,14 @@
 #include "canigo/detail/policy/policy_core.hpp"
 
+#include "canigo/algorithms/latency_window.hpp"
 #include "canigo/detail/base/atomic.hpp"
+#include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/marked_executor.hpp"
 #include "canigo/detail/coro/retry_plan.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
+#include "canigo/policy.hpp"
+#include "canigo/time_source.hpp"
 
 #include <asio/error.hpp>
 
@@ -97,8 +101,21 @@ bool is_too_late(const std::exception_ptr& error) noexcept {
 
 }  // namespace
 
+/// The counts of a policy, and the budgets and the window that it owns because its options name none.
+struct policy_core::account {
+  std::optional<canigo::retry_budget> retry_budget;
+  std::optional<canigo::retry_budget> hedge_budget;
+  std::optional<latency_window> window;
+
+  mutable mutex lock;
+  policy_stats counts;
+  std::size_t self_waits = 0;  // places whose operations wait for another place
+  bool is_stopped = false;     // no call waits any more
+};
+
 policy_core::policy_core(const net::any_io_executor& executor, const policy_options& options)
-    : name{printable(options.name)},
+    : account_{std::make_unique<account>()},
+      name{printable(options.name)},
       timeout{checked(options).timeout},
       attempt_timeout{options.attempt_timeout},
       blamed_from{detail::blamed_from(options)},
@@ -110,31 +127,33 @@ policy_core::policy_core(const net::any_io_executor& executor, const policy_opti
   if (options.adaptive) adaptive.emplace(executor, named(*options.adaptive, options.name));
   if (options.limits) limits.emplace(executor, named(*options.limits, options.name));
   if (retry) {
-    if (retry->budget == nullptr) retry->budget = &own_retry_budget_.emplace();
+    if (retry->budget == nullptr) retry->budget = &account_->retry_budget.emplace();
     if (!retry->retry_if) {
       retry->retry_if = [](const std::exception_ptr& error) { return is_failure_of_callee(error); };
     }
     const retry_plan plan{*retry, time_point::max()};  // throws for a field outside its range
   }
   if (hedge) {
-    if (hedge->budget == nullptr) hedge->budget = &own_hedge_budget_.emplace(hedge_budget);
-    if (hedge->window == nullptr && hedge->after.is_quantile()) hedge->window = &own_window_.emplace();
+    if (hedge->budget == nullptr) hedge->budget = &account_->hedge_budget.emplace(hedge_budget);
+    if (hedge->window == nullptr && hedge->after.is_quantile()) hedge->window = &account_->window.emplace();
     check(*hedge);
   }
 }
 
+policy_core::~policy_core() = default;
+
 void policy_core::stop() noexcept {
   {
-    const std::lock_guard lock{mutex_};
-    is_stopped_ = true;
+    const std::lock_guard lock{account_->lock};
+    account_->is_stopped = true;
   }
   if (adaptive) adaptive->stop();
   if (limits) limits->stop();
 }
 
 policy_stats policy_core::stats() const noexcept {
-  const std::lock_guard lock{mutex_};
-  return counts_;
+  const std::lock_guard lock{account_->lock};
+  return account_->counts;
 }
 
 std::size_t policy_core::places() const {
@@ -185,9 +204,11 @@ policy_call::policy_call(policy_core& core, const net::any_io_executor& executor
     const time_point end = saturating_add(since_, *core.timeout);
     if (end < request_.deadline) request_.deadline = end;
   }
-  const std::lock_guard lock{core_.mutex_};
-  ++core_.counts_.under_way;
+  const std::lock_guard lock{core_.account_->lock};
+  ++core_.account_->counts.under_way;
 }
+
+policy_call::~policy_call() { end(&policy_stats::cancelled); }
 
 void policy_call::enter() {
   if (core_.breaker) pass_ = core_.breaker->enter();
@@ -204,9 +225,9 @@ policy_call::operation::~operation() {
   call_.end_operation();
   if (!mark_) return;
   {
-    const std::lock_guard lock{call_.core_.mutex_};
+    const std::lock_guard lock{call_.core_.account_->lock};
     mark_->is_running = false;
-    if (mark_->waits > 0) --call_.core_.self_waits_;
+    if (mark_->waits > 0) --call_.core_.account_->self_waits;
   }
   mark_->let_go();
 }
@@ -217,28 +238,28 @@ policy_call::wait::wait(policy_call& call) : call_{call} {
   if (!call.outer_) return;
   policy_core& core = call.core_;
   const std::size_t places = core.places();
-  const std::lock_guard lock{core.mutex_};
-  if (core.is_stopped_) return;
+  const std::lock_guard lock{core.account_->lock};
+  if (core.account_->is_stopped) return;
   std::size_t depth = 0;
   std::size_t more = 0;
   // An operation that has ended has left this call behind, so no operation around it waits for it.
   for (auto* m = call.outer_.get(); m != nullptr && m->is_running; m = m->outer.get(), ++depth) {
     if (m->waits == 0) ++more;
   }
-  if (depth > 0 && core.self_waits_ + more >= places) {
+  if (depth > 0 && core.account_->self_waits + more >= places) {
     throw std::system_error{std::make_error_code(std::errc::resource_deadlock_would_occur),
                             "policy::run inside an operation of the same policy: the operations of all " +
                                 std::to_string(places) + " places would wait for a place"};
   }
   for (auto* m = call.outer_.get(); depth_ < depth; m = m->outer.get(), ++depth_) ++m->waits;
-  core.self_waits_ += more;
+  core.account_->self_waits += more;
 }
 
 policy_call::wait::~wait() {
   if (depth_ == 0) return;
-  const std::lock_guard lock{call_.core_.mutex_};
+  const std::lock_guard lock{call_.core_.account_->lock};
   for (auto* m = call_.outer_.get(); depth_ > 0; m = m->outer.get(), --depth_) {
-    if (--m->waits == 0 && m->is_running) --call_.core_.self_waits_;
+    if (--m->waits == 0 && m->is_running) --call_.core_.account_->self_waits;
   }
 }
 
@@ -250,6 +271,12 @@ std::uint32_t policy_call::begin_operation() noexcept {
 
 void policy_call::end_operation() noexcept {
   if (--running_ == 0) had_ += time_between(running_since_, time_.now());
+}
+
+time_point policy_call::latest_start() const noexcept {
+  if (request_.deadline == time_point::max()) return time_point::max();
+  const duration left = time_between(time_.now(), request_.deadline);
+  return request_.deadline - std::min(core_.adaptive->latency() * 2, left / 2);
 }
 
 void policy_call::throw_too_late(const std::system_error& e) {
@@ -303,8 +330,8 @@ std::exception_ptr policy_call::late(const std::exception_ptr& error, bool never
 void policy_call::end(std::uint64_t policy_stats::* outcome) noexcept {
   if (std::exchange(has_ended_, true)) return;
   const duration took = time_between(since_, time_.now());
-  const std::lock_guard lock{core_.mutex_};
-  policy_stats& s = core_.counts_;
+  const std::lock_guard lock{core_.account_->lock};
+  policy_stats& s = core_.account_->counts;
   --s.under_way;
   ++(s.*outcome);
   s.operations += operations_;

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canigo/detail/admission/admission.hpp"
-#include "canigo/detail/admission/start_waiting.hpp"
+#include "canigo/detail/admission/waiter.hpp"
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/request.hpp"

@@ -1,13 +1,24 @@
 #pragma once
 
 #include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/time/deadline.hpp"
+#include "canigo/net.hpp"
 #include "canigo/time.hpp"
-#include "canigo/time_source.hpp"
 
 #include <memory>
 #include <utility>
 
+namespace canigo {
+class time_source;
+}
+
 namespace canigo::detail {
+
+// Members of time_source, without its header. now_on() is the time of the executor's context.
+time_point now_on(const net::any_io_executor& executor);
+time_point now_of(const time_source& time) noexcept;
+bool arm(time_source& time, deadline& d, time_point when) noexcept;
+[[nodiscard]] bool cancel(time_source& time, deadline& d) noexcept;
 
 /// The alarm of an object behind shared pointers. It keeps the object until the call has returned, or was taken back.
 ///
@@ -27,7 +38,7 @@ class shared_alarm : public deadline {
     if (is_set_ && t == when_) return;
     std::shared_ptr<Owner> keep;
     if (is_set_) {
-      if (!time_.cancel(*this)) return;
+      if (!cancel(time_, *this)) return;
       keep = std::move(owner_);
     }
     when_ = t;
@@ -36,7 +47,7 @@ class shared_alarm : public deadline {
   /// The owner has got the news of the call. Only then it can be set again.
   void was_called() noexcept { is_set_ = false; }
   /// For good. Returns what it has kept; null if it is not armed, or is being called just now.
-  [[nodiscard]] std::shared_ptr<Owner> disarm() noexcept { return time_.cancel(*this) ? std::move(owner_) : nullptr; }
+  [[nodiscard]] std::shared_ptr<Owner> disarm() noexcept { return cancel(time_, *this) ? std::move(owner_) : nullptr; }
 
  private:
   static void called(deadline& d, due why) noexcept {
@@ -46,12 +57,12 @@ class shared_alarm : public deadline {
     try {
       own.call_(*keep);
     } catch (...) {
-      own.arm(saturating_add(own.time_.now(), retry_after), keep);
+      own.arm(saturating_add(now_of(own.time_), retry_after), keep);
     }
   }
   bool arm(time_point t, std::shared_ptr<Owner> keep) noexcept {
     owner_ = std::move(keep);
-    if (time_.arm(*this, t)) return true;
+    if (detail::arm(time_, *this, t)) return true;
     owner_.reset();
     return false;
   }

@@ -3,7 +3,6 @@
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/shared_alarm.hpp"
 #include "canigo/detail/coro/end_request.hpp"
-#include "canigo/detail/coro/left_result.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
@@ -18,6 +17,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <tuple>
@@ -25,6 +25,27 @@
 #include <utility>
 
 namespace canigo::detail {
+
+/// Where a coroutine on another executor leaves its result for the one that waits for it.
+///
+/// It is in the frame of the one that waits. Asio's co_spawn hands a result on only if T has a default constructor, and
+/// would let an exception of a move out of the loop. The coroutine that waits lives until the other one has ended, as
+/// the completion handler owns it.
+template <class T>
+class left_result {
+ public:
+  void leave(T&& value) { value_.emplace(std::move(value)); }
+  T take() { return std::move(*value_); }
+
+ private:
+  std::optional<T> value_;
+};
+
+template <>
+class left_result<void> {
+ public:
+  void take() const noexcept {}
+};
 
 /// A coroutine that another one waits for, and that can be cancelled from any thread.
 ///

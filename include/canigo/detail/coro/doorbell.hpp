@@ -2,10 +2,13 @@
 
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"
-#include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
+
+namespace canigo {
+class time_source;
+}
 
 namespace canigo::detail {
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/coro/left_result.hpp"
+#include "canigo/detail/coro/child.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/any_io_executor.hpp>

@@ -1,20 +1,15 @@
 #pragma once
 
 #include "canigo/adaptive_limit.hpp"
-#include "canigo/algorithms/latency_window.hpp"
 #include "canigo/circuit_breaker.hpp"
-#include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/coro/run_on.hpp"
 #include "canigo/hedge_options.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
-#include "canigo/policy_options.hpp"
-#include "canigo/policy_stats.hpp"
 #include "canigo/request.hpp"
 #include "canigo/retry_policy.hpp"
 #include "canigo/time.hpp"
-#include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -29,6 +24,12 @@
 #include <system_error>
 #include <utility>
 
+namespace canigo {
+class time_source;
+struct policy_options;
+struct policy_stats;
+}  // namespace canigo
+
 namespace canigo::detail {
 
 /// The parts that a policy owns, and what it has counted.
@@ -38,6 +39,7 @@ class policy_core {
   policy_core(const net::any_io_executor& executor, const policy_options& options);
   policy_core(const policy_core&) = delete;
   policy_core& operator=(const policy_core&) = delete;
+  ~policy_core();
 
   void stop() noexcept;
   policy_stats stats() const noexcept;
@@ -45,9 +47,8 @@ class policy_core {
   std::size_t places() const;
 
  private:
-  std::optional<retry_budget> own_retry_budget_;
-  std::optional<retry_budget> own_hedge_budget_;
-  std::optional<canigo::latency_window> own_window_;
+  struct account;
+  const std::unique_ptr<account> account_;  // before the parts, which refer to what it owns
 
  public:
   std::optional<circuit_breaker> breaker;
@@ -64,10 +65,6 @@ class policy_core {
  private:
   friend class policy_call;
   const std::optional<shared_cap> share_;
-  mutable mutex mutex_;
-  policy_stats counts_;
-  std::size_t self_waits_ = 0;  // places whose operations wait for another place
-  bool is_stopped_ = false;     // no call waits any more
 };
 
 struct operation_mark;  // an operation that holds a place, as its executor knows it
@@ -79,7 +76,7 @@ class policy_call {
  public:
   policy_call(policy_core& core, const net::any_io_executor& executor, const request& r);
   /// A call that has reported nothing was cancelled.
-  ~policy_call() { end(&policy_stats::cancelled); }
+  ~policy_call();
   policy_call(const policy_call&) = delete;
   policy_call& operator=(const policy_call&) = delete;
 
@@ -153,11 +150,7 @@ class policy_call {
   std::exception_ptr late(const std::exception_ptr& error, bool never_started, duration waited) const noexcept;
   /// An operation that starts later has hardly a chance to end before the deadline. At least half of the time that is
   /// left is for the wait.
-  time_point latest_start() const noexcept {
-    if (request_.deadline == time_point::max()) return time_point::max();
-    const duration left = time_between(time_.now(), request_.deadline);
-    return request_.deadline - std::min(core_.adaptive->latency() * 2, left / 2);
-  }
+  time_point latest_start() const noexcept;
   void end(std::uint64_t policy_stats::* outcome) noexcept;
 
   policy_core& core_;

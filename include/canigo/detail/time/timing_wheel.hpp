@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/time/deadline.hpp"
 #include "canigo/time.hpp"
 
 #include <array>
@@ -7,28 +8,6 @@
 #include <cstdint>
 
 namespace canigo::detail {
-
-/// A place in a timing_wheel: the base of whatever is due at an instant.
-///
-/// Not an aggregate on purpose: a derived class may then use the bytes behind `place_`.
-class timer_node {
- public:
-  timer_node() noexcept = default;
-  timer_node(const timer_node&) = delete;
-  timer_node& operator=(const timer_node&) = delete;
-
-  bool linked() const noexcept { return place_ != nowhere; }
-
- private:
-  friend class timing_wheel;
-
-  static constexpr std::uint16_t nowhere = 0xffff;
-
-  timer_node* previous_ = nullptr;
-  timer_node* next_ = nullptr;
-  std::uint64_t when_ = 0;
-  std::uint16_t place_ = nowhere;
-};
 
 /// Deadlines, a million or more, to the nanosecond: insert and remove in constant time, the earliest first.
 ///

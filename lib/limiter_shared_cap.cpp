@@ -1,7 +1,6 @@
-#include "canigo/shared_cap.hpp"
-
 #include "canigo/detail/queue/shared_places.hpp"
 #include "canigo/error.hpp"
+#include "canigo/limiter.hpp"
 
 #include <string_view>
 

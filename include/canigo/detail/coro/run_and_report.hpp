@@ -1,0 +1,42 @@
+#pragma once
+
+#include "canigo/net.hpp"
+
+#include <asio/awaitable.hpp>
+#include <asio/cancellation_state.hpp>
+#include <asio/this_coro.hpp>
+
+#include <exception>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::detail {
+
+/// Runs `op`, and tells the permit how it ended. The permit must live until then. `ran`: null, or whether the limits
+/// inside `op` have let it go; if one has not, the call is no sample.
+template <class T, class P>
+net::awaitable<T> run_and_report(net::awaitable<T> op, P& p, const bool* ran = nullptr) {
+  std::exception_ptr error;
+  try {
+    if constexpr (std::is_void_v<T>) {
+      co_await std::move(op);
+      p.succeeded();
+      co_return;
+    } else {
+      T result = co_await std::move(op);
+      p.succeeded();
+      co_return result;
+    }
+  } catch (...) {
+    error = std::current_exception();
+  }
+  const net::cancellation_state state = co_await net::this_coro::cancellation_state;
+  if (ran != nullptr && !*ran) {
+    p.release();
+  } else {
+    state.cancelled() == net::cancellation_type::none ? p.failed_with(error) : p.cancelled();
+  }
+  std::rethrow_exception(error);
+}
+
+}  // namespace canigo::detail
