@@ -7,6 +7,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -50,8 +51,8 @@ class gate {
   net::awaitable<void> close();
 
   /// Like close(), for any completion token; signature void(std::error_code). Always completes by a post.
-  template <net::completion_token_for<void(std::error_code)> Token>
-  auto async_close(Token&& token) {
+  template <net::completion_token_for<void(std::error_code)> Token = net::use_awaitable_t<>>
+  auto async_close(Token&& token = Token()) {
     shut();
     return net::async_initiate<Token, void(std::error_code)>(detail::start_waiting<detail::plain_waiter>{admission_},
                                                              token, request{});

@@ -11,11 +11,13 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <cstddef>
 #include <optional>
 #include <system_error>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace canigo {
@@ -36,6 +38,8 @@ class limit_handle {
   using attempt = std::conditional_t<std::is_void_v<grant>, bool, std::optional<grant>>;
 
  public:
+  using executor_type = net::any_io_executor;
+
   limit_handle(const limit_handle&) = delete;
   limit_handle& operator=(const limit_handle&) = delete;
 
@@ -77,10 +81,16 @@ class limit_handle {
   ///
   /// Always completes by a post, on the handler's associated executor, by default the limit's. Allocates one operation
   /// with the handler's associated allocator. Without memory for it the handler gets errc::not_enough_memory.
-  template <net::completion_token_for<typename Waiter::signature> Token>
-  auto async_acquire(request r, Token&& token) {
+  /// Without a token it is awaitable; without a request, all of its fields have their defaults.
+  template <net::completion_token_for<typename Waiter::signature> Token = net::use_awaitable_t<>>
+  auto async_acquire(request r = {}, Token&& token = Token()) {
     if constexpr (!std::is_void_v<grant>) detail::refuse_to_drop_permit<Token>();
     return net::async_initiate<Token, typename Waiter::signature>(detail::start_waiting<Waiter>{admission_}, token, r);
+  }
+  template <class Token>
+    requires(!std::is_convertible_v<Token, request>)
+  auto async_acquire(Token&& token) {
+    return async_acquire(request{}, std::forward<Token>(token));
   }
 
   /// Takes the tokens or permits if they are there, no request waits, and the limit is not paused. Never waits itself.
@@ -121,7 +131,6 @@ class limit_handle {
   /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
   void stop() noexcept;
 
-  using executor_type = net::any_io_executor;  // so asio::async_compose() and co_composed take it as an I/O object
   executor_type get_executor() const;
 
  protected:

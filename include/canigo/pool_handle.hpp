@@ -14,6 +14,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -52,6 +53,8 @@ class pool_handle {
   using purpose = detail::pool_waiter::purpose;
 
  public:
+  using executor_type = net::any_io_executor;
+
   pool_handle(const pool_handle&) = delete;
   pool_handle& operator=(const pool_handle&) = delete;
 
@@ -79,14 +82,20 @@ class pool_handle {
 
   /// Like run(), for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T must
   /// have a default constructor.
-  template <class F, net::completion_token_for<detail::result_signature<detail::operation_result<R, F>>> Token>
+  template <class F, net::completion_token_for<detail::result_signature<detail::operation_result<R, F>>> Token =
+                         net::use_awaitable_t<>>
     requires detail::operation<std::decay_t<F>, R>
-  auto async_run(F&& f, const task_options& o, Token&& token) {
+  auto async_run(F&& f, const task_options& o = detail::no_options, Token&& token = Token()) {
     using T = result_of<F>;
     auto t = make_task(std::forward<F>(f), o);
     const detail::pool_core* const core = &t->home();
     return net::async_initiate<Token, detail::result_signature<T>>(detail::start_task_wait<T>{core, purpose::run},
                                                                    token, std::move(t));
+  }
+  template <class F, class Token>
+    requires(detail::operation<std::decay_t<F>, R> && !std::is_convertible_v<Token, const task_options&>)
+  auto async_run(F&& f, Token&& token) {
+    return async_run(std::forward<F>(f), detail::no_options, std::forward<Token>(token));
   }
 
   /// Hands an operation over; never suspends. If the pool refuses it, its task ends with that error.
@@ -146,7 +155,6 @@ class pool_handle {
 
   /// Allocates.
   pool_stats stats() const { return core_.stats(); }
-  using executor_type = net::any_io_executor;
   executor_type get_executor() const { return core_.executor(); }
   /// For the library itself.
   const detail::pool_ref& core() const noexcept { return core_; }

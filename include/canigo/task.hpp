@@ -8,6 +8,7 @@
 
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <cstdint>
 #include <exception>
@@ -54,8 +55,8 @@ class [[nodiscard]] task {
 
   /// Like result(), for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T
   /// must have a default constructor.
-  template <net::completion_token_for<detail::result_signature<T>> Token>
-  auto async_wait(Token&& token) const {
+  template <net::completion_token_for<detail::result_signature<T>> Token = net::use_awaitable_t<>>
+  auto async_wait(Token&& token = Token()) const {
     return detail::async_result_of<T>(get(), std::forward<Token>(token));
   }
 

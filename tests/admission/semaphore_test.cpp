@@ -422,6 +422,26 @@ TEST_CASE("stop ends all that wait and all that come, once", "[semaphore]") {
   CHECK(s.stats().stopped == 1002);
 }
 
+TEST_CASE("an acquire by token needs neither a token nor a request", "[semaphore]") {
+  limits_run run;
+  semaphore s{run.io, {.permits = 2}};
+  STATIC_REQUIRE(std::is_same_v<semaphore::executor_type, decltype(s.get_executor())>);
+  run.go([&]() -> net::awaitable<void> {
+    const permit one = co_await s.async_acquire();
+    const permit two = co_await s.async_acquire({.tokens = 1});
+    CHECK(s.stats().held == 2);
+  });
+  run.time.run();
+  permit taken;
+  s.async_acquire([&](std::error_code, permit p) { taken = std::move(p); });
+  const request all{.tokens = 1};
+  std::uint64_t more = 0;
+  s.async_acquire(all, [&](std::error_code, permit p) { more = p.held(); });
+  run.time.run();
+  CHECK(taken.held() == 1);
+  CHECK(more == 1);
+}
+
 TEST_CASE("a semaphore destroyed with waiters and permits out leaves nothing", "[semaphore]") {
   limits_run run;
   auto s = std::make_unique<semaphore>(run.io, semaphore_options{.permits = 2});

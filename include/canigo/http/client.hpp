@@ -13,6 +13,7 @@
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/ip/address.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <chrono>
 #include <cstddef>
@@ -162,8 +163,8 @@ class client {
   net::awaitable<response> get(std::string url) { return send(request{std::move(url)}); }
 
   /// Like send(), for any completion token; signature void(std::error_code, http::response).
-  template <net::completion_token_for<void(std::error_code, response)> Token>
-  auto async_send(request r, Token&& token) {
+  template <net::completion_token_for<void(std::error_code, response)> Token = net::use_awaitable_t<>>
+  auto async_send(request r, Token&& token = Token()) {
     return net::async_initiate<Token, void(std::error_code, response)>(detail::start_transfer{engine_}, token,
                                                                        std::move(r));
   }

@@ -11,6 +11,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <chrono>
 #include <concepts>
@@ -118,8 +119,8 @@ class client {
 
   /// Like run(), for any completion token; signature void(std::error_code, redis::reply). An error reply gives both.
   /// With errc::store_unavailable, the reply's text says why.
-  template <net::completion_token_for<void(std::error_code, reply)> Token>
-  auto async_run(const command& c, Token&& token) {
+  template <net::completion_token_for<void(std::error_code, reply)> Token = net::use_awaitable_t<>>
+  auto async_run(const command& c, Token&& token = Token()) {
     return net::async_initiate<Token, void(std::error_code, reply)>(detail::start_call<detail::call>{engine_}, token,
                                                                     c);
   }

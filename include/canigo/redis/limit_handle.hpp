@@ -10,6 +10,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/use_awaitable.hpp>
 
 #include <memory>
 #include <optional>
@@ -30,6 +31,8 @@ class limit_handle {
   using attempt = std::conditional_t<std::is_void_v<grant>, bool, std::optional<grant>>;
 
  public:
+  using executor_type = net::any_io_executor;
+
   limit_handle(const limit_handle&) = delete;
   limit_handle& operator=(const limit_handle&) = delete;
 
@@ -38,10 +41,16 @@ class limit_handle {
 
   /// Like acquire(), for any completion token; signature void(std::error_code), or void(std::error_code,
   /// redis::permit).
-  template <net::completion_token_for<typename Waiter::signature> Token>
-  auto async_acquire(request r, Token&& token) {
+  /// Without a token it is awaitable; without a request, all of its fields have their defaults.
+  template <net::completion_token_for<typename Waiter::signature> Token = net::use_awaitable_t<>>
+  auto async_acquire(request r = {}, Token&& token = Token()) {
     if constexpr (!std::is_void_v<grant>) canigo::detail::refuse_to_drop_permit<Token>();
     return net::async_initiate<Token, typename Waiter::signature>(detail::start_limit_wait<Waiter>{ledger_}, token, r);
+  }
+  template <class Token>
+    requires(!std::is_convertible_v<Token, request>)
+  auto async_acquire(Token&& token) {
+    return async_acquire(request{}, std::forward<Token>(token));
   }
 
   /// Takes the tokens or permits if they are available at once: with one round trip at most, and no place in the queue.
@@ -70,7 +79,6 @@ class limit_handle {
   /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
   void stop() noexcept;
 
-  using executor_type = net::any_io_executor;
   executor_type get_executor() const;
 
  protected:
