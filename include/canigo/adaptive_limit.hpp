@@ -146,8 +146,6 @@ struct adaptive_limit_stats : queue_stats {
 /// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
 ///
 /// Errors, cancellation, threads, lifetime: as canigo::semaphore.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.

@@ -20,8 +20,6 @@ namespace canigo {
 /// that executor.
 /// Threads: any, all members, at once.
 /// Lifetime: a wrapped operation goes on when this object is destroyed.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 class cancel_source {
  public:
   cancel_source();

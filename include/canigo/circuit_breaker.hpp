@@ -107,8 +107,6 @@ class [[nodiscard]] circuit_pass {
 ///
 /// Threads: any, all members, at once. Allocates: in the constructor, and the error of a refused call.
 /// Lifetime: calls that are under way keep what they need; the execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 class circuit_breaker {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
@@ -182,8 +180,6 @@ net::awaitable<T> run_through(net::awaitable<T> op, circuit_breaker* breaker, Ju
 /// Cancellation: passed on to `op`.
 /// Completes on the awaiting coroutine's executor. Allocates: its coroutine frame, which Asio recycles, and the error
 /// of a refused call.
-/// An awaitable or deferred operation that has not been started refers to the breaker: start it before the breaker is
-/// destroyed.
 template <class T>
 net::awaitable<T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker) {
   return detail::run_through(std::move(op), &breaker, detail::any_result{});

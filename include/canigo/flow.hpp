@@ -88,8 +88,6 @@ struct flow_stats {
 /// Lifetime: destroying it ends its waiters with errc::stopped; its permits stay good. It may outlive its limit. A
 /// request that names it must be made while it lives; an acquire() or run() that has not been started yet is not made.
 /// Of a pool, tasks that run go on, but have no further attempt, and tasks that are delayed end.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 /// Allocates: in the constructor, about 64 bytes for each class and 200 more; never for a request. A permit of a flow
 /// has at most 2^42 - 1 places.
 ///

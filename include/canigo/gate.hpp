@@ -24,8 +24,6 @@ namespace canigo {
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends each close() that waits with errc::stopped. Permits that are out stay good. The
 /// execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 class gate {
  public:
   explicit gate(const net::any_io_executor& executor);

@@ -53,8 +53,6 @@ class keyed;
 /// Threads: any, all members, at once. Keys are compared, copied and moved under a lock.
 /// Allocates: nothing for a known key that does not wait.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 template <class Key, class Hash>
 class keyed<scheduler, Key, Hash> {
   using core = detail::keyed_core<Key, Hash, detail::keyed_tokens>;
@@ -171,8 +169,6 @@ class [[nodiscard]] keyed_permit {
 /// lifetime. Permits that are out stay good when this is destroyed.
 ///
 /// Allocates: nothing for a request that does not wait, but the copy of the key for the permit.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 template <class Key, class Hash>
 class keyed<semaphore, Key, Hash> {
   using core = detail::keyed_core<Key, Hash, detail::keyed_places>;

@@ -30,8 +30,6 @@ class flow_host;
 ///
 /// `Waiter` decides on the grant: void for a scheduler, a permit for the others. Errors, cancellation, threads and
 /// lifetime are described at these classes.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 template <class Waiter>
 class limit_handle {
   using grant = typename Waiter::granted_type;

@@ -108,8 +108,6 @@ struct limiter_stats : queue_stats {
 /// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
 ///
 /// Errors, cancellation, threads, lifetime: as canigo::scheduler and canigo::semaphore.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 class limiter : public limit_handle<detail::permit_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.

@@ -101,8 +101,6 @@ struct policy_stats {
 /// Allocates: coroutine frames, most of which Asio recycles. With a timeout, a deadline or a hedge also a strand for
 /// the call; with a cap or an adaptive limit a mark for each operation.
 /// Lifetime: it must live until all calls have ended. stop() helps to reach that.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 class policy {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.

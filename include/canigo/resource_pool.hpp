@@ -64,8 +64,6 @@ struct resource_pool_options {
 ///
 /// The members are those of every pool: run, async_run, submit, try_post, stop and others. See pool_handle for them,
 /// their errors, cancellation, threads and lifetime.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 template <class R>
 class resource_pool : public pool_handle<R> {
  public:

@@ -71,8 +71,6 @@ struct scheduler_stats : queue_stats {
 /// Threads: any, all members, at once. The executor that it was made with keeps the time, so its loop has to run while
 /// a request waits, on whatever loop.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 ///
 /// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
 ///

@@ -64,8 +64,6 @@ struct semaphore_stats : queue_stats {
 /// a request waits with a deadline.
 /// Lifetime: destroying it ends every waiter with errc::stopped. Permits that are out stay good, with their full
 /// weight. The execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 class semaphore : public limit_handle<detail::permit_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.

@@ -43,8 +43,6 @@ struct strand_pool_options {
 ///
 /// The members are those of every pool: run, async_run, submit, try_post, stop and others. See pool_handle for them,
 /// their errors, cancellation, threads and lifetime.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 class strand_pool : public pool_handle<void> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.

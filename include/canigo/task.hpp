@@ -33,8 +33,6 @@ class pool_handle;
 ///
 /// Cancellation of waiting: terminal, partial, total. Ends the wait, not the task.
 /// Threads: any, all members, at once.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 template <class T>
 class [[nodiscard]] task {
  public:

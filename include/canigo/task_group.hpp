@@ -58,8 +58,6 @@ class task_result {
 /// Lifetime: the destructor cancels the children and waits for none of them. They run until they have reacted to that,
 /// so they must own what they use, or it must outlive them. A join() that waits ends with errc::stopped. So call
 /// join() first. The execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 ///
 /// If the parent itself is cancelled while it awaits something other than the group, its next co_await throws before a
 /// join can begin. Then catch that exception, call co_await net::this_coro::reset_cancellation_state(), and join.

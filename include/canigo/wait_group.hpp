@@ -17,8 +17,6 @@ namespace canigo {
 ///
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 class wait_group {
  public:
   explicit wait_group(const net::any_io_executor& executor);

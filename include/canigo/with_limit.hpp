@@ -123,8 +123,6 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 /// Completes on the awaiting coroutine's executor. Allocates: its coroutine frame, which Asio recycles, and what
 /// acquire() allocates.
 /// Lifetime: the limit must live until this ends, unless its own destruction ends this.
-/// An awaitable or deferred operation that has not been started refers to the limit: start it before the limit is
-/// destroyed.
 template <class T, limit L>
 [[nodiscard("co_await it")]] net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
   bool started = false;

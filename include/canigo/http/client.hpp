@@ -139,8 +139,6 @@ struct client_stats {
 /// executor's context.
 /// Completion: always by a post to the handler's associated executor, by default the client's.
 /// Lifetime: destroying it ends every request with errc::stopped. The execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 /// Process: SIGPIPE should be ignored, as in every program with sockets. The first client initialises libcurl. From
 /// libcurl 7.84 on, that is safe beside other threads.
 class client {

@@ -87,8 +87,6 @@ struct client_stats {
 /// Threads: any, all members, at once.
 /// Completion: always by a post to the handler's associated executor, by default the client's.
 /// Lifetime: destroying it ends every command with errc::stopped. The execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started refers to this object: start it before this object is
-/// destroyed.
 /// Process: SIGPIPE should be ignored, as in every program with sockets.
 class client {
  public:

@@ -23,8 +23,6 @@ namespace canigo::redis {
 ///
 /// `Waiter` decides on the grant: void for a scheduler, a permit for the others. Errors, cancellation, threads and
 /// lifetime are described at these classes.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 template <class Waiter>
 class limit_handle {
   using grant = typename canigo::detail::awaited<typename Waiter::results>::type;

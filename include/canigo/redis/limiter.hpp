@@ -70,8 +70,6 @@ struct limiter_options {
 /// back, of every unit.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
-/// An awaitable or deferred operation that has not been started keeps what it needs: it may be started after this
-/// object is destroyed.
 class limiter : public limit_handle<detail::place_waiter> {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.

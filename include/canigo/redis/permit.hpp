@@ -72,8 +72,6 @@ class [[nodiscard]] permit {
   /// Waits until the lease is lost.
   ///
   /// Errors: errc::stopped if the permit is empty, or released meanwhile. Cancellation: terminal, partial, total.
-  /// An awaitable or deferred operation that has not been started refers to this object: start it before this object
-  /// is destroyed.
   net::awaitable<void> lost() const;
 
   /// Runs `op`, and cancels it when the lease is lost. Then this ends with errc::lease_lost, unless `op` has a result.

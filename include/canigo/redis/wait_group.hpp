@@ -19,8 +19,6 @@ namespace canigo::redis {
 /// lease, which ends with that process. Unlike canigo::wait_group it limits the work, and has no wait for its end.
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it gives its places back.
-/// An awaitable or deferred operation that has not been started refers to `slots`: start it before `slots` is
-/// destroyed.
 class wait_group {
  public:
   /// Uses `slots`, which must live longer.
