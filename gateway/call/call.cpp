@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <exception>
 #include <utility>
 
 // No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
@@ -91,20 +90,10 @@ net::awaitable<void> call::forward() {
   for (;;) {
     upstream_place held;
     permit tunnel;
-    if (keeper_) keeper_->begin();
     auto turning = get_turn(held, tunnel);
-    bool is_granted = false;
-    std::exception_ptr failed;
-    try {
-      is_granted = co_await std::move(turning);
-    } catch (...) {  // no memory
-      failed = std::current_exception();
-    }
-    if (keeper_) {
-      auto stopping = stop_keeping(held, is_granted);
-      is_granted = co_await std::move(stopping);
-    }
-    if (failed) std::rethrow_exception(failed);
+    if (keeper_) turning = keeper_->keep_during(std::move(turning));
+    bool is_granted = co_await std::move(turning);
+    if (keeper_ && is_granted && turn_.is_called_off()) is_granted = give_up_turn(held);
     if (!is_granted) {
       note_unserved();
       break;

@@ -94,7 +94,7 @@ class call final : private response_sink {
   std::string waiting_events();
   bool has_begun_events() const noexcept { return record_.kept == by_events; }
   net::awaitable<void> end_events();
-  net::awaitable<bool> stop_keeping(upstream_place& held, bool is_granted);
+  bool give_up_turn(upstream_place& held);
   request make_request();
   outgoing_body make_framing();
   void make_exchange();

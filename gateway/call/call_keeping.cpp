@@ -68,14 +68,11 @@ std::string call::waiting_events() {
   return text;
 }
 
-/// The wait is over. Whether the call still has a place: it may have been ended during the last write.
-net::awaitable<bool> call::stop_keeping(upstream_place& held, bool is_granted) {
-  auto ending = keeper_->end();
-  co_await std::move(ending);
-  if (!is_granted || !turn_.is_called_off()) co_return is_granted;
+/// The call was ended during the last write to its client.
+bool call::give_up_turn(upstream_place& held) {
   held.give_back();
   why_ = turn_.why_called_off();
-  co_return false;
+  return false;
 }
 
 /// Ends the stream of events by one that stands for the answer which the client would have got.

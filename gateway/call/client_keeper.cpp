@@ -1,23 +1,20 @@
 #include "gateway/call/client_keeper.hpp"
 
+#include "canigo/cancel_after.hpp"
 #include "canigo/error.hpp"
+#include "canigo/time_source.hpp"
 
 #include <asio/co_spawn.hpp>
 #include <asio/redirect_error.hpp>
+#include <asio/this_coro.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <array>
-#include <chrono>
 #include <exception>
 #include <utility>
 
 // No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
 namespace canigo::gateway {
-namespace {
-
-using clock = std::chrono::steady_clock;
-
-}  // namespace
 
 client_keeper::client_keeper(const net::any_io_executor& loop, byte_stream& client, duration stall,
                              const keeping_times& times, std::function<std::string()> next, std::function<void()> lost)
@@ -26,32 +23,48 @@ client_keeper::client_keeper(const net::any_io_executor& loop, byte_stream& clie
       times_{times},
       next_{std::move(next)},
       lost_{std::move(lost)},
-      bell_{loop},
+      over_{loop, time_point::max()},
       ended_{loop, time_point::max()} {}
+
+net::awaitable<bool> client_keeper::keep_during(net::awaitable<bool> wait) {
+  begin();
+  bool result = false;
+  std::exception_ptr failed;
+  try {
+    result = co_await std::move(wait);
+  } catch (...) {
+    failed = std::current_exception();
+  }
+  is_on_ = false;
+  over_.cancel();
+  // Nothing that has cancelled the wait may cut a text.
+  const bool throws = co_await net::this_coro::throw_if_cancelled();
+  co_await net::this_coro::throw_if_cancelled(false);
+  error_code ignored;
+  while (is_running_) co_await ended_.async_wait(net::redirect_error(net::use_awaitable, ignored));
+  co_await net::this_coro::throw_if_cancelled(throws);
+  if (failed) std::rethrow_exception(failed);
+  co_return result;
+}
 
 void client_keeper::begin() {
   if (written_ >= times_.most) return;
-  if (due_ == time_point::max()) due_ = saturating_add(clock::now(), times_.after);
+  const net::any_io_executor loop = over_.get_executor();
+  if (due_ == time_point::max()) due_ = saturating_add(time_source::of(loop).now(), times_.after);
   is_on_ = is_running_ = true;
-  net::co_spawn(bell_.get_executor(), keep(), [this](const std::exception_ptr& failed) {
+  net::co_spawn(loop, keep(), [this](const std::exception_ptr& failed) {
     is_running_ = false;
     ended_.cancel();
     if (failed && has_written_) lost_();  // without memory: the client may have a part of a text
   });
 }
 
-net::awaitable<void> client_keeper::end() {
-  is_on_ = false;
-  bell_.cancel();
-  error_code ignored;
-  while (is_running_) co_await ended_.async_wait(net::redirect_error(net::use_awaitable, ignored));
-}
-
 net::awaitable<void> client_keeper::keep() {
+  const time_source& time = time_source::of(over_.get_executor());
   while (is_on_ && written_ < times_.most) {
     error_code error;
-    bell_.expires_at(due_);
-    co_await bell_.async_wait(net::redirect_error(net::use_awaitable, error));
+    // Its limit is the time of the next text.
+    co_await over_.async_wait(canigo::cancel_after(due_ - time.now(), net::redirect_error(net::use_awaitable, error)));
     if (!is_on_) co_return;
     const std::string text = next_();
     std::array pieces{net::const_buffer{text.data(), text.size()}};
@@ -62,7 +75,7 @@ net::awaitable<void> client_keeper::keep() {
       co_return;
     }
     ++written_;
-    due_ = saturating_add(clock::now(), times_.every);
+    due_ = saturating_add(time.now(), times_.every);
   }
 }
 

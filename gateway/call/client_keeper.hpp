@@ -22,9 +22,9 @@ struct keeping_times {
   int most = std::numeric_limits<int>::max();
 };
 
-/// Writes to the client of a call that waits for its turn, so that the client stays. It runs beside the wait, and ends
-/// before anything else is written.
+/// Writes to the client of a call that waits for its turn, so that the client stays.
 ///
+/// Time: that of the loop's time source.
 /// Threads: those of its loop.
 class client_keeper {
  public:
@@ -35,14 +35,12 @@ class client_keeper {
   client_keeper(const client_keeper&) = delete;
   client_keeper& operator=(const client_keeper&) = delete;
 
-  /// A wait begins. The times go on from an earlier wait.
-  void begin();
-  /// The wait is over. Returns when nothing is being written any more. To be awaited before the keeper is destroyed.
-  net::awaitable<void> end();
-  /// The client has a part of a text at least.
-  bool has_written() const noexcept { return has_written_; }
+  /// Awaits `wait`, and writes to the client meanwhile. Returns what `wait` returns, or throws what it throws. By then
+  /// nothing is being written any more, so that others may write. The times go on from an earlier wait.
+  net::awaitable<bool> keep_during(net::awaitable<bool> wait);
 
  private:
+  void begin();
   net::awaitable<void> keep();
 
   byte_stream& client_;
@@ -50,13 +48,14 @@ class client_keeper {
   const keeping_times times_;
   const std::function<std::string()> next_;
   const std::function<void()> lost_;
-  net::steady_timer bell_;   // of the next text
-  net::steady_timer ended_;  // rings when keep() has ended
+  // Each rings when it is told to, and never by itself.
+  net::steady_timer over_;   // the wait is
+  net::steady_timer ended_;  // keep() has
   time_point due_ = time_point::max();
   int written_ = 0;
   bool is_on_ = false;
-  bool is_running_ = false;  // keep() is
-  bool has_written_ = false;
+  bool is_running_ = false;   // keep() is
+  bool has_written_ = false;  // a part of a text at least
 };
 
 }  // namespace canigo::gateway
