@@ -4,6 +4,7 @@
 It tells how long a connection may be idle, and keeps a client that waits for its turn, by interim responses or events.
 """
 
+import contextlib
 import http.client
 import os
 import re
@@ -11,7 +12,7 @@ import socket
 import subprocess
 import time
 
-from rig import GATEWAY, TOKEN, GatewayCase, curl, main, wait_until
+from rig import GATEWAY, TOKEN, Curls, GatewayCase, curl, main, wait_until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nKeep-Alive: timeout=5, max=7\r\nConnection: Keep-Alive\r\n\r\nok"
 
@@ -372,6 +373,56 @@ class Events(Waits):
         g, _, _ = self.hold('keep_alive = { after = "1h", every = "200ms" }\n')
         client = Client(self, g, *limit)
         self.assertTrue(client.read_until(rb"\r\n\r\n").startswith(b"HTTP/1.1 429 "))
+
+    def test_what_the_upstream_usually_takes_is_no_part_of_what_such_a_limit_leaves(self):
+        def serve(client, stream, head):
+            if head.split()[1] == "/slow":
+                time.sleep(1.5)
+            elif head.split()[1] == "/held":
+                stream.read(1)
+                return "close"
+            return client.sendall(OK)
+
+        places = 20  # from so many calls on it is known what is usual
+        limit = ["GET /web/a HTTP/1.1", ASKS, "X-Stainless-Read-Timeout: 2"]
+        for is_known, kept in ((False, b"HTTP/1.1 200 "), (True, b"HTTP/1.1 429 ")):
+            with self.subTest(is_known=is_known):
+                g = self.gateway(self.upstream(f'concurrency = {places}\nmax_wait = 10m\n'
+                                               'keep_alive = { after = "1s", every = "1s" }\n',
+                                               self.script(serve).port))
+                if is_known:
+                    self.assertEqual(Curls([g.url + "/web/slow"] * places).statuses(), [200] * places)
+                for _ in range(places):
+                    Client(self, g, "GET /web/held HTTP/1.1")
+                wait_until(lambda g=g: g.state()["held"] == places, "the places are taken")
+                client = Client(self, g, *limit)
+                # A comment each second keeps a client that waits for 2 s, but none that waits for half a second.
+                self.assertTrue(client.read_until(rb"\r\n\r\n").startswith(kept))
+
+    def test_the_clients_that_are_kept_ask_for_the_line_once_in_a_second(self):
+        # One loop writes each comment as soon as it has looked at the line.
+        g, _, _ = self.hold('keep_alive = { after = "100ms", every = "100ms" }\n', threads=1)
+        client = Client(self, g, "GET /web/a HTTP/1.1", ASKS)
+        client.read_until(rb": waiting, position 1\b")
+
+        def still_says_two():
+            """Whether the client is told the position that it had, after the one before it has left."""
+            first = Client(self, g, "GET /web/b HTTP/1.1", "X-Canigo-Priority: interactive")
+            client.read_until(rb": waiting, position 2\b")
+            first.socket.close()
+            wait_until(lambda: g.waiting() == 1, "the first one has left")
+            client.socket.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while client.socket.recv(65536):
+                    pass
+            client.socket.setblocking(True)
+            client.got = b""
+            said = client.read_until(rb"position \d+")
+            client.read_until(rb": waiting, position 1\b")
+            return said.endswith(b"2")
+
+        # A slow machine may take longer than that second.
+        self.assertTrue(any(still_says_two() for _ in range(20)))
 
     def test_a_reload_changes_it_and_a_mistake_is_refused(self):
         g, _, _ = self.hold()
