@@ -26,6 +26,7 @@ struct upstream_moment {
   std::vector<std::uint64_t> outside;  // waiters outside of the queue, by class
   std::uint64_t running = 0;
   std::uint64_t paused_tenants = 0;
+  std::uint64_t spent_quotas = 0;
   upstream_limit::status state;
 };
 
@@ -101,14 +102,17 @@ void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
 
 void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
   const time_point now = std::chrono::steady_clock::now();
-  m.gauge("paused",
-          "1 while an upstream gets no request for this cause; tenant: how many tenants a pause of theirs holds.");
+  m.gauge(
+      "paused",
+      "1 while an upstream gets no request for this cause; tenant: how many tenants a pause of theirs holds; quota: "
+      "how many quotas of a day are used up.");
   for (const auto& u : all) {
     for (std::size_t i = 0; i < pause_cause_names.size(); ++i) {
       const bool is_paused = u.state.pauses.until(static_cast<pause_cause>(i)) > now;
       m.sample({{"upstream", u.name}, {"cause", pause_cause_names[i]}}, is_paused ? 1 : 0);
     }
     m.sample({{"upstream", u.name}, {"cause", "tenant"}}, u.paused_tenants);
+    m.sample({{"upstream", u.name}, {"cause", "quota"}}, u.spent_quotas);
   }
   m.gauge("breaker_state", "1 for the state that the circuit breaker is in.");
   constexpr std::array<std::pair<circuit_state, std::string_view>, 3> states{
@@ -197,8 +201,14 @@ std::string metrics_of(service& s) {
   std::vector<upstream_moment> upstreams;
   for (std::size_t i = 0; i < g->queues(); ++i) {
     upstream_queue& q = g->queue(i);
-    upstreams.push_back(
-        {q.settings().name, &q.settings(), q.limit().stats(), {}, 0, paused_tenants(q, c), q.limits().now()});
+    upstreams.push_back({q.settings().name,
+                         &q.settings(),
+                         q.limit().stats(),
+                         {},
+                         0,
+                         paused_tenants(q, c),
+                         q.limits().all_spent().size(),
+                         q.limits().now()});
     upstream_moment& u = upstreams.back();
     const outside_waits& outside = q.limits().outside();
     for (std::size_t p = 0; p < c.classes.size(); ++p) u.outside.push_back(outside.of(p));

@@ -201,6 +201,9 @@ function pauseText(u) {
   const left = p => p.until_ms == null ? 'until it is resumed' : 'for ' + time(p.until_ms);
   const why = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker' };
   return u.pauses.map(p => {
+    if (p.cause === 'quota')
+      return `Paused${p.tenant ? ' for ' + p.tenant : ''} until ${p.resets} (${time(p.until_ms)}): the day's quota` +
+        `${p.model ? ' for ' + p.model : ''} is used up, as ${p.request} was told (${p.quota}).`;
     const whose = p.cause === 'upstream' && u.last_refusal && !u.last_refusal.of_tenant
       ? ` (${u.last_refusal.status} to ${u.last_refusal.request} of ${u.last_refusal.tenant})` : '';
     return `Paused${p.tenant ? ' for ' + p.tenant : ''} by ${why[p.cause] || p.cause}${whose} ${left(p)}.`;
@@ -237,10 +240,10 @@ function upstream(name) {
     `/api/upstreams/${encodeURIComponent(name)}/${isPaused ? 'resume' : 'pause'}`,
     isPaused ? '' : `Pause ${name}? Its requests wait until you resume it, each as long as it may.`));
   const update = u => {
-    isPaused = u.pauses.some(p => p.cause === 'operator');
+    isPaused = u.pauses.some(p => p.cause === 'operator' || p.cause === 'quota');
     say(toggle, isPaused ? 'Resume' : 'Pause');
     toggle.ariaLabel = `${isPaused ? 'Resume' : 'Pause'} ${name}`;
-    const isOff = u.pauses.some(p => !p.tenant);
+    const isOff = u.pauses.some(p => !p.tenant && !p.model);
     const state = isOff ? 'paused' : u.binds || (u.waiting ? 'waiting' : 'free');
     say(binds, state === 'free' ? 'nobody waits' : state === 'paused' ? 'paused' : `${state} binds`);
     binds.className = 'pill ' + (isOff ? 'stop' : u.binds ? 'warn' : 'good');

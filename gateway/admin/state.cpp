@@ -194,6 +194,16 @@ void add_pauses(json& to, service& s, const config& c, upstream_queue& q, const 
     if (end <= now) continue;
     to["pauses"].push_back({{"cause", "upstream"}, {"tenant", c.tenants[t].name}, {"until_ms", until(end, now)}});
   }
+  for (const spent_quota& spent : q.limits().all_spent()) {
+    to["pauses"].push_back({{"cause", "quota"},
+                            {"quota", spent.name},
+                            {"model", or_null(spent.model)},
+                            {"request", spent.request},
+                            {"resets", name_of(spent.resets)},
+                            {"until", utc(spent.reset)},
+                            {"until_ms", until(spent.until, now)}});
+    if (!spent.tenant.empty()) to["pauses"].back()["tenant"] = spent.tenant;
+  }
   if (const auto o = s.origins.of(q.settings().name)) {
     to["last_refusal"] = {{"time", utc(o->time)},
                           {"status", o->status},

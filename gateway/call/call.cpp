@@ -88,6 +88,8 @@ net::awaitable<void> call::forward() {
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
   for (;;) {
+    why_ = refusal_by_quota(queue(), route_.tenant, account_->estimate());
+    if (why_) break;
     upstream_place held;
     permit tunnel;
     auto turning = get_turn(held, tunnel);
@@ -238,6 +240,11 @@ void call::drain(time_point end) noexcept {
 void call::give_up(duration estimate, duration most) noexcept {
   if (estimate <= most && saturating_add(clock::now(), estimate) <= deadline_) return;
   turn_.wake();
+}
+
+void call::look_at_quotas() {
+  if (!turn_.waits()) return;
+  if (auto why = refusal_by_quota(queue(), route_.tenant, account_->estimate())) turn_.dismiss(std::move(*why));
 }
 
 request_view call::look() const {

@@ -59,6 +59,8 @@ class call final : private response_sink {
   void drain(time_point end) noexcept;
   /// Ends the wait, if its estimate is longer than `most`, or reaches past the longest wait that is allowed.
   void give_up(duration estimate, duration most) noexcept;
+  /// A quota of a day is used up: it need not wait for its part of that.
+  void look_at_quotas();
   /// There is another configuration. See turn::follow().
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept {
     turn_.follow(next, until_moved);
@@ -108,7 +110,7 @@ class call final : private response_sink {
   void judge(attempt_end end);
   net::awaitable<void> finish();
 
-  void see_head(const message_head&, std::string_view) override {}
+  void see_head(const message_head& h, std::string_view body) override;
   bool drops(const message_head& h, std::string_view body) override;
   bool may_answer() override { return true; }
   std::string head_for_client(const message_head& h) override;

@@ -10,6 +10,7 @@
 #include "gateway/call/refusals.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/quota_fields.hpp"
+#include "gateway/policy/refusal_body.hpp"
 #include "gateway/policy/repeat_rules.hpp"
 
 #include <asio/co_spawn.hpp>
@@ -52,6 +53,16 @@ void call::make_exchange() {
   x.keep_alive_line = snapshot_->keep_alive_line;
   x.keeps_client = host_.goes_on();
   if (is_tunnel()) x.tunnelled = &host_.input();
+}
+
+/// The client gets this refusal as it is, and those behind it are told by the gateway.
+void call::see_head(const message_head& h, std::string_view body) {
+  const token_estimate& needs = account_->estimate();
+  if (body.empty() || to().quota_resets == quota_reset::unknown || needs.is_free) return;
+  auto quota = read_refusal_body(body).day;
+  if (!quota || (quota->is_of_model && needs.model.empty())) return;
+  services_.note_spent(queue(), route_.tenant, quota->is_of_model ? needs.model : std::string{}, shortened(quota->name),
+                       record_, h.status);
 }
 
 std::string call::head_for_client(const message_head& h) {

@@ -38,6 +38,14 @@ void call_services::pause(upstream_queue& q, std::size_t tenant, time_point unti
   end_long_waits(q, is_draining() ? end() - std::chrono::steady_clock::now() : duration::max());
 }
 
+void call_services::note_spent(upstream_queue& q, std::size_t tenant, std::string model, std::string quota,
+                               const call_record& r, int status) {
+  origins.note(r, status, q.settings().credential.is_passed());
+  q.note_spent(tenant, std::move(model), std::move(quota), r.id);
+  for (call_loop* const l : call_loops_)
+    net::post(l->io, [l] { l->requests.each([](call& c) { c.look_at_quotas(); }); });
+}
+
 void call_services::end_long_waits(upstream_queue& q, duration most) {
   const auto estimates = std::make_shared<std::unordered_map<std::uint64_t, duration>>();
   redis_limit* const shared = q.limits().shared();

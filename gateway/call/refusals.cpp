@@ -61,6 +61,16 @@ refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenan
   return why;
 }
 
+std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs) {
+  if (needs.is_free) return std::nullopt;
+  const auto spent = q.find_spent(tenant, needs.model);
+  if (!spent) return std::nullopt;
+  std::string detail = "paused until " + std::string{name_of(spent->resets)} + ": the day's quota";
+  if (!spent->model.empty()) detail += " for " + spent->model;
+  detail += " is used up, as the upstream has told request " + spent->request + " (" + spent->name + ")";
+  return refusal{429, "quota_used_up", std::move(detail), spent->until - std::chrono::steady_clock::now(), true};
+}
+
 std::optional<refusal> refusal_of(attempt_end end, request_body::status body, const std::string& failure) {
   const attempt_meaning& means = meaning_of(end);
   if (means.status != 0) {

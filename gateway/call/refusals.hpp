@@ -4,6 +4,7 @@
 #include "canigo/request.hpp"
 
 #include "gateway/policy/refusal.hpp"
+#include "gateway/policy/token_estimate.hpp"
 #include "gateway/upstream/attempt_end.hpp"
 #include "gateway/upstream/upstream_queue.hpp"
 #include "gateway/wire/request_body.hpp"
@@ -23,6 +24,9 @@ refusal ended_by_drain();
 /// Its wait for a place of `q` has ended with this error.
 /// `tenant`: an index into config::tenants.
 refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenant, const request& ask);
+
+/// A quota of a day, of which the call needs a part, is used up; nothing: none is.
+std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs);
 
 /// An attempt has ended so, before the client had anything of a response; nothing: it needs no words of the gateway.
 ///

@@ -116,6 +116,12 @@ void turn::end_by(call_ender who) noexcept {
   wake();
 }
 
+void turn::dismiss(refusal why) {
+  if (!waits_) return;
+  dismissed_ = std::make_unique<refusal>(std::move(why));
+  wake();
+}
+
 void turn::wake() noexcept {
   if (waits_) wait_.emit(net::cancellation_type::terminal);
 }

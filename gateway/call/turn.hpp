@@ -71,6 +71,8 @@ class turn {
   void end_by_client() noexcept;
   /// The first reason counts.
   void end_by(call_ender who) noexcept;
+  /// Ends a wait that is on, for this reason.
+  void dismiss(refusal why);
   /// Ends a wait that is on, for a reason that the limit knows.
   void wake() noexcept;
   /// Ends a pause that would last beyond `end`.
@@ -133,7 +135,7 @@ class turn {
   std::string_view tenant_;
   std::shared_ptr<const flow> share_;       // that it asks for
   std::shared_ptr<const flow> next_share_;  // that it has to ask for from now on
-  std::unique_ptr<refusal> dismissed_;      // a reload has taken away its upstream, its tenant or the tunnels
+  std::unique_ptr<refusal> dismissed_;      // a reload has taken away its upstream or its tenant, or a quota is used up
   std::shared_ptr<void> until_moved_;       // the wait that is on is about to end
   net::cancellation_signal wait_;
   std::string_view waits_for_;

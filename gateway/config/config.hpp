@@ -150,6 +150,11 @@ struct token_options {
   friend bool operator==(const token_options&, const token_options&) = default;
 };
 
+/// When the quotas of a day are whole again.
+enum class quota_reset : std::uint8_t { unknown, utc, pacific };
+inline constexpr std::array<std::string_view, 3> quota_reset_names{"unknown", "00:00 UTC", "00:00 PT"};
+constexpr std::string_view name_of(quota_reset r) noexcept { return quota_reset_names[static_cast<std::size_t>(r)]; }
+
 struct upstream_timeouts {
   duration connect = std::chrono::seconds{5};
   duration first_byte = std::chrono::seconds{120};
@@ -199,6 +204,7 @@ struct upstream {
   redis_failure on_redis_failure;
   token_options tokens;
   std::optional<bool> refusal_body;  ///< the body of a 429 tells of limits; none: where the usage is read
+  quota_reset quota_resets = quota_reset::unknown;  ///< of quotas of a day; unknown: they pause nobody
   upstream_timeouts timeout;
   retry_options retry;
   breaker_options breaker;

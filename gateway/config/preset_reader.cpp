@@ -100,6 +100,10 @@ void read_settings(table_view& t, upstream& u) {
   bool tells = false;
   t.flag("refusal_body", tells);
   if (t.has("refusal_body")) u.refusal_body = tells;
+  t.word("quota_resets", u.quota_resets,
+         {{quota_reset_names[0], quota_reset::unknown},
+          {quota_reset_names[1], quota_reset::utc},
+          {quota_reset_names[2], quota_reset::pacific}});
   read_timeouts(t, u);
   read_retry(t, u);
   read_breaker(t, u);

@@ -45,13 +45,22 @@ std::optional<duration> whole_milliseconds(double seconds) {
   return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
+void read_violation(const json& violation, told_in_body& told) {
+  const std::string_view name = text_of(member(violation, "quotaId"));
+  if (name.find("PerDay") == std::string_view::npos) return;
+  told.lasts = true;
+  const bool is_of_model = name.find("PerModel") != std::string_view::npos ||
+                           !text_of(member(member(violation, "quotaDimensions"), "model")).empty();
+  // One of all calls counts before one of a model.
+  if (!told.day || (told.day->is_of_model && !is_of_model)) told.day = told_day_quota{std::string{name}, is_of_model};
+}
+
 void read_detail(const json& detail, told_in_body& told) {
   const std::string_view type = text_of(member(detail, "@type"));
   if (type.ends_with("google.rpc.RetryInfo")) {
     told.wait = std::max(told.wait, canigo::detail::parse_go_duration(text_of(member(detail, "retryDelay"))));
   } else if (type.ends_with("google.rpc.QuotaFailure")) {
-    for (const json& violation : member(detail, "violations"))
-      told.lasts = told.lasts || text_of(member(violation, "quotaId")).find("PerDay") != std::string_view::npos;
+    for (const json& violation : member(detail, "violations")) read_violation(violation, told);
   }
 }
 

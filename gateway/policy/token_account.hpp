@@ -31,6 +31,9 @@ class token_account {
   /// X-Canigo-Tokens.
   const std::vector<token_amount>& ask(const called& what, const read_body& body, std::uint64_t least);
 
+  /// After ask().
+  const token_estimate& estimate() const noexcept { return estimate_; }
+
   /// A response begins. Earlier responses no longer count.
   void begin_response(const message_head& head);
   void take(std::string_view piece) {

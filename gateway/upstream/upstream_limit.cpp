@@ -143,6 +143,24 @@ void upstream_limit::lower(const told_limits& told) {
   }
 }
 
+void upstream_limit::note_spent(spent_quota q) {
+  const std::lock_guard lock{mutex_};
+  spent_.note(std::move(q), clock::now());
+  has_spent_.store(true, std::memory_order_relaxed);
+}
+
+std::optional<spent_quota> upstream_limit::find_spent(std::string_view tenant, std::string_view model) const {
+  if (!has_spent_.load(std::memory_order_relaxed)) return std::nullopt;
+  const std::lock_guard lock{mutex_};
+  const spent_quota* const found = spent_.find(tenant, model, clock::now());
+  return found == nullptr ? std::nullopt : std::optional{*found};
+}
+
+std::vector<spent_quota> upstream_limit::all_spent() const {
+  const std::lock_guard lock{mutex_};
+  return spent_.all(clock::now());
+}
+
 void upstream_limit::pause_by_operator(time_point until) {
   const std::lock_guard lock{mutex_};
   pauses_.set(pause_cause::operator_, until);
@@ -152,6 +170,8 @@ void upstream_limit::pause_by_operator(time_point until) {
 void upstream_limit::resume_by_operator() {
   const std::lock_guard lock{mutex_};
   pauses_.end(pause_cause::operator_);
+  spent_.forget();
+  has_spent_.store(false, std::memory_order_relaxed);
   apply_pauses();
 }
 

@@ -11,6 +11,7 @@
 #include "gateway/policy/pause_book.hpp"
 #include "gateway/policy/pause_growth.hpp"
 #include "gateway/policy/quota_fields.hpp"
+#include "gateway/policy/spent_quotas.hpp"
 #include "gateway/policy/token_ratios.hpp"
 #include "gateway/policy/upstream_breaker.hpp"
 #include "gateway/upstream/outside_waits.hpp"
@@ -71,7 +72,12 @@ class upstream_limit {
   void note_success(std::string_view tenant, time_point started);
   /// The upstream tells how much of its quotas is left. The rates of this instance drop what is more than that.
   void lower(const told_limits& told);
-  /// An operator wants no call before `until`, or takes that back.
+  /// A quota of a day is used up. Calls that need it are to be refused until its reset.
+  void note_spent(spent_quota q);
+  /// The quota that refuses a call of this tenant for this model; nothing: none does.
+  std::optional<spent_quota> find_spent(std::string_view tenant, std::string_view model) const;
+  std::vector<spent_quota> all_spent() const;
+  /// An operator wants no call before `until`, or takes that back. Then quotas of a day count as whole, too.
   void pause_by_operator(time_point until);
   void resume_by_operator();
 
@@ -114,6 +120,7 @@ class upstream_limit {
   outside_waits outside_;
 
   std::atomic<bool> has_growths_ = false;
+  std::atomic<bool> has_spent_ = false;
   mutable std::mutex mutex_;  // of what follows; the limit may be changed under it
   std::vector<rate_limit> rates_;
   std::uint64_t concurrency_;
@@ -121,6 +128,7 @@ class upstream_limit {
   upstream_breaker breaker_;
   pause_book pauses_;
   std::map<std::string, pause_growth, std::less<>> growths_;  // by tenant; those that are as new are left out
+  spent_quotas spent_;
   std::uint64_t random_;
   std::uint64_t cap_;  // of the limit just now
   std::uint64_t opened_ = 0;

@@ -1,5 +1,6 @@
 #include "gateway/upstream/upstream_queue.hpp"
 
+#include "gateway/policy/quota_resets.hpp"
 #include "gateway/policy/wire_window.hpp"
 
 #include <algorithm>
@@ -176,6 +177,18 @@ void upstream_queue::pause(std::size_t tenant, time_point until) {
   } else {
     limit_->pause(until);
   }
+}
+
+void upstream_queue::note_spent(std::size_t tenant, std::string model, std::string name, std::string request) {
+  const auto now = std::chrono::system_clock::now();
+  const auto reset = next_reset(upstream_.quota_resets, now);
+  limit_->note_spent({.tenant = std::string{whose_pause(tenant)},
+                      .model = std::move(model),
+                      .name = std::move(name),
+                      .request = std::move(request),
+                      .resets = upstream_.quota_resets,
+                      .reset = reset,
+                      .until = std::chrono::steady_clock::now() + (reset - now)});
 }
 
 time_point upstream_queue::paused_until(std::size_t tenant) const {

@@ -17,6 +17,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -88,6 +89,13 @@ class upstream_queue {
   }
   /// A call has succeeded that began at `started`.
   void note_success(std::size_t tenant, time_point started) { limit_->note_success(whose_pause(tenant), started); }
+  /// The answer to `request`, a call of the tenant, says that the quota `name` of the day is used up: of this model, or
+  /// of all if that is empty. Where tenants bring their own credential, it is the tenant's.
+  void note_spent(std::size_t tenant, std::string model, std::string name, std::string request);
+  /// The quota that refuses a call of the tenant for this model until its reset; nothing: none does.
+  std::optional<spent_quota> find_spent(std::size_t tenant, std::string_view model) const {
+    return limit_->find_spent(whose_pause(tenant), model);
+  }
   /// The end of the last pause that the upstream wanted of the tenant; in the past: it wants none.
   time_point paused_until(std::size_t tenant) const;
 

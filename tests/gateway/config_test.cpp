@@ -289,7 +289,7 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
   check_refused(
       "concurency = 1",
       "upstream[0].concurency is unknown; allowed: name, url, prefix, credential, provider, window, tokens, "
-      "refusal_body, "
+      "refusal_body, quota_resets, "
       "timeout, retry, breaker, concurrency, queue, overflow, max_wait, shared, rates, on_redis_failure, hedge, "
       "keep_alive, forwarded, private");
   check_refused("concurrency = 0", "upstream[0].concurrency is 0; allowed: 1 to 1000000");
@@ -356,6 +356,8 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
                 "generic, github, huggingface, mistral, openai, shopify");
   check_refused("window = 'fixed'", "upstream[0].window is \"fixed\"; allowed: average, strict");
   check_refused("refusal_body = 1", "upstream[0].refusal_body is a whole number; allowed: true or false");
+  check_refused("quota_resets = '00:00'",
+                "upstream[0].quota_resets is \"00:00\"; allowed: unknown, 00:00 UTC, 00:00 PT");
   check_refused("tokens = { api = 'x' }",
                 "upstream[0].tokens.api is \"x\"; allowed: none, openai, anthropic, gemini, cohere, bedrock, bytes/4");
   check_refused("tokens = { free = ['GET'] }",
@@ -375,7 +377,7 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
   check_refused(
       "prefixes = 1\n[[upstream]]\nname = 'b'\nurl = 'http://b'\nprefix = '/b'",
       "upstream[0].prefixes is unknown; allowed: name, url, prefix, credential, provider, window, tokens, "
-      "refusal_body, "
+      "refusal_body, quota_resets, "
       "timeout, retry, breaker, concurrency, queue, overflow, max_wait, shared, rates, on_redis_failure, hedge, "
       "keep_alive, forwarded, private");
 }

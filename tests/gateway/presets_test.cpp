@@ -38,8 +38,8 @@ std::set<std::string> names_of(std::string_view text) {
 }
 
 bool has_same_settings(const gateway::upstream& a, const gateway::upstream& b) {
-  return a.window == b.window && a.tokens == b.tokens && a.refusal_body == b.refusal_body && a.timeout == b.timeout &&
-         a.retry == b.retry && a.breaker == b.breaker;
+  return a.window == b.window && a.tokens == b.tokens && a.refusal_body == b.refusal_body &&
+         a.quota_resets == b.quota_resets && a.timeout == b.timeout && a.retry == b.retry && a.breaker == b.breaker;
 }
 
 }  // namespace
@@ -180,6 +180,14 @@ TEST_CASE("gateway: a preset knows the calls of its provider that use no tokens"
     CHECK(std::ranges::any_of(o.free, [&](const gateway::call_pattern& p) { return p.matches(r.method, r.target); }) ==
           r.is_free);
   }
+}
+
+TEST_CASE("gateway: it is known when the quotas of a day of Gemini are whole again", "[gateway][config]") {
+  for (const gateway::preset& p : gateway::presets())
+    CHECK(upstream_of(p.name).quota_resets ==
+          (p.name == "gemini" ? gateway::quota_reset::pacific : gateway::quota_reset::unknown));
+  CHECK(upstream_of("gemini", "quota_resets = '00:00 UTC'").quota_resets == gateway::quota_reset::utc);
+  CHECK(upstream_of("gemini", "quota_resets = 'unknown'").quota_resets == gateway::quota_reset::unknown);
 }
 
 TEST_CASE("gateway: a body of a refusal is read where it tells of limits", "[gateway][config]") {

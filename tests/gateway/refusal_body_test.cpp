@@ -3,11 +3,13 @@
 #include "support/catch.hpp"
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 
 using namespace std::chrono_literals;
 using canigo::gateway::read_refusal_body;
+using canigo::gateway::told_day_quota;
 using canigo::gateway::told_in_body;
 
 namespace {
@@ -34,8 +36,31 @@ TEST_CASE("gateway: the body of a refusal tells its wait in the form of Gemini",
   const std::string minute = used_up("GenerateRequestsPerMinutePerProjectPerModel-FreeTier");
   CHECK(read_refusal_body(gemini(minute + "," + retry_in("\"20s\""))) == told_in_body{20s, false});
   const std::string day = used_up("GenerateRequestsPerDayPerProjectPerModel-FreeTier");
-  CHECK(read_refusal_body(gemini(day + "," + retry_in("\"20s\""))) == told_in_body{20s, true});
-  CHECK(read_refusal_body(gemini(day)) == told_in_body{std::nullopt, true});
+  const told_day_quota of_day{"GenerateRequestsPerDayPerProjectPerModel-FreeTier", true};
+  CHECK(read_refusal_body(gemini(day + "," + retry_in("\"20s\""))) == told_in_body{20s, true, of_day});
+  CHECK(read_refusal_body(gemini(day)) == told_in_body{std::nullopt, true, of_day});
+}
+
+TEST_CASE("gateway: the body of a refusal tells whose quota of a day is used up", "[gateway][quota]") {
+  const auto told = [](std::string_view violations) {
+    return read_refusal_body(gemini(R"({"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[)" +
+                                    std::string{violations} + "]}"))
+        .day;
+  };
+  const std::string minute = R"({"quotaId":"GenerateRequestsPerMinutePerProjectPerModel"})";
+  const std::string of_model = R"({"quotaId":"RequestsPerDayPerProjectPerModel"})";
+  const std::string of_all = R"({"quotaId":"RequestsPerDayPerProject","quotaDimensions":{"location":"global"}})";
+  const std::string by_dimension = R"({"quotaId":"RequestsPerDay","quotaDimensions":{"model":"gemini-pro"}})";
+  CHECK(told(minute) == std::nullopt);
+  CHECK(told(of_model) == told_day_quota{"RequestsPerDayPerProjectPerModel", true});
+  CHECK(told(by_dimension) == told_day_quota{"RequestsPerDay", true});
+  CHECK(told(of_all) == told_day_quota{"RequestsPerDayPerProject", false});
+  CHECK(told(minute + "," + of_model) == told_day_quota{"RequestsPerDayPerProjectPerModel", true});
+  CHECK(told(of_model + "," + of_all) == told_day_quota{"RequestsPerDayPerProject", false});
+  CHECK(told(of_all + "," + of_model) == told_day_quota{"RequestsPerDayPerProject", false});
+  CHECK(told(R"({"quotaId":"RequestsPerDay","quotaDimensions":{"model":7}})") ==
+        told_day_quota{"RequestsPerDay", false});
+  CHECK(read_refusal_body(R"({"error":{"type":"insufficient_quota"}})").day == std::nullopt);
 }
 
 TEST_CASE("gateway: the body of a refusal tells that waiting does not help", "[gateway][quota]") {

@@ -4,13 +4,18 @@
 Times have a lower bound only. Whatever is said to come at once is told from a long pause by the answer.
 """
 
+import concurrent.futures
+import datetime
 import json
+import re
 import time
 
 from rig import Curls, GatewayCase, curl, main, wait_until
 
 OWN = 'credential = { header = "Authorization", value = "env:CANIGO_ADMIN_TOKEN" }\n'
 EARLY = 0.05  # of a second: the two clocks are read at different times
+KEYS = {"a": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "b": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"}
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
@@ -104,9 +109,7 @@ class Refusals(GatewayCase):
         def answer(client, _stream, head):
             client.sendall(refusal(429) if "/limited" in head.split()[1] else OK)
 
-        keys = {"a": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
-                "b": "60303ae22b998861bce3b28f33eec1be758a213c86c93c076dbe9f558c11c752"}
-        tenants = "".join(f'[[tenant]]\nname = "{n}"\nkeys = ["sha256:{k}"]\n' for n, k in keys.items())
+        tenants = "".join(f'[[tenant]]\nname = "{n}"\nkeys = ["sha256:{k}"]\n' for n, k in KEYS.items())
         g = self.gateway(self.upstream("max_wait = 10m\nretry = { attempts = 1 }", self.script(answer).port) + tenants)
         a, b = (["-H", f"X-Canigo-Key: {key}"] for key in ("test", "test2"))
         for _ in range(4):  # 1, 2 and 4 s
@@ -252,6 +255,107 @@ class Refusals(GatewayCase):
             with self.subTest(name):
                 self.check_passed_on(refusal(429, "Content-Type: application/json", body=body), 429, body,
                                      f'tokens = {{ api = "{api}" }}\n')
+
+    def of_day(self, quota, more="", **of_gateway):
+        """A gateway of Gemini, and its upstream, which refuses the first call for the model "pro" by this quota."""
+        body = of_gemini(quota_failure(quota), retry_info("17s"))
+        refused = []
+
+        def answer(client, stream, head):
+            length = re.search(r"(?i)content-length: (\d+)", head)
+            stream.read(int(length[1]) if length else 0)
+            is_first = "/pro:generate" in head and not refused
+            if is_first:
+                refused.append(head)
+                if self.before_refusal:
+                    self.before_refusal()
+            client.sendall(refusal(429, "Content-Type: application/json", body=body) if is_first else OK)
+
+        script = self.script(answer)
+        g = self.gateway(self.upstream(f'provider = "gemini"\n{more}', script.port), **of_gateway)
+        return g, script, body
+
+    before_refusal = None
+
+    @staticmethod
+    def call(g, model, *args, what="generateContent"):
+        return curl(*args, "-d", "{}", f"{g.url}/web/v1beta/models/{model}:{what}")
+
+    def check_quota_refuses(self, answer, says=""):
+        status, fields, body = answer
+        self.assertEqual((status, fields.get("x-canigo-error"), fields.get("x-should-retry")),
+                         (429, "quota_used_up", "false"))
+        self.assertIn(says, json.loads(body)["error"]["message"])
+        self.assertLessEqual(int(fields["retry-after"]), 25 * 3600)
+
+    def test_a_quota_of_a_day_refuses_the_calls_for_its_model_until_its_reset(self):
+        g, script, body = self.of_day("GenerateRequestsPerDayPerProjectPerModel-FreeTier", OWN)
+        first = self.call(g, "pro")
+        self.assertEqual((first[0], first[2], first[1].get("x-canigo-error")), (429, body, None))
+        before = time.time()
+        second = self.call(g, "pro")
+        after = time.time()
+        told = ("canigo-gateway: paused until 00:00 PT: the day's quota for pro is used up, as the upstream has told "
+                f"request {first[1]['x-request-id']} (GenerateRequestsPerDayPerProjectPerModel-FreeTier)")
+        self.check_quota_refuses(second, told)
+        self.assertEqual(len(script.heads), 1)
+        self.assertEqual((g.log()[1]["status"], g.log()[1]["error"], "canigo-gateway: " + g.log()[1]["detail"]),
+                         (429, "quota_used_up", told))
+        (pause,) = g.state()["pauses"]
+        reset = datetime.datetime.fromisoformat(pause["until"])
+        self.assertIn((reset.hour, reset.minute, reset.second), ((7, 0, 0), (8, 0, 0)))
+        self.assertLessEqual(int(second[1]["retry-after"]), reset.timestamp() - before + 1)
+        self.assertGreaterEqual(int(second[1]["retry-after"]), reset.timestamp() - after - 1)
+        self.assertGreater(pause["until_ms"], 0)
+        self.assertEqual({name: pause[name] for name in ("cause", "model", "request", "resets", "quota")},
+                         {"cause": "quota", "model": "pro", "request": first[1]["x-request-id"], "resets": "00:00 PT",
+                          "quota": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"})
+        self.assertEqual(g.state()["last_refusal"]["request"], first[1]["x-request-id"])
+        self.assertIn('canigo_gateway_paused{upstream="web",cause="quota"} 1\n', g.ask_admin("/metrics"))
+        # Other models have quotas of their own, and calls that use no tokens have none.
+        self.assertEqual(self.call(g, "flash")[0], 200)
+        self.assertEqual(self.call(g, "pro", what="countTokens")[0], 200)
+        self.assertEqual(curl(f"{g.url}/web/v1beta/models/pro")[0], 200)
+        g.ask_admin("/api/reload", method="POST")
+        self.check_quota_refuses(self.call(g, "pro"))
+        g.ask_admin("/api/upstreams/web/resume", method="POST")
+        self.assertEqual(self.call(g, "pro")[0], 200)
+        self.assertEqual(g.state()["pauses"], [])
+        self.assertIn('canigo_gateway_paused{upstream="web",cause="quota"} 0\n', g.ask_admin("/metrics"))
+
+    def test_a_quota_of_a_day_that_is_of_no_model_refuses_the_calls_for_all(self):
+        g, _, _ = self.of_day("GenerateRequestsPerDayPerProject", OWN)
+        self.call(g, "pro")
+        self.check_quota_refuses(self.call(g, "flash"), "the day's quota is used up")
+        self.assertIsNone(g.state()["pauses"][0]["model"])
+        self.assertEqual(curl(f"{g.url}/web/v1beta/models/pro")[0], 200)
+
+    def test_a_quota_of_a_day_ends_the_waits_of_the_calls_that_need_it(self):
+        g, _, _ = self.of_day("GenerateRequestsPerDayPerProjectPerModel", OWN + "concurrency = 1\nmax_wait = 10m\n")
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            others = []
+
+            def let_others_wait():
+                others.extend(pool.submit(self.call, g, model) for model in ("pro", "flash"))
+                wait_until(lambda: g.waiting() == 2, "they wait")
+
+            self.before_refusal = let_others_wait
+            self.assertEqual(pool.submit(self.call, g, "pro").result()[0], 429)
+            self.check_quota_refuses(others[0].result())
+            self.assertEqual(others[1].result()[0], 200)
+
+    def test_a_quota_of_a_day_is_that_of_a_tenant_with_its_own_credential(self):
+        tenants = "".join(f'[[tenant]]\nname = "{n}"\nkeys = ["sha256:{k}"]\n' for n, k in KEYS.items())
+        g, _, _ = self.of_day("GenerateRequestsPerDayPerProjectPerModel", "" + tenants)
+        a, b = (["-H", f"X-Canigo-Key: {key}"] for key in ("test", "test2"))
+        self.assertEqual(self.call(g, "pro", *a)[0], 429)
+        self.check_quota_refuses(self.call(g, "pro", *a))
+        self.assertEqual(self.call(g, "pro", *b)[0], 200)
+        self.assertEqual([p["tenant"] for p in g.state()["pauses"]], ["a"])
+
+    def test_without_a_known_reset_a_quota_of_a_day_refuses_nothing(self):
+        g, _, _ = self.of_day("GenerateRequestsPerDayPerProjectPerModel", OWN + 'quota_resets = "unknown"\n')
+        self.assertEqual([self.call(g, "pro")[0] for _ in range(2)], [429, 200])
 
     def test_only_a_quota_that_the_rate_stands_for_lowers_its_level(self):
         fields = []

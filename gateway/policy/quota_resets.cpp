@@ -1,0 +1,27 @@
+#include "gateway/policy/quota_resets.hpp"
+
+namespace canigo::gateway {
+namespace {
+
+using namespace std::chrono;
+
+/// By how much midnight of this day comes later in Pacific time than in UTC. Clocks change at 2:00, after it.
+seconds delay_of_pacific(local_days day) noexcept {
+  const year y = year_month_day{day}.year();
+  const bool is_summer = day > local_days{y / March / Sunday[2]} && day <= local_days{y / November / Sunday[1]};
+  return is_summer ? hours{7} : hours{8};
+}
+
+}  // namespace
+
+sys_seconds next_reset(quota_reset when, system_clock::time_point now) noexcept {
+  const auto instant = floor<seconds>(now);
+  if (when == quota_reset::utc) return floor<days>(instant) + days{1};
+  // It is today or yesterday there.
+  for (local_days day{floor<days>(instant).time_since_epoch()};; day += days{1}) {
+    const sys_seconds midnight{day.time_since_epoch() + delay_of_pacific(day)};
+    if (midnight > instant) return midnight;
+  }
+}
+
+}  // namespace canigo::gateway
