@@ -28,6 +28,18 @@ bool names_type(std::string_view value, std::string_view type) noexcept {
   return false;
 }
 
+/// The words of a problem of RFC 9457; empty: the document is none. One that has an `error` is an error of the API.
+std::string problem_in(const json& document) {
+  std::string words;
+  if (document.contains("error")) return words;
+  for (const char* name : {"title", "detail"}) {
+    const auto found = document.find(name);
+    if (found == document.end() || !found->is_string() || found->get_ref<const std::string&>().empty()) continue;
+    words.append(words.empty() ? "" : ": ").append(found->get_ref<const std::string&>());
+  }
+  return words;
+}
+
 std::string event_of(token_api api, const std::string& line) {
   switch (api) {
     case token_api::openai:
@@ -83,6 +95,11 @@ std::string failure_event(token_api api, const refusal& why, std::string_view bo
   if (body.starts_with(byte_order_mark)) body.remove_prefix(byte_order_mark.size());
   const json document = json::parse(body, nullptr, false);
   if (!document.is_object()) return failure_event(api, why);
+  if (const std::string problem = problem_in(document); !problem.empty()) {
+    refusal told = why;
+    told.detail += ": " + problem;
+    return failure_event(api, told);
+  }
   // SDKs take an event whose error is empty for one of the answer.
   const json error = document.value("error", json{});
   const bool is_text = error.is_string() && !error.get_ref<const std::string&>().empty();

@@ -29,8 +29,8 @@ std::string waiting_comment(std::optional<std::size_t> position, duration estima
 
 /// The event that stands for an answer of the gateway, in the form of the API's own errors.
 std::string failure_event(token_api api, const refusal& why);
-/// The event that stands for a response with this status. An error of the API in its body goes out as it is. `body` may
-/// be a part of it.
+/// The event that stands for a response with this status. An error of the API in its body goes out as it is. The title
+/// and the detail of a problem of RFC 9457 go out behind the gateway's words. `body` may be a part of it.
 std::string failure_event(token_api api, const refusal& why, std::string_view body);
 
 }  // namespace canigo::gateway

@@ -249,7 +249,8 @@ net::awaitable<attempt_end> keep_failed(exchange& x, link& l, message_parser& pa
     co_await std::move(reading);
   }
   x.sink->see_piece(body);
-  x.failed = std::move(body);
+  // The last piece may have been longer than what is left of the bound.
+  if (body.size() <= most_refusal_body) x.failed = std::move(body);
   co_return x.is_aborted ? attempt_end::client_lost : attempt_end::no_events;
 }
 

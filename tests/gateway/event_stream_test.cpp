@@ -89,6 +89,23 @@ data: {"error":{"code":"wait_timed_out",)" +
               message + ",\"type\":\"wait_timed_out\"}}\n\n");
 }
 
+TEST_CASE("gateway: the words of a problem go out behind those of the gateway", "[gateway][events]") {
+  const auto event_with = [](std::string_view words) {
+    refusal told = late;
+    told.detail += words;
+    return failure_event(token_api::openai, told);
+  };
+  const auto event_of = [](std::string_view body) { return failure_event(token_api::openai, late, body); };
+  CHECK(event_of(R"({"type":"about:blank","title":"Too many","status":429,"detail":"Wait \"a\" bit"})") ==
+        event_with(": Too many: Wait \"a\" bit"));
+  CHECK(event_of(R"({"title":"Too many"})") == event_with(": Too many"));
+  CHECK(event_of(R"({"detail":"Wait","title":null})") == event_with(": Wait"));
+  // What SDKs read as an error is one.
+  CHECK(event_of(R"({"title":"t","error":{"message":"m"}})") ==
+        "data: {\"title\":\"t\",\"error\":{\"message\":\"m\"}}\n\n");
+  CHECK(event_of(R"({"title":"t","error":{}})") == event_with(""));
+}
+
 TEST_CASE("gateway: an error of the API goes out as it is, in one line", "[gateway][events]") {
   CHECK(failure_event(token_api::openai, late, "\xef\xbb\xbf{\"error\":\"e\"}") == "data: {\"error\":\"e\"}\n\n");
   const std::string body = "{\r\n  \"error\": {\"message\": \"a\\nb\", \"n\": 1.0}\n}\n";
@@ -97,8 +114,9 @@ TEST_CASE("gateway: an error of the API goes out as it is, in one line", "[gatew
   CHECK(failure_event(token_api::anthropic, late, R"({"type":"error","error":{"type":"overloaded_error"}})") ==
         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\"}}\n\n");
   for (const std::string_view other :
-       {"", "{", "[]", "no", R"({"message":"m"})", R"({"error":null,"output":[]})", R"({"error":{}})",
-        R"({"error":""})", R"({"error":false})", R"({"error":[]})", "{\"error\":\"\xff\"}"}) {
+       {"", "{", R"({"title":7,"detail":""})", R"({"type":"about:blank","status":429})", "[]", "no",
+        R"({"message":"m"})", R"({"error":null,"output":[]})", R"({"error":{}})", R"({"error":""})",
+        R"({"error":false})", R"({"error":[]})", "{\"error\":\"\xff\"}"}) {
     CAPTURE(other);
     CHECK(failure_event(token_api::openai, late, other) == failure_event(token_api::openai, late));
   }

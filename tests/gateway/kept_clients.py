@@ -311,10 +311,18 @@ class Events(Waits):
 
     def test_an_answer_that_is_no_stream_is_an_event(self):
         error = b'{\n  "error": {"message": "too many", "type": "tokens"}\n}\n'
+        wide = error.replace(b"\n", b" " * 9_000)
+        long = b"HTTP/1.1 400 No\r\nContent-Length: %d\r\n\r\n" % len(wide) + wide
+        problem = b'{"type": "about:blank", "title": "Too many", "status": 429, "detail": "Wait a bit"}'
+        of_problem = (b"HTTP/1.1 429 No\r\nContent-Type: application/problem+json\r\nContent-Length: %d\r\n\r\n"
+                   % len(problem) + problem)
         plain = b"HTTP/1.1 500 No\r\nContent-Type: text/plain\r\nContent-Length: 4\r\n\r\noops"
         for name, answer, event in (
                 ("an error of the API", b"HTTP/1.1 400 No\r\nContent-Length: %d\r\n\r\n" % len(error) + error,
                  b'^data: {  "error": {"message": "too many", "type": "tokens"}}\n\n$'),
+                ("a long error of the API", long, b'^data: {"error":{"code":"no_events",'),
+                ("a problem", of_problem, b'"message":"canigo-gateway: the upstream\'s answer is no stream of events: '
+                                       b'its status is 429: Too many: Wait a bit"'),
                 ("another text", plain, b'^data: {"error":{"code":"no_events","message":'
                  b'"canigo-gateway: the upstream\'s '
                                         b'answer is no stream of events: its status is 500","type":"no_events"}}\n\n$'),
