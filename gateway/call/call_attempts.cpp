@@ -37,13 +37,14 @@ void call::make_exchange() {
   std::optional<client_place> client;
   if (to().forwarded) client = {host_.client().address, record_.host, host_.client().is_secured};
   x.is_tls = route_.is_tls;
-  x.head = request_head(head_, {.target = route_.target,
-                                .host_field = route_.host_field,
-                                .credential = &to().credential,
-                                .body = framing_,
-                                .via = services_.via(),
-                                .forwarded = client,
-                                .wants_identity = reads_body() || (keeper_ && !route_.granted.interim)});
+  x.head = request_head(
+      head_, {.target = route_.target,
+              .host_field = route_.host_field,
+              .credential = &to().credential,
+              .body = framing_,
+              .via = services_.via(),
+              .forwarded = client,
+              .wants_identity = reads_body() || to().reads_refusals() || (keeper_ && !route_.granted.interim)});
   x.body = parser_.has_body() ? &*body_ : nullptr;
   x.is_chunked = framing_.how == outgoing_body::framing::chunked;
   x.is_to_head = head_.method == "HEAD";

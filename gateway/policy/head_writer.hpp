@@ -53,7 +53,7 @@ struct outgoing_request {
   outgoing_body body = {};
   std::string_view via = {};                   ///< "1.1 canigo-ID"
   std::optional<client_place> forwarded = {};  ///< for upstreams with `forwarded`
-  bool wants_identity = false;                 ///< the response is read for its usage: no compression
+  bool wants_identity = false;                 ///< the response is read for usage or limits: no compression
 };
 
 /// The head of a request, built anew from one that was not refused. It leaves out the fields of the client's

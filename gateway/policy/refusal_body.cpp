@@ -45,6 +45,11 @@ std::optional<duration> whole_milliseconds(double seconds) {
   return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
+/// Of GitHub, whose documents ask for a wait of one minute at least where the response names none.
+bool is_of_second_limit(std::string_view message) noexcept {
+  return message.find("secondary rate limit") != std::string_view::npos;
+}
+
 void read_violation(const json& violation, told_in_body& told) {
   const std::string_view name = text_of(member(violation, "quotaId"));
   if (name.find("PerDay") == std::string_view::npos) return;
@@ -76,6 +81,7 @@ told_in_body read_refusal_body(std::string_view body) {
   for (const char* name : {"type", "code"}) told.lasts |= is_of_money(text_of(member(error, name)));
   if (const json& seconds = member(document, "retry_after"); seconds.is_number())
     told.wait = whole_milliseconds(seconds.get<double>());
+  if (is_of_second_limit(text_of(member(document, "message")))) told.wait = std::chrono::minutes{1};
   told.lasts |= text_of(member(details, "error_code")) == "enforced_spend_limit_reached";
   if (!details.is_array()) return told;
   for (const json& detail : details) read_detail(detail, told);

@@ -209,8 +209,10 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
 
 /// Whether the body of this response tells of limits, and is read before the response is judged.
 bool tells_in_body(const exchange& x, const message_parser& parser) {
-  constexpr int too_many_requests = 429;
-  if (parser.head().status != too_many_requests || !parser.has_body() || !x.up.reads_refusals()) return false;
+  constexpr int forbidden = 403, too_many_requests = 429;
+  const int status = parser.head().status;
+  const bool is_refusal = status == too_many_requests || status == forbidden;
+  if (!is_refusal || !parser.has_body() || !x.up.reads_refusals()) return false;
   return parser.length().value_or(0) <= most_refusal_body && !value_of(parser.head(), "Content-Encoding");
 }
 

@@ -191,9 +191,9 @@ TEST_CASE("gateway: it is known when the quotas of a day of Gemini are whole aga
 }
 
 TEST_CASE("gateway: a body of a refusal is read where it tells of limits", "[gateway][config]") {
-  for (const std::string_view name : {"openai", "azure", "anthropic", "gemini", "discord"})
+  for (const std::string_view name : {"openai", "azure", "anthropic", "gemini", "discord", "github"})
     CHECK(upstream_of(name).reads_refusals());
-  for (const std::string_view name : {"mistral", "cohere", "bedrock", "github", "shopify", "huggingface"})
+  for (const std::string_view name : {"mistral", "cohere", "bedrock", "shopify", "huggingface"})
     CHECK_FALSE(upstream_of(name).reads_refusals());
   CHECK_FALSE(upstream_of("generic").reads_refusals());
   CHECK(upstream_of("generic", "refusal_body = true").reads_refusals());

@@ -94,6 +94,16 @@ TEST_CASE("gateway: the body of a refusal tells its wait in the form of Discord"
   CHECK(read_refusal_body(R"({"error":{"retry_after":2}})") == told_in_body{});
 }
 
+TEST_CASE("gateway: the body of a refusal tells of the second limit of GitHub", "[gateway][quota]") {
+  const auto told = [](std::string_view message) {
+    return read_refusal_body(R"({"message":")" + std::string{message} + R"(","documentation_url":"https://d"})");
+  };
+  CHECK(told("You have exceeded a secondary rate limit. Please wait a few minutes before you try again.") ==
+        told_in_body{1min, false});
+  CHECK(told("Resource not accessible by integration") == told_in_body{});
+  CHECK(told("API rate limit exceeded for user ID 1.") == told_in_body{});
+}
+
 TEST_CASE("gateway: the body of another refusal tells nothing", "[gateway][quota]") {
   const std::string whole = gemini(retry_in("\"20s\""));
   for (const std::string& body :

@@ -141,6 +141,23 @@ class Refusals(GatewayCase):
                                  f"x-ratelimit-reset: {int(now) + 2}"), 2)
         self.check_waits(refusal(403, "x-ratelimit-remaining: 0"), 1)  # a reset that is not told
         self.check_passed_on(refusal(403, "x-ratelimit-remaining: 4000", body=b"private"), 403, b"private")
+        self.check_passed_on(refusal(403, body=b'{"message": "Must have admin rights"}'), 403,
+                             b'{"message": "Must have admin rights"}', 'provider = "github"\n')
+
+    def test_a_403_of_the_second_limit_of_github_pauses_for_a_minute(self):
+        body = b'{"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}'
+        script = self.sequence(refusal(403, "x-ratelimit-remaining: 4000", body=body))
+        g = self.gateway(self.upstream(OWN + 'provider = "github"\nmax_wait = 20s\n', script.port))
+        before = time.monotonic()
+        status, _, got = curl("-H", "Accept-Encoding: gzip", f"{g.url}/web/")
+        self.assertEqual((status, got), (403, body))
+        self.assertIn("Accept-Encoding: identity", script.heads[0])
+        status, fields, _ = curl(f"{g.url}/web/")
+        passed = time.monotonic() - before
+        if passed < 40:  # else this machine stood still
+            self.assertEqual((status, fields["x-canigo-error"]), (429, "wait_too_long"))
+            self.assertGreaterEqual(int(fields["retry-after"]), 60 - passed)
+            self.assertLessEqual(int(fields["retry-after"]), 60)
 
     def test_a_529_is_waited_for_and_the_breaker_counts_it(self):  # Anthropic
         self.check_waits(refusal(529, "retry-after: 2"), 2)
