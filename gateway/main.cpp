@@ -55,7 +55,7 @@ std::string own_libraries() {
                      NLOHMANN_JSON_VERSION_PATCH);
 }
 
-/// Writes to standard error and waits for its reader for up to 5 s. Only while no requests are served.
+/// Writes to standard error and waits for its reader for up to 5 s. Call it only while no requests are served.
 void complain(const std::string& text) noexcept {
   canigo::gateway::write_to_standard_error(text, std::chrono::seconds{5});
 }
@@ -85,7 +85,7 @@ void add_preset_option(CLI::App& app) {
          "--print-preset",
          [](const std::string& name) {
            std::string text{canigo::gateway::find_preset(name)->text};
-           text.pop_back();  // it is printed with the end of a line
+           text.pop_back();  // the line end is printed after it
            throw CLI::CallForVersion{text, 0};
          },
          "Print what an upstream of a provider has where the configuration says nothing else")

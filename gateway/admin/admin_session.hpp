@@ -22,7 +22,7 @@ class service;
 /// The parts that the admin's connections share. Threads: any.
 class admin_session {
  public:
-  static constexpr int most_listeners = 16;  ///< of /api/events at once
+  static constexpr int most_listeners = 16;  ///< the most listeners of /api/events at once
   static constexpr int most_penalties = 32;  ///< wrong tokens whose delayed answers are under way at once
 
   session_cookie sessions;

@@ -14,7 +14,7 @@ class admin_session;
 class service;
 
 /// Sends the state each second, as server-sent events. Answers 503 if there are too many listeners already; the client
-/// has to come again.
+/// must come again.
 ///
 /// Returns when the client has left, sends something, or takes no bytes for 5 s. Also returns when `has_left` is true,
 /// or when `may_listen` returns false: it is asked before each event.

@@ -36,8 +36,8 @@ struct loop_look {
 
 /// Asks each loop on its own thread, so that no request takes a lock for the sake of a page.
 ///
-/// `numbers`: of the requests for loop_look::asked. `most`: how many requests of an upstream `running` and `outside`
-/// have at most.
+/// `numbers`: the requests to put into loop_look::asked. `most`: how many requests of an upstream `running` and
+/// `outside` have at most.
 net::awaitable<loop_look> look_at_loops(service& s, std::vector<std::uint64_t> numbers, std::size_t most);
 
 /// Ends the request with this X-Request-Id, on its loop. False if there is no such request.

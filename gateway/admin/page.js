@@ -228,9 +228,9 @@ function upstream(name) {
   const id = 'upstream-' + name;
   const title = make('h2', '', name);
   title.id = id;
-  const waiters = fold('Waiting', table('Waiting', waiterColumns, (w, i) => w.id || 'gone ' + i, 'requests'), 'Nobody waits.', true);
+  const waiters = fold('Waiting', table('Waiting', waiterColumns, (w, i) => w.id || 'gone ' + i, 'requests'), 'No request waits.', true);
   const running = fold('Running', table('Running', runningColumns, r => r.id, 'requests'), 'Nothing runs.', false);
-  const tenants = fold('Tenants', table('Tenants', tenantColumns, t => t.name), 'Nobody has come yet.', false);
+  const tenants = fold('Tenants', table('Tenants', tenantColumns, t => t.name), 'No tenant has come yet.', false);
   const root = make('section', 'card', make('div', 'head', title, binds, breaker, toggle), says,
     make('div', 'columns', make('div', '', limits.root), make('div', '', classes.root)),
     waiters.root, running.root, tenants.root);
@@ -245,7 +245,7 @@ function upstream(name) {
     toggle.ariaLabel = `${isPaused ? 'Resume' : 'Pause'} ${name}`;
     const isOff = u.pauses.some(p => !p.tenant && !p.model);
     const state = isOff ? 'paused' : u.binds || (u.waiting ? 'waiting' : 'free');
-    say(binds, state === 'free' ? 'nobody waits' : state === 'paused' ? 'paused' : `${state} binds`);
+    say(binds, state === 'free' ? 'no request waits' : state === 'paused' ? 'paused' : `${state} binds`);
     binds.className = 'pill ' + (isOff ? 'stop' : u.binds ? 'warn' : 'good');
     breaker.hidden = u.breaker.state === 'closed';
     say(breaker, 'breaker ' + u.breaker.state.replace('_', ' '));
@@ -269,7 +269,7 @@ const hostColumns = [
 const cards = new Map();
 const hosts = fold('Hosts', table('Hosts', hostColumns, h => h.name), 'No host was asked for.', true);
 const hostWaiters = fold('Waiting', table('Waiting', waiterColumns, (w, i) => w.id || 'gone ' + i, 'requests'),
-  'Nobody waits.', false);
+  'No request waits.', false);
 const hostRunning = fold('Running', table('Running', runningColumns, r => r.id, 'requests'), 'Nothing runs.', false);
 const errors = fold('Errors', table('Last errors', errorColumns,
   e => JSON.stringify([e.upstream, e.tenant, e.class, e.status, e.error, e.detail]), 'requests'), 'There was none.', true);

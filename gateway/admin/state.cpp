@@ -30,7 +30,7 @@ using clock = std::chrono::steady_clock;
 
 constexpr std::size_t most_shown = 50;     // waiters, and running requests, of each upstream
 constexpr std::size_t most_of_host = 10;   // waiters of each host of forward mode
-constexpr std::size_t most_tenants = 100;  // of each upstream
+constexpr std::size_t most_tenants = 100;  // the most tenants that are shown of each upstream
 constexpr std::size_t most_looked_at = 1000;
 
 double seconds(duration d) { return std::chrono::duration<double>(d).count(); }

@@ -26,7 +26,7 @@ std::string chunk_of(std::string_view text);
 /// A whole response of the admin. `fields`: further ones, each with its line break.
 std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,
                  std::string_view fields = {});
-/// The head of such a response that has no length: its body ends with the connection.
+/// The head of a response of the admin that has no length: its body ends with the connection.
 std::string page_head(int status, std::string_view type, std::string_view fields);
 
 /// The text as a string of JSON, in quotes. Bytes that are no UTF-8 become U+FFFD.
@@ -35,7 +35,7 @@ void append_json_string(std::string& to, std::string_view text);
 
 /// Whole seconds, rounded up, and at least 1.
 std::string seconds_up(duration d);
-/// The same in milliseconds.
+/// Whole milliseconds, rounded up, and at least 1.
 std::string milliseconds_up(duration d);
 
 }  // namespace canigo::gateway

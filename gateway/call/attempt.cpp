@@ -40,12 +40,12 @@ class counted {
 
 }  // namespace
 
-/// The breaker learns how a call fares. If it opens, some calls wait in the line for nothing.
+/// Reports the end of the call to the breaker. If the breaker opens, calls that would wait for nothing are ended.
 void attempt::report(const attempt_result& result) {
   if (held_.report(counts_as_failure(result))) of_.services.end_long_waits(queue(), duration::max());
 }
 
-/// The head of a response tells of the upstream, whatever becomes of the request.
+/// Learns from the head of a response about the upstream, whatever becomes of the request.
 void attempt::see_head(const message_head& h, std::string_view body) {
   const time_point now = clock::now();
   queue().limits().latencies().record(now, now - since_);
@@ -61,8 +61,8 @@ void attempt::see_head(const message_head& h, std::string_view body) {
   next_.see_head(h, body);
 }
 
-/// Where tenants bring their own credential, the pause is only theirs. A call that would fail again for a reason of its
-/// own, and names no wait, says nothing of the others. A wait of zero that is no end of the refusals grows, too.
+/// If tenants bring their own credential, only the tenant is paused. A response that forbids a retry, without naming a
+/// wait, concerns this call alone. If the refusals go on after a wait of zero, the pauses grow, too.
 void attempt::obey(const told_limits& told, int status) {
   const auto wait = told.wait_of_refusal();
   if (!wait && told.forbids_retry) return;
@@ -73,7 +73,7 @@ void attempt::obey(const told_limits& told, int status) {
   of_.services.pause(queue(), tenant, until, of_.record, status);
 }
 
-/// Nothing rings when any part of the process gives a descriptor back, so one looks again after a while.
+/// No event tells that another part of the process has freed a descriptor, so this looks again after a while.
 net::awaitable<void> attempt::wait_for_descriptor(time_point last_try) {
   constexpr duration between_looks = std::chrono::milliseconds{20};
   of_.services.close_idle_links();

@@ -26,16 +26,16 @@ struct attempt_context {
   const route_decision& route;
 };
 
-/// One attempt at an upstream. The upstream's limits, pauses and breaker learn how it fares. On its loop.
+/// One attempt at an upstream. It reports its end to the upstream's limits, pauses and breaker. Used on its loop.
 class attempt final : private response_sink {
  public:
-  /// `held`: its place. `next` takes the response. All outlive it, and `x` is this attempt's alone.
+  /// `held`: the place of the call. `next` takes the response. All outlive the attempt, and only this attempt uses `x`.
   attempt(const attempt_context& of, exchange& x, upstream_place& held, response_sink& next)
       : of_{of}, exchange_{x}, held_{held}, next_{next} {
     exchange_.sink = this;
   }
 
-  /// Makes it. It waits for a descriptor as long as it may wait for a connection. To be called once.
+  /// Makes the attempt. Waits for a descriptor for as long as it may wait for a connection. Call it once.
   net::awaitable<attempt_end> run();
 
  private:

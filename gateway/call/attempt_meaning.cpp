@@ -14,7 +14,7 @@ struct row {
 using again = another_attempt;
 using kind = attempt_end_kind;
 
-// In the order of attempt_end.
+// The rows are in the order of attempt_end.
 constexpr std::array table{
     row{attempt_end::complete, {.place = settlement::charge}},
     row{attempt_end::put_back,

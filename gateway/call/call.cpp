@@ -51,8 +51,8 @@ net::awaitable<void> call::serve() {
   return forward();
 }
 
-/// The end of its wait for a turn that begins at `start`. A client that gives up has nothing of a call that begins too
-/// late, so the upstream's usual time belongs to its patience.
+/// Sets the end of the call's wait for a turn; the wait begins at `start`. A call that begins too late is of no use to
+/// a client that gives up. So the wait leaves the upstream its usual time within the client's patience.
 void call::set_deadline(time_point start) {
   const client_hints& hints = route_.granted;
   waits_since_ = start;
@@ -67,7 +67,7 @@ void call::set_deadline(time_point start) {
   deadline_ = std::min(deadline_, last_start);
 }
 
-/// The waits are here, and not in a function of their own: a frame less for each waiter.
+/// The waits are here, and not in a function of their own, which saves each waiter a frame.
 net::awaitable<void> call::forward() {
   if (parser_.has_body() && host_.input().empty() && plan_.wants_continue) body_->expect_continue();
   if (const std::uint64_t most = bytes_before_turn(); most > 0) {
@@ -84,7 +84,7 @@ net::awaitable<void> call::forward() {
   framing_ = make_framing();
   turn_.begin(ask, settings().tenants[route_.tenant].name, is_tunnel());
   has_asked_ = true;
-  // There was a reload since the head came.
+  // A reload has happened since the head came.
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
   for (;;) {
@@ -112,15 +112,15 @@ net::awaitable<void> call::forward() {
     co_await std::move(sleeping);
     if (turn_.has_left()) break;
   }
-  host_.watch_nobody();
+  host_.unwatch_client();
   turn_.end();
   auto finishing = finish();
   co_await std::move(finishing);
 }
 
 /// The bytes of its body that are read before it waits for its turn. So the upstream has a call when its turn comes,
-/// and not when its client has sent the rest. A body that is longer than allowed is begun only. A body of unknown
-/// length may be long: no more of it is read than is kept to be sent again.
+/// and not when its client has sent the rest. Of a body that is longer than allowed, only the beginning is read. A body
+/// of unknown length may be long: no more of it is read than is kept to be sent again.
 std::uint64_t call::bytes_before_turn() const noexcept {
   if (!parser_.has_body()) return 0;
   const size_limits& size = settings().size;
@@ -133,14 +133,14 @@ std::uint64_t call::bytes_before_turn() const noexcept {
   return reads_body() ? std::max<std::uint64_t>(most, most_read_body) : most;
 }
 
-/// Waits for those bytes. False: the request has ended with it.
+/// Waits for up to `most` bytes of the body. False: the request has ended meanwhile.
 net::awaitable<bool> call::read_body(std::uint64_t most) {
   is_reading_ = true;
   auto reading = body_->read_ahead(most);
   co_await std::move(reading);
   is_reading_ = false;
   body_->resume();
-  // The longest wait is one for the turn.
+  // The longest wait is that for the turn alone, so it begins now.
   set_deadline(clock::now());
   const auto wrong = refusal_of(attempt_end::body_failed, body_->state());
   if (!wrong && !turn_.has_left() && !body_->has_failed()) co_return true;
@@ -164,7 +164,7 @@ request call::make_request() {
   return queue().ask(route_.tenant, route_.granted.priority, deadline_, tag_, amounts);
 }
 
-/// How the body goes out, which may be another one then.
+/// How the body goes out; another body may take its place here.
 outgoing_body call::make_framing() {
   if (!parser_.has_body() && !plan_.has_length) return {};
   if (to().tokens.add_usage && parser_.has_body() && body_->is_all_ahead()) {
@@ -177,7 +177,7 @@ outgoing_body call::make_framing() {
   return {plan_.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan_.length};
 }
 
-/// If its client has left before, and sends the call again, it stands where it stood.
+/// If the client left before, and sends the call again, the call keeps the place of its first arrival.
 void call::keep_first_arrival(request& ask) {
   const auto first = services_.arrivals.take(resend_key(head_, record_.tenant), clock::now());
   if (!first) return;
@@ -185,7 +185,7 @@ void call::keep_first_arrival(request& ask) {
   services_.counts.resends.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// The call has waited for nothing.
+/// Notes that the call has waited without success.
 void call::note_unserved() {
   if (turn_.has_left()) services_.arrivals.note(resend_key(head_, record_.tenant), turn_.ask().since, clock::now());
   const bool is_too_late = why_ && (why_->error == "wait_too_long" || why_->error == "wait_timed_out");

@@ -41,35 +41,35 @@ namespace canigo::gateway {
 /// Threads: those of its loop.
 class call final : private response_sink {
  public:
-  /// Takes the head, which the parser has. All must outlive it.
+  /// Takes the head out of the parser. All arguments must outlive the call.
   call(call_host& host, call_services& services, call_loop& loop, message_parser& request);
   ~call() override;
 
-  /// Answers it, or sends it on. To be called once.
+  /// Answers the request, or sends it on. Call it once.
   net::awaitable<void> serve();
 
-  // From its connection, and from the process.
-  /// The client has left.
+  // Called by its connection, and by the process.
+  /// Call it when the client has left.
   void end_by_client() noexcept;
-  /// Its client is told so, or is cut off if it already has the beginning of the response.
+  /// Ends the call. Its client is told so, or is cut off if it already has the beginning of the response.
   void end_by(call_ender who) noexcept;
-  /// Ends a wait that is on; the limit says why.
+  /// Ends a wait that is under way; the limit knows the reason.
   void wake() noexcept { turn_.wake(); }
-  /// The process ends at `end`: the request is the last one of its connection.
+  /// Call it when the process will end at `end`. The request is then the last one of its connection.
   void drain(time_point end) noexcept;
   /// Ends the wait, if its estimate is longer than `most`, or reaches past the longest wait that is allowed.
   void give_up(duration estimate, duration most) noexcept;
   /// A quota of a day is used up: it need not wait for its part of that.
   void look_at_quotas();
-  /// There is another configuration. See turn::follow().
+  /// Goes on with another configuration. See turn::follow().
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept {
     turn_.follow(next, until_moved);
   }
 
   bool waits() const noexcept { return turn_.waits(); }
-  /// It has asked for its turn, whatever has become of that.
+  /// Whether the call has asked for its turn, whatever has become of that.
   bool has_asked() const noexcept { return has_asked_; }
-  /// An upstream has the request, or a connection to it is being opened.
+  /// Whether an upstream has the request, or a connection to it is being opened.
   bool is_running() const noexcept { return running_ != nullptr; }
   const turn& current_turn() const noexcept { return turn_; }
   const call_record& record() const noexcept { return record_; }
@@ -115,16 +115,16 @@ class call final : private response_sink {
   bool may_answer() override { return true; }
   std::string head_for_client(const message_head& h) override;
   void see_piece(std::string_view piece) override { account_->take(piece); }
-  void begin_tunnel() override { host_.watch_nobody(); }  // the client of a tunnel may end its own side
+  void begin_tunnel() override { host_.unwatch_client(); }  // the client of a tunnel may end its own side
 
   call_host& host_;
   call_services& services_;
   call_loop& loop_;
   message_parser& parser_;
-  const std::shared_ptr<const config_snapshot> snapshot_;  // it goes by this one, whatever comes
+  const std::shared_ptr<const config_snapshot> snapshot_;  // the call keeps it, even after a reload
   const message_head head_;
   call_record record_;
-  std::optional<refusal> why_;  // the gateway answers, and not an upstream
+  std::optional<refusal> why_;  // set if the gateway answers, and not an upstream
   request_plan plan_;
   route_decision route_;
   turn turn_;
@@ -133,7 +133,7 @@ class call final : private response_sink {
   bool is_on_list_ = false;
   bool is_reading_ = false;  // the body, before the turn
   bool has_asked_ = false;
-  std::uint64_t tag_ = 0;  // on the loop's list
+  std::uint64_t tag_ = 0;  // its number on the loop's list
   time_point waits_since_{};
   time_point deadline_{};
   bool is_patience_short_ = false;  // the client's own time limit has made the deadline
@@ -141,7 +141,7 @@ class call final : private response_sink {
   std::optional<token_account> account_;
   outgoing_body framing_;
   std::unique_ptr<client_keeper> keeper_;  // null: the client is told nothing while the call waits
-  std::unique_ptr<exchange> exchange_;     // from the first grant on; a waiter takes less memory without it
+  std::unique_ptr<exchange> exchange_;     // made at the first grant; without it a waiter takes less memory
   exchange* running_ = nullptr;            // while an attempt is on
   std::uint64_t random_ = 0;
   bool is_place_lost_ = false;

@@ -193,7 +193,7 @@ bool call::goes_again(attempt_end end) {
   if (again == another_attempt::follows) return true;
   const bool may_go =
       again == another_attempt::always || (again == another_attempt::if_safe && may_be_sent_twice(head_));
-  return may_go && !turn_.has_left() && turn_.ended_by() == call_ender::nobody && may_repeat();
+  return may_go && !turn_.has_left() && turn_.ended_by() == call_ender::none && may_repeat();
 }
 
 net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
@@ -203,12 +203,12 @@ net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
       between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), canigo::detail::next_random(random_)));
 }
 
-/// The words of the last attempt for the client and the record.
+/// Decides from the end of the last attempt what the client and the record are told.
 void call::judge(attempt_end end) {
   const bool has_begun = exchange_->has_begun;
   const bool has_left = turn_.has_left();
   why_ = refusal_of(end, body_->state(), exchange_->failure);
-  // The upstream may have done it.
+  // The upstream may have executed the request.
   const attempt_meaning& means = meaning_of(end);
   if (why_ && means.status >= 500 && means.place == settlement::keep) why_->is_final = !may_be_sent_twice(head_);
   const bool is_taken = is_place_lost_ && !has_left && end == attempt_end::client_lost;
@@ -222,7 +222,7 @@ void call::judge(attempt_end end) {
   const bool is_broken_off = !parser_.is_done() && (has_left || body_->has_failed());
   if (is_success && is_broken_off && record_.error.empty()) record_.error = "bad_request";
   if (is_taken) record_.error = "store_unavailable";
-  if (turn_.ended_by() != call_ender::nobody && end != attempt_end::complete) {
+  if (turn_.ended_by() != call_ender::none && end != attempt_end::complete) {
     const refusal ended = turn_.why_ended();
     record_.error = ended.error;
     if (!has_begun) why_ = ended;

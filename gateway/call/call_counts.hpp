@@ -58,11 +58,11 @@ class call_counts {
     std::map<std::string, of_upstream, std::less<>> upstreams;
   };
 
-  /// A request has ended on that loop.
+  /// Counts a request that has ended on that loop.
   void count(std::size_t loop, const call_record& r);
   totals all() const;
 
-  /// A call of this tenant has asked for a class above the tenant's best, and is served as the best.
+  /// Counts a call of this tenant that asked for a class above the tenant's best, and is served as the best.
   void count_lowered(const std::string& tenant);
   std::map<std::string, std::uint64_t> lowered() const;
 
@@ -76,15 +76,15 @@ class call_counts {
   std::atomic<std::uint64_t> bytes_in{0};
   std::atomic<std::uint64_t> bytes_out{0};
   std::atomic<std::int64_t> running{0};
-  std::atomic<std::int64_t> tunnels{0};  ///< those of `running` that are open tunnels, or become one
+  std::atomic<std::int64_t> tunnels{0};  ///< how many of `running` are open tunnels, or become one
   std::atomic<std::uint64_t> reloads{0};
   std::atomic<std::uint64_t> reloads_refused{0};
   std::atomic<std::uint64_t> hedges{0};           ///< attempts beside a slow one
-  std::atomic<std::uint64_t> hedges_won{0};       ///< of those, the ones that answered
+  std::atomic<std::uint64_t> hedges_won{0};       ///< how many of these hedges answered
   std::atomic<std::uint64_t> resends{0};          ///< calls sent again that keep their first arrival
   std::atomic<std::uint64_t> kept_by_interim{0};  ///< calls that waited, and whose client got interim responses
-  std::atomic<std::uint64_t> kept_by_events{0};   ///< the same, with the head of a response and comments
-  std::atomic<std::uint64_t> kept_failed{0};      ///< of those, the ones whose failure was an event
+  std::atomic<std::uint64_t> kept_by_events{0};   ///< calls whose client got the head of a response and comments
+  std::atomic<std::uint64_t> kept_failed{0};      ///< how many of these calls ended with a failure as an event
   std::atomic<std::uint64_t> usage_missing{0};    ///< calls whose upstream should have told its usage, and has not
 
  private:

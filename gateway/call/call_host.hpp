@@ -22,12 +22,12 @@ namespace canigo::gateway {
 struct connected_client {
   std::size_t listener = 0;  ///< an index into config::listeners
   std::string address;       ///< empty: it came over a unix socket
-  bool is_secured = false;   ///< by TLS
+  bool is_secured = false;   ///< whether TLS secures it
   std::vector<std::string> certificate_names;
-  std::optional<std::uint32_t> uid;  ///< of the peer of a unix socket
+  std::optional<std::uint32_t> uid;  ///< the user of the peer of a unix socket
 };
 
-/// The connection that a call has come on: all that a call sees of its client. On its loop. It outlives the call.
+/// The connection of a call, as far as the call may use it. Used on its loop only. It outlives the call.
 class call_host {
  public:
   call_host() = default;
@@ -42,16 +42,16 @@ class call_host {
 
   /// Whether the connection may have another request after this one, as far as it is known yet.
   virtual bool goes_on() const noexcept = 0;
-  /// It may not.
+  /// Lets no other request come on the connection.
   virtual void forbid_next() noexcept = 0;
-  /// The client has the whole response. If the connection ends here, it waits for the client to take it.
+  /// Called when the client has the whole response. If the connection ends here, it waits for the client to take it.
   virtual void note_answered() noexcept = 0;
 
   /// From now on call::end_by_client() is called once the client has left; at once if it has.
   virtual void watch_client() = 0;
-  virtual void watch_nobody() noexcept = 0;
+  virtual void unwatch_client() noexcept = 0;
 
-  /// Answers instead of an upstream, and ends the record. `request`: null if nobody knows where the request ends.
+  /// Answers instead of an upstream, and ends the record. `request`: null if it is unknown where the request ends.
   virtual net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* request) = 0;
   /// Counts the call, and writes it to the log.
   virtual void end_record(call_record& r) = 0;

@@ -31,14 +31,14 @@ void call::keep_client() {
   }
 }
 
-/// Whether the client gets comments so often that its own time limit, which is one without a byte, does not end.
-/// `silence`: of that limit, what the upstream leaves for the wait.
+/// Whether the client gets comments so often that its own limit of silence is never reached. `silence`: the part of
+/// that limit that the upstream leaves for the wait.
 bool call::outlasts(duration silence) const noexcept {
   if (!keeper_ || route_.granted.interim) return false;
   return to().keep_alive->after < silence && to().keep_alive->every < silence;
 }
 
-/// A client that still sends its body may look for the response only behind it.
+/// A client that still sends its body may look for the response only afterwards.
 bool call::may_be_kept_by_events() const {
   return to().keep_alive && head_.method != "HEAD" && body_->is_read() && asks_for_events(head_, body_->ahead());
 }
@@ -49,7 +49,7 @@ std::string call::interim_response() {
   return route_.granted.interim->status == 102 ? "HTTP/1.1 102 Processing\r\n\r\n" : "HTTP/1.1 103 Early Hints\r\n\r\n";
 }
 
-/// A comment of the stream of events that has its head before the upstream's answer.
+/// A comment for the stream of events whose head is sent before the upstream answers.
 std::string call::waiting_events() {
   std::optional<std::size_t> position;
   duration estimate{};
@@ -75,7 +75,7 @@ bool call::give_up_turn(upstream_place& held) {
   return false;
 }
 
-/// Ends the stream of events by one that stands for the answer which the client would have got.
+/// Ends the stream of events with an event for the answer that the client would have got.
 net::awaitable<void> call::end_events() {
   const std::string event =
       exchange_ ? failure_event(to().tokens.api, *why_, exchange_->failed) : failure_event(to().tokens.api, *why_);

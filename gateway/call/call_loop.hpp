@@ -13,7 +13,7 @@
 
 namespace canigo::gateway {
 
-/// One thread's part: its events, the clients that it watches, and its calls.
+/// The part of the gateway on one thread: its events, the clients that it watches, and its calls.
 struct call_loop {
   explicit call_loop(std::size_t n) : index{n}, requests{n} {}
 

@@ -28,20 +28,21 @@ namespace canigo::gateway {
 /// The parts of the process that all calls share. Threads: any, unless it says otherwise.
 class call_services {
  public:
-  /// `loops` outlive it. `buffered`: bytes of all bodies that are kept at once.
+  /// `loops` must outlive this object. `buffered`: most bytes of bodies that are kept at once, of all requests
+  /// together.
   call_services(std::vector<call_loop*> loops, std::uint64_t buffered);
   call_services(const call_services&) = delete;
   call_services& operator=(const call_services&) = delete;
 
   surroundings around(const config_snapshot& g, bool of_client) noexcept {
-    // If the client chooses the host, no name that it chooses holds up those of upstreams.
+    // If clients choose the hosts, their names are looked up apart, so that they hold up no name of an upstream.
     return {g.trust(), own_, of_client ? names_of_clients_ : names_, most_files};
   }
-  /// The gateway listens there, so no request may lead there. Before any loop runs.
+  /// Notes an address at which the gateway listens, so that no request leads there. Call it before any loop runs.
   void add_own_place(const net::ip::tcp::endpoint& listener) { own_.add(listener); }
   /// "1.1 canigo-" and a number of this process, for Via.
   const std::string& via() const noexcept { return via_; }
-  /// Another one each time.
+  /// A new id at each call.
   std::string new_request_id();
 
   /// Pauses an upstream, or a tenant's part of it, and ends the waits that have become too long. `r` is the request
@@ -51,18 +52,18 @@ class call_services {
   /// Ends the waits of the calls that need it.
   void note_spent(upstream_queue& q, std::size_t tenant, std::string model, std::string quota, const call_record& r,
                   int status);
-  /// Ends the waits for `q` that are longer than `most` by their estimates, or than was allowed for each.
+  /// Ends the waits for `q` that are longer than `most`, by their estimates, or longer than the call may wait.
   void end_long_waits(upstream_queue& q, duration most);
-  /// Closes the connections to upstreams that nobody uses, soon: somebody lacks a descriptor.
+  /// Closes the idle connections to upstreams soon, because a connection lacks a descriptor.
   void close_idle_links();
 
-  /// The process ends: each connection has one more request at most, and nobody waits beyond `end`.
+  /// Call it when the process will end: each connection has one more request at most, and no call waits beyond `end`.
   void drain(time_point end) noexcept { end_.store(end.time_since_epoch().count(), std::memory_order_relaxed); }
   bool is_draining() const noexcept { return end() != time_point::max(); }
   /// The end of the drain; max(): there is none.
   time_point end() const noexcept { return time_point{duration{end_.load(std::memory_order_relaxed)}}; }
 
-  /// A connection to an upstream has a descriptor below this one. Before any loop runs.
+  /// A connection to an upstream has a descriptor below this one. Set before any loop runs.
   int most_files = std::numeric_limits<int>::max();
 
   call_counts counts;

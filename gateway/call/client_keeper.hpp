@@ -17,7 +17,7 @@ namespace canigo::gateway {
 
 /// When a client whose call waits is written to.
 struct keeping_times {
-  duration after;  ///< of waiting, before the first text
+  duration after;  ///< how long a call waits before its first text
   duration every;  ///< between two texts
   int most = std::numeric_limits<int>::max();
 };

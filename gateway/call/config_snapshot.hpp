@@ -38,15 +38,14 @@ class config_snapshot {
   config_snapshot& operator=(const config_snapshot&) = delete;
 
   /// Takes over the limits of `before`, with the calls that wait at them, under the terms of this configuration. Terms
-  /// that are looser than before take effect with end_take_over(): to be called once no call waits by a share of
-  /// `before`.
+  /// that are looser than before take effect with end_take_over(). Call that once no call waits by a share of `before`.
   void take_over(const config_snapshot& before);
   void end_take_over();
 
   const config settings;
   const route_table routes;
   const identity_table identities;
-  const std::string keep_alive_line;  ///< of a response after which the client's connection goes on
+  const std::string keep_alive_line;  ///< the line in a response after which the client's connection goes on
 
   upstream_queue& queue(std::size_t upstream) const noexcept { return *queues_[upstream]; }
   std::size_t queues() const noexcept { return queues_.size(); }

@@ -21,7 +21,7 @@
 
 namespace canigo::gateway {
 
-/// Two attempts for the same request, of which one answers. On one loop.
+/// Two attempts for the same request, of which one answers. Both run on one loop.
 class race {
  public:
   /// `next` takes the response of the attempt that answers.
@@ -45,7 +45,7 @@ class race {
 
   /// Waits until an attempt answers or ends, and no longer than `limit`.
   net::awaitable<void> wait(duration limit);
-  /// No attempt has a response yet, and none has failed.
+  /// Whether no attempt has a response yet, and none has failed.
   bool is_open() const noexcept { return winner_ == nullptr && !lanes_[0].end; }
   bool is_running() const noexcept { return lanes_[0].runs() || lanes_[1].runs(); }
   bool has_second_won() const noexcept { return winner_ == &lanes_[1]; }
@@ -62,7 +62,7 @@ class race {
     race* home = nullptr;
     exchange* of = nullptr;  // null: the attempt has not begun
     std::optional<attempt_end> end;
-    bool is_put_back = false;  // a response came, and does not go to the client
+    bool is_put_back = false;  // a response came, but it does not go to the client
     bool made_way = false;     // the response was bad, and was put back because the other attempt still ran
 
     bool runs() const noexcept { return of != nullptr && !end; }

@@ -10,12 +10,12 @@
 namespace canigo::gateway {
 namespace {
 
-/// How long such a request would wait if it came now, behind all that wait.
+/// How long a request like `ask` would wait if it came now, behind all waiters.
 std::optional<duration> estimate(const limiter& l, request ask) {
   ask.since = time_point::max();
   try {
     return l.estimate(ask);
-  } catch (const system_error&) {  // it can never be granted: no time would help
+  } catch (const system_error&) {  // the call can never be granted: no time would help
     return std::nullopt;
   }
 }
@@ -45,7 +45,7 @@ refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenan
   }
   why.is_final = error == errc::too_large;
   // The estimate knows when rates and pauses end, but not when a running call does. Clients obey the milliseconds
-  // first, and would send all of their repeats within a few of these.
+  // first, and would send all of their repeats within a few milliseconds.
   constexpr duration unknown = std::chrono::seconds{1};
   why.retry_after = estimate(q.limit(), ask).value_or(unknown);
   const bool is_known = error == errc::deadline_unreachable || q.limit().why_waiting().until != time_point::max();

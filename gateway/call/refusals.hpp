@@ -16,19 +16,20 @@
 // The gateway's own answers to a call that has waited or was sent.
 namespace canigo::gateway {
 
-/// An operator has ended it.
+/// The answer to a call that an operator has ended.
 refusal ended_by_operator();
-/// The instance ends, and with it the request.
+/// The answer to a call that ends because the instance ends.
 refusal ended_by_drain();
 
-/// Its wait for a place of `q` has ended with this error.
+/// The answer to a call whose wait for a place of `q` has ended with this error.
 /// `tenant`: an index into config::tenants.
 refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenant, const request& ask);
 
 /// A quota of a day, of which the call needs a part, is used up; nothing: none is.
 std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs);
 
-/// An attempt has ended so, before the client had anything of a response; nothing: it needs no words of the gateway.
+/// The answer to a call whose attempt has ended so, before the client had anything of a response. Nothing: the gateway
+/// has nothing to say.
 ///
 /// `failure`: why there is no connection, if that is known.
 std::optional<refusal> refusal_of(attempt_end end, request_body::status body, const std::string& failure = {});

@@ -19,10 +19,10 @@ struct request_view {
   time_point since;
   int attempts = 0;
   std::optional<std::uint64_t> tokens;  ///< the tokens that it asks for
-  int status = 0;                       ///< of the response; 0: there is none yet
-  std::optional<duration> first_byte;   ///< of the response, from the arrival of the request
-  std::uint64_t bytes_in = 0;           ///< of its body so far
-  std::uint64_t bytes_out = 0;          ///< of the response's body so far
+  int status = 0;                       ///< the status of the response; 0: there is none yet
+  std::optional<duration> first_byte;   ///< from the arrival of the request to the first byte of the response
+  std::uint64_t bytes_in = 0;           ///< bytes of its body so far
+  std::uint64_t bytes_out = 0;          ///< bytes of the response's body so far
 };
 
 }  // namespace canigo::gateway

@@ -21,7 +21,7 @@ namespace canigo::gateway {
 struct route_decision {
   std::size_t tenant = 0;  ///< an index into config::tenants
   std::shared_ptr<upstream_queue> queue;
-  std::string target;      ///< of the request line, as it goes out
+  std::string target;      ///< the target in the request line that goes out
   std::string host_field;  ///< the value of Host, as it goes out
   bool is_tls = false;
   client_hints granted;
@@ -30,7 +30,7 @@ struct route_decision {
 /// Fills `to` from the head of a request, and notes the decision in `r`. Returns the reason if the gateway refuses the
 /// call.
 ///
-/// `g` outlives the decision.
+/// `g` must outlive the decision.
 std::optional<refusal> decide_route(const config_snapshot& g, const connected_client& client, const message_head& head,
                                     const request_plan& plan, call_services& services, call_record& r,
                                     route_decision& to);

@@ -26,7 +26,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Takes a tunnel if there is one at once. Why there is none comes to light when it is waited for.
+/// Takes a tunnel if there is one at once. If there is none, the wait for a tunnel finds out why.
 bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   try {
     auto free = tunnels.try_acquire(ask);
@@ -37,8 +37,8 @@ bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   }
 }
 
-/// A place, if there is one now. A call that may not wait is served at once or not at all. The time of its arrival has
-/// passed by then, so its deadline does not count.
+/// Takes a place, if one is free now. A call that may not wait is served at once or not at all. The time of its arrival
+/// has passed by then, so its deadline does not count.
 permit taken_at_once(limiter& l, request ask, error_code& error) {
   ask.deadline = time_point::max();
   try {
@@ -49,10 +49,11 @@ permit taken_at_once(limiter& l, request ask, error_code& error) {
   return {};
 }
 
-/// The reason for the end of a wait, as its caller is told. A wait is cancelled if it would be too long, or at the end.
+/// The reason for the end of a wait, as its caller is told. A wait is cancelled if it would be too long, or if the
+/// process ends.
 error_code judged(const error_code& error, bool is_draining) {
   if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
-  // Another instance may have the time that is missing here.
+  // Another instance may have enough time left.
   const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
   return is_late && is_draining ? error_code{errc::stopped} : error;
 }
@@ -112,7 +113,7 @@ void turn::end_by_client() noexcept {
 }
 
 void turn::end_by(call_ender who) noexcept {
-  if (ended_by_ == call_ender::nobody) ended_by_ = who;
+  if (ended_by_ == call_ender::none) ended_by_ = who;
   wake();
 }
 
@@ -137,7 +138,7 @@ void turn::follow(const config_snapshot& next, const std::shared_ptr<void>& unti
   const auto tenant = next.tenant_of(tenant_);
   // One reload has removed the upstream and a later one has added it again, while the client sent its body.
   const bool has_new_limit = successor != nullptr && &successor->limits() != &queue().limits();
-  // The host has come while the next hosts were made: it stays where it is.
+  // A call came to this host while the next configuration was made. Then the call stays with this host.
   const bool is_new_host =
       successor == nullptr && is_host(to) && next.hosts() != nullptr && next.hosts()->allows(to.url);
   if (successor == nullptr && !is_new_host) {
@@ -177,7 +178,7 @@ void turn::take_next_share() noexcept {
   ask_.flow = share_.get();
 }
 
-/// Notes which limit holds up this call, as soon as it is among those that wait.
+/// Notes which limit holds up this call, once the call is in the queue.
 void turn::look_at_what_binds() {
   net::post(loop_.io, [&l = loop_, tag = ask_.tag] {
     const call* const c = l.requests.find(tag);
@@ -188,7 +189,7 @@ void turn::look_at_what_binds() {
   });
 }
 
-/// A limit or pause of its tenant, or the limit that holds up the first of all.
+/// A limit or pause of its tenant, or the limit that holds up the first waiter of all.
 std::string turn::what_binds() const {
   const flow_stats own = share_->stats();
   if (own.paused_until > clock::now()) return "paused";
@@ -197,7 +198,7 @@ std::string turn::what_binds() const {
 
 std::optional<refusal> turn::why_called_off() const {
   if (has_left_) return std::nullopt;
-  return ended_by_ != call_ender::nobody ? why_ended() : *dismissed_;
+  return ended_by_ != call_ender::none ? why_ended() : *dismissed_;
 }
 
 /// Whether an attempt to get a place is to be followed by another one.
@@ -205,7 +206,8 @@ bool turn::asks_again(const error_code& error) const noexcept {
   return !error || (error == net::error::operation_aborted && next_share_);
 }
 
-/// Asks for as much as a new request would ask for, if a reload has made a burst smaller. False: that is not less.
+/// Asks for as much as a new request would ask for, if a reload has made a burst smaller. False: a new request would
+/// not ask for less.
 bool turn::asks_for_less() {
   const config_snapshot& now = *loop_.now;
   const auto successor = now.queue_of(queue().settings().name);
@@ -213,7 +215,7 @@ bool turn::asks_for_less() {
   return successor != nullptr && tenant && successor->lower_to_most(ask_, *tenant);
 }
 
-/// Waits for the limit of all instances, which there is.
+/// Waits for the limit of all instances. There must be one.
 net::awaitable<redis::permit> turn::get_shared(error_code& error) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10};
   redis::permit granted;
@@ -224,11 +226,12 @@ net::awaitable<redis::permit> turn::get_shared(error_code& error) {
   co_return granted;
 }
 
-/// Makes a place of the grants. Empty without an error: things have changed meanwhile, and the call is to ask again.
+/// Makes a place of the grants. Empty without an error: the call was ended or the breaker has opened meanwhile, so the
+/// call has to ask again.
 upstream_place turn::enter(permit local, redis::permit shared, const error_code& error) {
   upstream_place granted;
   if (!local) return granted;
-  // The grant may have come when the client left. Nothing is consumed all the same.
+  // The grant may have come when the client left. Nothing is consumed then.
   if (error || is_called_off()) {
     queue().limits().give_back(local, shared);
   } else if (auto entered = queue().limits().enter(std::move(local), std::move(shared))) {
@@ -261,7 +264,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted
     }
     granted = enter(std::move(local), std::move(shared), error);
     if (error == errc::too_large && asks_for_less()) error = {};
-    ask_.since = std::min<time_point>(ask_.since, start);  // it keeps its place in the line if it asks again
+    ask_.since = std::min<time_point>(ask_.since, start);  // it keeps its place in the queue if it asks again
   }
   record_.waited += clock::now() - start;
   if (granted) co_return true;
@@ -318,7 +321,7 @@ net::awaitable<upstream_place> turn::spare_place() {
   permit local;
   try {
     if (auto p = queue().limit().try_acquire(ask_)) local = std::move(*p);
-  } catch (const system_error&) {  // it ends, or the limit is less than it was
+  } catch (const system_error&) {  // the limit was stopped, or is less than it was
     co_return granted;
   }
   if (!local) co_return granted;

@@ -29,10 +29,11 @@
 namespace canigo::gateway {
 
 /// A reason other than the client for which a call ends early.
-enum class call_ender : std::uint8_t { nobody, operator_, drain };
+enum class call_ender : std::uint8_t { none, operator_, drain };
 
-/// A call's wait for a place at its upstream: in the line, and outside of it for other instances, a tunnel, or a pause
-/// before the call is sent again. It knows the reason why nobody wants the place any more.
+/// A call's wait for a place at its upstream: in the queue, and outside of it. Outside, it waits for the limit of all
+/// instances, for a tunnel, or for the pause before the call is sent again. It knows the reason if the call does not
+/// want the place any more.
 ///
 /// Threads: those of its loop.
 class turn {
@@ -42,26 +43,26 @@ class turn {
   turn(const turn&) = delete;
   turn& operator=(const turn&) = delete;
 
-  /// The call is about to ask for this. `tenant`: its name, which outlives the turn.
+  /// Call it before the call asks for `ask`. `tenant`: its name, which outlives the turn.
   void begin(const request& ask, std::string_view tenant, bool is_for_tunnel);
   /// The call waits no more. A later reload does not concern it.
   void end() noexcept { is_on_ = false; }
   const request& ask() const noexcept { return ask_; }
 
-  /// Waits for a place. False if there is none: the client has left, or `why` has the reason. `input`: bytes of the
-  /// client, whose memory goes during a long wait.
+  /// Waits for a place. False if there is none: the client has left, or `why` has the reason. `input`: the bytes of the
+  /// client; their memory is freed during a long wait.
   net::awaitable<bool> get_place(read_buffer& input, upstream_place& granted, std::optional<refusal>& why);
   /// Waits for a place of the host and one of the tunnels.
   net::awaitable<bool> get_tunnel(forwarded_hosts& hosts, read_buffer& input, upstream_place& granted, permit& tunnel,
                                   std::optional<refusal>& why);
-  /// A place that is there at once; empty: there is none. A hedge takes nobody's turn.
+  /// A place that is there at once; empty: there is none. A hedge takes no other call's turn.
   net::awaitable<upstream_place> spare_place();
-  /// The pause before a call is sent again. It ends early if nobody wants the place any more.
+  /// The pause before a call is sent again. It ends early if the call does not want the place any more.
   net::awaitable<void> sleep(duration d);
 
   /// Whether the call needs no place any more: its client has left, an operator or a drain has ended it, or it was
   /// dismissed.
-  bool is_called_off() const noexcept { return has_left_ || ended_by_ != call_ender::nobody || dismissed_; }
+  bool is_called_off() const noexcept { return has_left_ || ended_by_ != call_ender::none || dismissed_; }
   /// The answer to the client in that case. Nothing: the client has left, and is told nothing.
   std::optional<refusal> why_called_off() const;
   bool has_left() const noexcept { return has_left_; }
@@ -78,14 +79,14 @@ class turn {
   /// Ends a pause that would last beyond `end`.
   void wake_if_asleep_until_after(time_point end) noexcept;
 
-  /// There is another configuration. The call goes on waiting, unless that has no longer its upstream or its tenant.
+  /// Goes on with another configuration. The call goes on waiting, unless its upstream or its tenant is missing there.
   /// `until_moved` is held while the call still waits by the earlier one.
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept;
 
   bool waits() const noexcept { return waits_; }
-  /// Outside of the line: "shared", "tunnels" or "retry"; empty: it does not wait so.
+  /// The reason for a wait outside of the queue: "shared", "tunnels" or "retry"; empty: it does not wait there.
   std::string_view waits_for() const noexcept { return waits_for_; }
-  /// The end of that wait; min(): nobody knows.
+  /// The end of that wait; min(): unknown.
   time_point waits_until() const noexcept { return sleeps_until_; }
 
  private:
@@ -104,7 +105,7 @@ class turn {
    private:
     turn& home_;
   };
-  /// The same outside of the line. `what_for`: a literal.
+  /// A wait outside of the queue, from its construction to its destruction. `what_for`: a literal.
   class outside {
    public:
     outside(turn& t, std::string_view what_for) noexcept;
@@ -133,8 +134,8 @@ class turn {
   const route_decision& route_;
   request ask_;
   std::string_view tenant_;
-  std::shared_ptr<const flow> share_;       // that it asks for
-  std::shared_ptr<const flow> next_share_;  // that it has to ask for from now on
+  std::shared_ptr<const flow> share_;       // the share that it asks for
+  std::shared_ptr<const flow> next_share_;  // the share that it has to ask for from now on
   std::unique_ptr<refusal> dismissed_;      // a reload has taken away its upstream or its tenant, or a quota is used up
   std::shared_ptr<void> until_moved_;       // the wait that is on is about to end
   net::cancellation_signal wait_;
@@ -144,7 +145,7 @@ class turn {
   bool is_for_tunnel_ = false;
   bool waits_ = false;
   bool has_left_ = false;
-  call_ender ended_by_ = call_ender::nobody;
+  call_ender ended_by_ = call_ender::none;
 };
 
 }  // namespace canigo::gateway

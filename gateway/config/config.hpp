@@ -31,11 +31,11 @@ struct secret {
 struct listen_address {
   std::string host;        ///< an IPv4 or IPv6 address without brackets; empty for a unix socket
   std::uint16_t port = 0;  ///< 0: any port that is free
-  std::string path;        ///< of a unix socket
+  std::string path;        ///< the path of a unix socket
   bool is_loopback = false;
 
   bool is_unix() const noexcept { return !path.empty(); }
-  /// Only programs of this machine reach it.
+  /// Whether only programs of this machine reach the listener.
   bool is_local() const noexcept { return is_unix() || is_loopback; }
 };
 
@@ -73,7 +73,7 @@ struct admin_options {
 
 struct size_limits {
   std::uint64_t header = 16 << 10;      ///< bytes of a request's head
-  std::size_t fields = 100;             ///< of a request's head
+  std::size_t fields = 100;             ///< the most fields of a request's head
   std::uint64_t target = 8 << 10;       ///< bytes of a request's target
   std::uint64_t body = 64 << 20;        ///< bytes of a request's body
   std::uint64_t read_ahead = 16 << 20;  ///< bytes of a body that are read before its call waits for its turn
@@ -81,7 +81,7 @@ struct size_limits {
 };
 
 struct time_limits {
-  duration header = std::chrono::seconds{10};       ///< to read a request's head
+  duration header = std::chrono::seconds{10};       ///< how long a client may take to send a request's head
   duration body_idle = std::chrono::seconds{30};    ///< without a byte of a request's body
   duration write_stall = std::chrono::seconds{60};  ///< without a byte that the client takes
   duration keep_alive = std::chrono::seconds{75};   ///< between two requests
@@ -115,7 +115,7 @@ struct redis_failure {
   enum class kind : std::uint8_t { closed, open, local };
 
   kind what = kind::closed;
-  double share = 1;  ///< of `local`: this instance's part of each rate; more than 0, at most 1
+  double share = 1;  ///< with `local`: this instance's part of each rate; more than 0, at most 1
 };
 
 enum class token_api : std::uint8_t { none, openai, anthropic, gemini, cohere, bedrock, bytes };
@@ -123,13 +123,13 @@ enum class token_api : std::uint8_t { none, openai, anthropic, gemini, cohere, b
 /// The most parts of a name of a usage.
 inline constexpr std::size_t most_usage_parts = 3;
 
-/// Where a response tells its usage: names of members, from the top of its document on, with '.' between them. Of a
-/// list all stand for the same number, and the last one that the response has counts.
+/// Where a response tells its usage: names of members, from the top of its document on, with '.' between them. All
+/// names of a list stand for the same number, and the last one that the response has counts.
 struct usage_names {
   std::vector<std::string> input;
-  std::vector<std::string> more_input;  ///< comes on top of the input
+  std::vector<std::string> more_input;  ///< added to the number that `input` names
   std::vector<std::string> output;
-  std::vector<std::string> more_output;  ///< comes on top of the output
+  std::vector<std::string> more_output;  ///< added to the number that `output` names
   std::vector<std::string> total;        ///< counts if the response has none of the others
 
   friend bool operator==(const usage_names&, const usage_names&) = default;
@@ -184,7 +184,7 @@ struct breaker_options {
 
 /// When the client of a call for a stream of events gets comments while the call waits.
 struct keep_alive_options {
-  duration after = std::chrono::seconds{15};  ///< of waiting
+  duration after = std::chrono::seconds{15};  ///< how long a call waits before the first comment
   duration every = std::chrono::seconds{10};  ///< between two comments
 };
 
@@ -193,8 +193,8 @@ struct upstream {
   origin url;
   std::string prefix;  ///< begins with '/', and does not end with it unless it is "/"
   gateway::credential credential;
-  std::string provider = "generic";           ///< the preset whose values it has where the file has none
-  rate_window window = rate_window::average;  ///< of rates that name none
+  std::string provider = "generic";           ///< the preset that has the values which the file leaves out
+  rate_window window = rate_window::average;  ///< the window of rates that name none
   std::vector<rate_limit> rates;  ///< the unit of each is "requests", "tokens", "input_tokens" or "output_tokens"
   std::uint64_t concurrency = 64;
   std::size_t queue = 5'000;
@@ -203,7 +203,7 @@ struct upstream {
   bool shared = false;
   redis_failure on_redis_failure;
   token_options tokens;
-  std::optional<bool> refusal_body;  ///< the body of a 429 tells of limits; none: where the usage is read
+  std::optional<bool> refusal_body;  ///< whether the body of a 429 tells of limits; none: if the usage is read
   quota_reset quota_resets = quota_reset::unknown;  ///< of quotas of a day; unknown: they pause nobody
   upstream_timeouts timeout;
   retry_options retry;
@@ -220,7 +220,7 @@ struct upstream {
 
 /// A host and a port that forward mode may reach.
 struct allowed_host {
-  std::string text;              ///< as log and metrics show it, such as "*.example.com:443"
+  std::string text;              ///< the text for log and metrics, such as "*.example.com:443"
   std::string host;              ///< lower case, without a dot at its end
   bool with_subdomains = false;  ///< "*.example.com": each name that ends in ".example.com", and not example.com itself
   std::uint16_t port = 0;
@@ -244,8 +244,8 @@ using key_digest = std::array<std::uint8_t, 32>;
 struct tenant {
   std::string name;
   std::vector<key_digest> keys;      ///< SHA-256 of each key
-  std::string subject;               ///< of a client's certificate, as its subject or alternative name is written
-  std::optional<std::uint32_t> uid;  ///< of the peer of a unix socket
+  std::string subject;               ///< the subject or an alternative name in a client's certificate
+  std::optional<std::uint32_t> uid;  ///< the user of the peer of a unix socket
   int default_class = 0;             ///< an index into config::classes
   int best_class = 0;                ///< the most important class that it may ask for; not above default_class
   std::uint32_t weight = 1;
@@ -266,7 +266,7 @@ struct config {
   redis_tls_files redis_tls;
   std::vector<std::string> classes = {"interactive", "normal", "batch"};  ///< the first is the most important
   duration ageing = std::chrono::seconds{60};                             ///< max(): never
-  duration grace = std::chrono::seconds{25};                              ///< for the requests of a drain
+  duration grace = std::chrono::seconds{25};                              ///< how long a drain gives to requests
   access_log_options access_log;
   std::optional<admin_options> admin;
   size_limits size;
@@ -275,7 +275,7 @@ struct config {
   std::optional<forward_options> forward;
   std::vector<listener> listeners;
   std::vector<upstream> upstreams;
-  std::vector<tenant> tenants;  ///< those that only a listener's `anonymous` names, too
+  std::vector<tenant> tenants;  ///< with the tenants that only a listener's `anonymous` names
 };
 
 }  // namespace canigo::gateway

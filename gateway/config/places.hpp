@@ -19,7 +19,7 @@ std::optional<origin> parse_origin(std::string_view text);
 inline constexpr std::string_view origin_syntax =
     "http://HOST or https://HOST, with :PORT and /PATH if wanted; no user, query or fragment";
 
-/// "example.com:443" or "*.example.com:443".
+/// Reads "example.com:443" or "*.example.com:443".
 std::optional<allowed_host> parse_allowed_host(std::string_view text);
 inline constexpr std::string_view allowed_host_syntax = "HOST:PORT or *.DOMAIN:PORT such as \"*.example.com:443\"";
 

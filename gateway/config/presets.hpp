@@ -6,13 +6,13 @@
 
 namespace canigo::gateway {
 
-/// The values that an upstream of a provider has where the file says nothing else.
+/// The values of a provider's upstream that the file leaves out.
 struct preset {
   std::string_view name;
-  std::string_view text;  ///< in TOML: keys of [[upstream]], and where they are from
+  std::string_view text;  ///< in TOML: keys of [[upstream]], and the sources of their values
 };
 
-/// Those of presets/, as the build embeds them, sorted by name.
+/// The presets of presets/, as the build embeds them, sorted by name.
 std::span<const preset> presets() noexcept;
 
 /// Null: no preset has that name.

@@ -11,15 +11,15 @@ namespace canigo::gateway {
 // Each function returns nothing for a text of another form, and for a value that its type can't hold. Whole numbers
 // only, no sign, no spaces.
 
-/// "500ms", "20s", "2m", "12h", "7d".
+/// Reads a text such as "500ms", "20s", "2m", "12h" or "7d".
 std::optional<duration> parse_duration(std::string_view text) noexcept;
 inline constexpr std::string_view duration_syntax = "a time in ms, s, m, h or d such as \"20s\"";
 
-/// Bytes: "512B", "16KiB", "64MiB", "2GiB".
+/// Reads a number of bytes, such as "512B", "16KiB", "64MiB" or "2GiB".
 std::optional<std::uint64_t> parse_size(std::string_view text) noexcept;
 inline constexpr std::string_view size_syntax = "a size in B, KiB, MiB or GiB such as \"16KiB\"";
 
-/// "20%"; up to 1000000%.
+/// Reads a text such as "20%"; up to 1000000%.
 std::optional<int> parse_percent(std::string_view text) noexcept;
 
 /// A share: "0.5", "1", "0.125"; more than 0, at most 1.

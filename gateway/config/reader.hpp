@@ -17,7 +17,7 @@ class file_values;
 struct read_result {
   std::optional<config> value;
   std::vector<config_error> errors;                     ///< empty if there is a value; in the order of the file
-  std::shared_ptr<const file_values> values = nullptr;  ///< of the file, if there is a configuration
+  std::shared_ptr<const file_values> values = nullptr;  ///< the values of the file, if there is a configuration
 };
 
 /// Reads a configuration in TOML, and the secrets and files that it names.
@@ -26,7 +26,7 @@ struct read_result {
 /// Allocates. Blocks, as it reads files.
 read_result parse_config(std::string_view text);
 
-/// As parse_config(), for the text of a file of up to 4 MiB.
+/// Like parse_config(), for the text of a file of up to 4 MiB.
 read_result read_config(const std::string& path);
 
 }  // namespace canigo::gateway

@@ -127,11 +127,11 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
       }
     }
     rate_window window = usual.value_or(rate_window::average);
-    // The limit of a host is forgotten while nobody uses it, and its window would be with it.
+    // The limit of a host is forgotten while no call uses it, and its window would be forgotten with it.
     if (!is_of_hosts) read_window(given, window);
     const bool is_strict = limit && window == rate_window::strict;
-    // Left out: one request. Of other units a fifth of the limit, as one request takes many of them. A call whose
-    // estimate is above the burst counts as the burst, so that of a strict window is the limit.
+    // The default is one request. For other units it is a fifth of the limit, because one request takes many of them. A
+    // call whose estimate is above the burst counts as the burst, so for a strict window the burst is the limit.
     std::int64_t burst = 1;
     if (limit && unit != "requests") burst = std::max<std::int64_t>(limit->tokens() / (is_strict ? 1 : 5), 1);
     for (const rate_limit& r : within != nullptr ? within->rates : std::vector<rate_limit>{})

@@ -21,15 +21,15 @@ void read_file_name(table_view& t, std::string_view key, std::string& out);
 /// The index of a class in the list; nothing, and an error, if the list does not have it.
 std::optional<int> read_class(table_view& t, std::string_view key, const std::vector<std::string>& classes);
 
-/// The rates of a table; `units`: those that may be named, "requests" first. `usual`: of a rate that names no window;
-/// none: no rate may name one. `within`: the upstream of which they are a tenant's part.
+/// Reads the rates of a table. `units`: the units that a rate may name, "requests" first. `usual`: the window of a rate
+/// that names no window; none: no rate may name a window. `within`: for a tenant's rates, their upstream.
 std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units,
                                    std::optional<rate_window> usual = rate_window::average,
                                    const upstream* within = nullptr);
 
 void read_window(table_view& t, rate_window& window);
 
-/// The values of the generic preset take the places of the defaults, and those of the provider's take theirs.
+/// The values of the generic preset replace the defaults, and those of the provider's preset replace both.
 void read_presets(table_view& t, upstream& u);
 /// The values that a preset may have, and a file, too. Each takes the place of an earlier one.
 void read_settings(table_view& t, upstream& u);

@@ -41,17 +41,17 @@ class config_mistake : public std::runtime_error {
 /// The text on one line, with characters that any terminal shows.
 std::string printable(std::string_view text, std::size_t longest = std::string_view::npos);
 
-/// "FILE:LINE:COLUMN: TEXT"
+/// Returns "FILE:LINE:COLUMN: TEXT".
 std::string message_of(const config_error& error, std::string_view file);
 
 /// Collects all mistakes in a file, so that one run reports all of them.
 class report {
  public:
-  /// "FIELD is VALUE; allowed: ALLOWED". A long value is cut, and a character that can't be printed becomes '?'.
+  /// Notes "FIELD is VALUE; allowed: ALLOWED". A long value is cut, and a character that can't be printed becomes '?'.
   void refuse(place where, std::string_view field, std::string_view value, std::string_view allowed);
-  /// As refuse(), for a text of the file, which is quoted.
+  /// Like refuse(), for a text of the file, which is quoted.
   void refuse_text(place where, std::string_view field, std::string_view value, std::string_view allowed);
-  /// "FIELD WHY"
+  /// Notes "FIELD WHY".
   void complain(place where, std::string_view field, std::string_view why);
 
   bool is_empty() const noexcept { return errors_.empty(); }

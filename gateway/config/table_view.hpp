@@ -50,7 +50,7 @@ class table_view {
   }
   void flag(std::string_view key, bool& out);
   std::optional<text_at> text(std::string_view key);
-  /// As text(), but a missing value is an error.
+  /// Like text(), but a missing value is an error.
   std::optional<text_at> needed(std::string_view key, std::string_view allowed);
   /// The strings of a list.
   std::optional<std::vector<text_at>> texts(std::string_view key);

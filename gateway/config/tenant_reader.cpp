@@ -37,7 +37,7 @@ std::optional<key_digest> parse_key(std::string_view text) noexcept {
   return digest;
 }
 
-/// Values that two tenants may not share, as a request could then be of either.
+/// Values that two tenants may not share, because a request could then be of either.
 struct taken {
   std::set<std::string> names;
   std::set<key_digest> keys;

@@ -116,7 +116,7 @@ void check_units(table_view& t, const upstream& u) {
 }
 
 void read_max_wait(table_view& t, const config& c, upstream& u) {
-  constexpr duration usual = 2min;  // for a class that the table does not name
+  constexpr duration usual = 2min;  // the longest wait of a class that the table does not name
   u.max_wait.assign(c.classes.size(), usual);
   auto given = t.table("max_wait");
   if (!given) return;

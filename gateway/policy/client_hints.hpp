@@ -14,9 +14,9 @@
 
 namespace canigo::gateway {
 
-/// The interim responses that a client asks for while its call waits, as it knows that its library reads them.
+/// The interim responses that a client asks for while its call waits, because it knows that its library reads them.
 struct interim_wish {
-  static constexpr int most = 8;  ///< of one call: a common client takes no more
+  static constexpr int most = 8;  ///< the most for one call: a common client takes no more
 
   int status = 103;  ///< or 102
   duration every = std::chrono::seconds{15};
@@ -27,8 +27,8 @@ struct interim_wish {
 /// How a request wants to be treated, as far as its tenant may ask for it.
 struct client_hints {
   int priority = 0;                     ///< an index into config::classes
-  bool asked_above_best = false;        ///< it asked for more than its tenant's best, and got that
-  duration max_wait = duration::max();  ///< of the upstream for the class or of the tenant, or shorter
+  bool asked_above_best = false;        ///< it asked for more than its tenant's best, and is served as the best
+  duration max_wait = duration::max();  ///< the limit of the class or of the tenant, or a shorter wait
   std::optional<duration> patience;     ///< how long the client waits for an answer, as it says itself
   std::uint64_t least_tokens = 0;       ///< the estimate is raised to this
   std::optional<interim_wish> interim;
@@ -46,7 +46,7 @@ struct hint_reading {
 /// Anthropic's, X-Server-Timeout of Google's. The shortest counts. A value that is no number is left out: one SDK
 /// sends the word NOT_GIVEN.
 ///
-/// `max_wait`: that of each class.
+/// `max_wait`: the longest wait in each class.
 hint_reading read_hints(const message_head& head, const tenant& whose, std::span<const std::string> classes,
                         std::span<const duration> max_wait);
 

@@ -20,7 +20,7 @@ refusal refuse_destination(const host_name& host, std::uint16_t port);
 /// 403 for any tunnel, if the configuration allows none.
 refusal refuse_tunnel();
 
-/// The name of the limit of a host of forward mode: "host:port", the same for each spelling of a host.
+/// The name of the limit of a host of forward mode: "host:port", with one spelling for each host.
 std::string limit_name(const host_name& host, std::uint16_t port);
 
 /// The settings of a host of forward mode: those that all hosts share, with the host's own name and URL.

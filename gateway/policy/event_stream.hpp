@@ -16,7 +16,7 @@ namespace canigo::gateway {
 /// Whether the client of this request reads server-sent events: it accepts text/event-stream, or the body is JSON whose
 /// member `stream` is true.
 ///
-/// `body`: the whole of it, or nothing.
+/// `body`: the whole body, or empty.
 bool asks_for_events(const message_head& request, std::string_view body);
 
 /// Whether the body of this response can follow events that the client has already: its status is 200, its type

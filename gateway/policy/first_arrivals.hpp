@@ -24,7 +24,7 @@ std::string resend_key(const message_head& head, std::string_view tenant);
 /// The arrivals of calls whose clients have left while they waited. Clients with a time limit send such a call again,
 /// and it would begin at the end of the line each time.
 ///
-/// An arrival is kept for a minute from when its client left, and as long as there is room. It serves one call.
+/// An arrival is kept for a minute from when its client left, and as long as there is room. It serves one call only.
 /// Threads: any.
 class first_arrivals {
  public:
@@ -32,9 +32,9 @@ class first_arrivals {
 
   /// Whether take() may find one.
   bool has_some() const noexcept { return count_.load(std::memory_order_relaxed) > 0; }
-  /// The client of a call has left.
+  /// Notes the arrival of a call whose client has left.
   void note(std::string key, time_point since, time_point now);
-  /// The arrival of the call that is sent again now. Nothing: none is known.
+  /// The arrival of the call that is sent again now. Nothing: no arrival is known.
   std::optional<time_point> take(std::string_view key, time_point now);
 
  private:
@@ -46,10 +46,10 @@ class first_arrivals {
 
   void drop_old(time_point now);
 
-  std::atomic<std::size_t> count_{0};  // of by_end_
+  std::atomic<std::size_t> count_{0};  // the size of by_end_
   std::mutex mutex_;
   book arrivals_;
-  std::deque<std::pair<time_point, std::string>> by_end_;  // in the order in which they end, with those that were taken
+  std::deque<std::pair<time_point, std::string>> by_end_;  // in the order of their ends; also those that were taken
 };
 
 }  // namespace canigo::gateway

@@ -24,7 +24,7 @@ struct request_plan {
   /// The host that the target names; empty for `origin`.
   host_name host;
   std::uint16_t port = 0;
-  bool is_tls = false;          ///< of `absolute`: the scheme is https
+  bool is_tls = false;          ///< with `absolute`: the scheme is https
   std::string_view path;        ///< the target from its path on, byte for byte; points into the head, and may be empty
   bool is_chunked = false;      ///< the body comes in chunks
   std::uint64_t length = 0;     ///< the length of a body that does not come in chunks

@@ -24,9 +24,9 @@ struct outgoing_body {
 /// character. So no text of a stranger begins another field or another message.
 class head_text {
  public:
-  /// "METHOD TARGET HTTP/1.1"
+  /// Begins the head of a request: "METHOD TARGET HTTP/1.1".
   static head_text of_request(std::string_view method, std::string_view target);
-  /// "HTTP/1.1 STATUS REASON"
+  /// Begins the head of a response: "HTTP/1.1 STATUS REASON".
   static head_text of_response(int status, std::string_view reason);
 
   void add(std::string_view name, std::string_view value);
@@ -41,18 +41,18 @@ class head_text {
 /// The client as `Forwarded` and `X-Forwarded-*` describe it, if an upstream wants them.
 struct client_place {
   std::string_view address;  ///< without a port; an IPv6 address without brackets
-  std::string_view host;     ///< of the client's Host field
+  std::string_view host;     ///< the client's Host field
   bool is_tls = false;
 };
 
 /// The parts of an outgoing request that do not come from the client.
 struct outgoing_request {
   std::string_view target = {};                     ///< target_for() of a route; a path and query in forward mode
-  std::string_view host_field = {};                 ///< of the upstream
+  std::string_view host_field = {};                 ///< the Host of the upstream
   const gateway::credential* credential = nullptr;  ///< null, or passed: the client's own credential goes out
   outgoing_body body = {};
   std::string_view via = {};                   ///< "1.1 canigo-ID"
-  std::optional<client_place> forwarded = {};  ///< for upstreams with `forwarded`
+  std::optional<client_place> forwarded = {};  ///< set for upstreams with `forwarded`
   bool wants_identity = false;                 ///< the response is read for usage or limits: no compression
 };
 

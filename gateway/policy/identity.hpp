@@ -19,7 +19,7 @@ namespace canigo::gateway {
 /// The facts that a connection knows of its client.
 struct client_facts {
   std::span<const std::string> certificate_names;  ///< subject and alternative names of a certificate that was verified
-  std::optional<std::uint32_t> uid;                ///< of the peer of a unix socket
+  std::optional<std::uint32_t> uid;                ///< the user of the peer of a unix socket
   std::string_view anonymous;                      ///< the listener's tenant for clients without credentials
 };
 
@@ -72,7 +72,7 @@ class identity_table {
 /// The key in a value of Proxy-Authorization; nothing if it has another form.
 std::optional<std::string> key_of_authorization(std::string_view value);
 
-/// The bytes that base64 stands for; nothing if it is another text, or is not padded.
+/// Decodes a base64 text; nothing if the text is not base64, or is not padded.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace canigo::gateway

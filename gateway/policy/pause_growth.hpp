@@ -11,7 +11,7 @@ namespace canigo::gateway {
 /// The pauses of an upstream that refuses calls and does not say for how long: 1 s, 2 s, 4 s, to 60 s, until a call
 /// succeeds. Each is up to a quarter longer, at random, so that instances do not come back together. A value.
 ///
-/// Where the upstream says that calls may come back at once, and goes on refusing them, the first pause is 10 ms.
+/// If the upstream says that calls may come back at once, and goes on refusing them, the first pause is 10 ms.
 ///
 /// Calls that are refused at the same time count once: only a call that began after the last pause makes it longer.
 class pause_growth {
@@ -20,7 +20,7 @@ class pause_growth {
   static constexpr duration of_at_once = std::chrono::milliseconds{10};
   static constexpr duration longest = std::chrono::seconds{60};
 
-  /// A call that began at `started` is refused. `first`: the first pause. Returns the end of the pause.
+  /// Notes that a call that began at `started` was refused. `first`: the first pause. Returns the end of the pause.
   time_point refuse(time_point started, time_point now, std::uint64_t random, duration first = of_mute) noexcept {
     if (now < until_) return until_;
     constexpr std::uint32_t most_rounds = 14;  // 10 ms become 82 s
@@ -30,11 +30,11 @@ class pause_growth {
     until_ = saturating_add(now, step + more.delay(1, random));
     return until_;
   }
-  /// A call that began at `started` has succeeded.
+  /// Notes that a call that began at `started` has succeeded.
   void succeed(time_point started) noexcept {
     if (started >= until_) rounds_ = 0;
   }
-  /// The next pause is as short as the first one.
+  /// Whether the next pause is as short as the first one.
   bool is_as_new() const noexcept { return rounds_ == 0; }
 
  private:

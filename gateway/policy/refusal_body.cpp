@@ -30,7 +30,7 @@ std::string_view text_of(const json& value) {
   return text == nullptr ? std::string_view{} : std::string_view{*text};
 }
 
-/// Of OpenAI. The type of all may be insufficient_quota, and the code says which it is.
+/// A code of OpenAI. The type of all these errors may be insufficient_quota, so the code tells them apart.
 bool is_of_money(std::string_view code) noexcept {
   constexpr std::string_view codes[] = {"insufficient_quota", "credit_balance_exhausted",
                                         "organization_spend_limit_exceeded", "project_spend_limit_exceeded",

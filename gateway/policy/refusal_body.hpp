@@ -23,7 +23,7 @@ struct told_day_quota {
 /// Limits of which the body of a refusal tells.
 struct told_in_body {
   std::optional<duration> wait;
-  bool lasts = false;  ///< a quota of a day or a month, or money, is used up: nobody can wait for it
+  bool lasts = false;  ///< a quota of a day or a month, or money, is used up: no call can wait for it
   std::optional<told_day_quota> day = {};
 
   friend bool operator==(const told_in_body&, const told_in_body&) = default;

@@ -10,11 +10,12 @@ namespace canigo::gateway {
 /// When the refused calls of a tenant in a class are told to come back, so that they do not all come at one moment.
 ///
 /// A call is told the time at which there would be room for it behind those that were told before. If so many were told
-/// that this is a minute later than the limit says, the row begins anew: many of them do not come.
+/// that this is a minute later than the limit says, the times begin anew: many of those calls do not come.
 /// Threads: one at a time.
 class return_times {
  public:
-  /// The wait to tell. `wait`: until a call that came now would be granted. `spacing`: between two grants.
+  /// The wait that the answer names. `wait`: the time until a call that came now would be granted. `spacing`: the time
+  /// between two grants.
   duration next(time_point now, duration wait, duration spacing) noexcept {
     constexpr duration longest_row = std::chrono::minutes{1};
     const time_point first = saturating_add(now, wait);

@@ -26,7 +26,7 @@ class session_cookie {
   /// Whether `cookies`, the value of a Cookie field, has one that is good now.
   bool is_good(std::string_view cookies, std::string_view token, std::chrono::system_clock::time_point now) const;
 
-  /// Whether both texts are the same. The time that this takes reveals nothing of either.
+  /// Whether both texts are the same. The time of the comparison reveals nothing about either text.
   bool is_same(std::string_view a, std::string_view b) const;
 
  private:

@@ -15,33 +15,33 @@
 
 namespace canigo::gateway {
 
-/// The tokens of one request, from what it asks for to what it has used.
+/// The tokens of one request: the amount that it asks for, and the amount that it has used.
 ///
 /// Each attempt begins with the head of a response; the last attempt counts.
 class token_account {
  public:
-  /// All must outlive it.
+  /// All arguments must outlive the account.
   token_account(const upstream& u, const tenant& whose, token_ratios& ratios)
       : upstream_{&u}, own_{whose.limits.contains(u.name) ? &whose.limits.at(u.name) : nullptr}, ratios_{&ratios} {}
 
   /// Whether the body of a request is read before it goes: up to most_read_body.
   static bool reads_body(const upstream& u) noexcept { return u.tokens.reads_usage(); }
 
-  /// Estimates, and returns what to ask for of each unit of the upstream's rates. `least`: of a client's
+  /// Estimates, and returns what to ask for of each unit of the upstream's rates. `least`: the number in a client's
   /// X-Canigo-Tokens.
   const std::vector<token_amount>& ask(const called& what, const read_body& body, std::uint64_t least);
 
   /// After ask().
   const token_estimate& estimate() const noexcept { return estimate_; }
 
-  /// A response begins. Earlier responses no longer count.
+  /// Call it when a response begins. Earlier responses no longer count.
   void begin_response(const message_head& head);
   void take(std::string_view piece) {
     if (reader_) reader_->take(piece);
   }
   /// The request has ended, and `is_whole` the response. Returns the amounts to settle, in the order of ask(): those
-  /// that were used or, where nobody knows them, those that were asked for. A refused request, by a 4xx, has used none.
-  /// Learns of it.
+  /// that were used or, if these are unknown, those that were asked for. A refused request, by a 4xx, has used none.
+  /// The ratios learn from it.
   std::vector<token_amount> settle(bool is_whole);
 
   /// After settle(): the usage, if it is known.
@@ -56,7 +56,7 @@ class token_account {
   token_estimate estimate_;
   std::vector<token_amount> asked_;
   std::unique_ptr<usage_reader> reader_;  // while a response is read; a waiter takes less memory without it
-  int status_ = 0;                        // of the response
+  int status_ = 0;                        // the status of the response
   std::optional<token_usage> used_;
   bool is_missing_ = false;
 };

@@ -16,7 +16,7 @@ constexpr std::size_t longest_model = 64;
 /// No request uses more tokens. The numbers of a stranger are lowered to it before they are multiplied.
 constexpr std::uint64_t most_estimated = 1'000'000'000;
 
-/// Finds in a request's body what its tokens are estimated by.
+/// Finds the facts in a request's body by which its tokens are estimated.
 class body_scan final : public json_visitor {
  public:
   void boolean(bool value) override {
@@ -42,7 +42,7 @@ class body_scan final : public json_visitor {
   }
   void begin_object() override {
     if (depth_ == 0) is_object_ = true;
-    // Of Gemini, of Bedrock's Converse and Titan, and of Hugging Face.
+    // These members are of Gemini, of Bedrock's Converse and Titan, and of Hugging Face.
     constexpr std::string_view generations[] = {"generationConfig", "generation_config", "inferenceConfig",
                                                 "textGenerationConfig", "parameters"};
     if (depth_ == 1 && std::ranges::find(generations, key_) != std::end(generations)) in_generation_ = true;
@@ -79,7 +79,7 @@ class body_scan final : public json_visitor {
   }
 
   std::size_t depth_ = 0;
-  std::string key_;  // of the value that comes next, near the top
+  std::string key_;  // the key of the value that comes next, near the top
   bool is_data_ = false;
   bool in_generation_ = false;
   bool is_object_ = false;

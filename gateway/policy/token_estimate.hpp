@@ -25,20 +25,20 @@ struct token_estimate {
 /// The beginning of a request.
 struct called {
   std::string_view method;
-  std::string_view target;  ///< as it goes to the upstream
+  std::string_view target;  ///< the target as it goes to the upstream
 };
 
 /// A body as far as it was read.
 struct read_body {
   std::string_view text;
   bool is_whole = false;     ///< the whole body is in `text`
-  std::uint64_t length = 0;  ///< of the whole body, as far as that is known
+  std::uint64_t length = 0;  ///< the length of the whole body, as far as it is known
 };
 
 /// Estimates the tokens of a request.
 ///
 /// The model is that of the target, if it has one behind "/models/", "/model/" or "/deployments/", else that of the
-/// body. With token_api::none, of a request without a body, and of one that is free, both are 0. The output of a call
+/// body. Both are 0 with token_api::none, for a request without a body, and for one that is free. The output of a call
 /// that has none is 0, whatever its body allows.
 /// Allocates: in proportion to the body's longest string.
 token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body);

@@ -23,13 +23,13 @@ class token_ratios {
 
   /// The ratio of used to estimated tokens, from 0.1 to 2; 1 for a model that is not known.
   double of(std::string_view model) const;
-  /// A request has ended. `estimated`: before the ratio was applied; if it is 0, nothing is learned.
+  /// Learns from a request that has ended. `estimated`: before the ratio was applied; if it is 0, nothing is learned.
   void learn(std::string_view model, std::uint64_t estimated, std::uint64_t used);
 
  private:
   struct entry {
     double ratio = 1;
-    std::uint64_t turn = 0;  // the greater, the later it was learned of
+    std::uint64_t turn = 0;  // a later entry has a greater number
   };
 
   mutable std::mutex mutex_;

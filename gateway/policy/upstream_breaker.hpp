@@ -24,19 +24,20 @@ class upstream_breaker {
   /// One call that is under way.
   struct pass {
     circuit::epoch epoch = 0;
-    std::uint64_t generation = 0;  // of the options that it began with
+    std::uint64_t generation = 0;  // the generation of the options that the call began with
     std::uint64_t probe_of = 0;    // the number of the change to half-open that it probes; 0: it is no probe
     bool has_reported = false;
   };
 
-  /// `ahead`: how many calls may have a place of the limit before they enter, as they wait for something else.
+  /// `ahead`: how many calls may have a place of the limit before they enter, because they wait for something else.
   upstream_breaker(const breaker_options& o, std::uint64_t ahead, time_point now);
 
   /// A call with a place of the limit begins. Nothing: it has to give the place back and wait again.
   [[nodiscard]] std::optional<pass> enter(time_point now) noexcept;
-  /// The call has failed, or it has not. Only its first report counts. True: the breaker opens because of it.
+  /// Reports whether the call has failed. Only the first report of a call counts. True: the breaker opens because of
+  /// it.
   bool report(pass& p, bool failed, time_point now) noexcept;
-  /// The call has ended. If it has not reported, it says nothing about the upstream.
+  /// Call it when the call has ended. Without a report, the call says nothing about the upstream.
   void leave(const pass& p) noexcept;
 
   /// Begins again with other options, closed. The calls that are under way do not count.
@@ -57,7 +58,7 @@ class upstream_breaker {
   std::uint64_t ahead_;
   std::uint64_t generation_ = 1;
   std::uint64_t inside_ = 0;   // calls under way
-  std::uint64_t probing_ = 0;  // of the calls under way: probes without a report, since the last change of state
+  std::uint64_t probing_ = 0;  // probes under way without a report, since the last change of state
 };
 
 }  // namespace canigo::gateway

@@ -14,7 +14,8 @@ namespace {
 /// No response uses more. A greater number is a mistake of the upstream, and not charged.
 constexpr std::uint64_t most_counted = 1'000'000'000;
 
-/// The objects at the top that hold what else is at the top: of the events of Anthropic, OpenAI, Cohere and Gemini.
+/// The objects at the top that hold the members which other documents have at the top: of the events of Anthropic,
+/// OpenAI, Cohere and Gemini.
 bool is_envelope(std::string_view name) noexcept {
   return name == "message" || name == "response" || name == "delta" || name == "interaction";
 }
@@ -47,7 +48,7 @@ class usage_scan final : public json_visitor {
       if (outer_.empty()) name_.clear();
     }
   }
-  /// Of lists only that counts which is the document itself.
+  /// Only a list that is the document itself counts.
   void begin_list() override {
     if (passed_over_ == 0 && outer_.empty() && !is_list_) {
       is_list_ = true;
@@ -67,9 +68,9 @@ class usage_scan final : public json_visitor {
   }
 
  private:
-  static constexpr std::size_t most_depth = most_usage_parts + 1;  // one may be an envelope
+  static constexpr std::size_t most_depth = most_usage_parts + 1;  // one more, because one may be an envelope
 
-  /// The number that the name stands for; null if it stands for none.
+  /// The number that the name of the current member stands for; null if the name stands for no number.
   std::optional<std::uint64_t>* place() const noexcept {
     const auto is_in = [&](const std::vector<std::string>& names) {
       return std::ranges::find(names, name_) != names.end();
@@ -93,8 +94,8 @@ class usage_scan final : public json_visitor {
 
   usage_numbers* numbers_;
   const usage_names* names_;
-  std::string name_;                // of the value that comes next, from the top on
-  std::vector<std::size_t> outer_;  // of each object that is open, how much of the name is its own
+  std::string name_;                // the name of the value that comes next, from the top on
+  std::vector<std::size_t> outer_;  // for each open object: how much of the name is its own
   bool is_list_ = false;            // the document
   std::size_t passed_over_ = 0;     // objects and lists that are open and can't have a usage
 };
@@ -231,7 +232,7 @@ void usage_reader::end_line() {
 }
 
 void usage_reader::end_event() {
-  // Most events have none.
+  // Most events have no such name.
   const bool has_name =
       std::ranges::any_of(roots_, [&](std::string_view root) { return document_.find(root) != document_.npos; });
   if (!is_cut_ && has_name) read_document(document_, *names_, numbers_);

@@ -21,10 +21,10 @@ struct token_usage {
 
 /// How a response tells its usage.
 enum class usage_form : std::uint8_t {
-  none,    ///< it does not
-  json,    ///< in its one document
-  events,  ///< in its events
-  frames,  ///< in the last of the binary frames of AWS, each of which holds a document
+  none,    ///< the response tells no usage
+  json,    ///< its one document tells the usage
+  events,  ///< its events tell the usage
+  frames,  ///< the last of its binary frames of AWS tells it; each frame holds a document
 };
 
 /// The form of a response with this Content-Type.
@@ -37,7 +37,7 @@ struct usage_numbers {
   std::optional<std::uint64_t> output;
   std::optional<std::uint64_t> more_output;
   std::optional<std::uint64_t> total;
-  bool is_unreadable = false;  ///< one of them is no number of tokens, so the others say nothing
+  bool is_unreadable = false;  ///< one of the numbers is no number of tokens, so the others say nothing
 
   std::optional<token_usage> sum() const noexcept;
 };
@@ -57,7 +57,8 @@ class usage_reader {
   usage_reader(usage_form form, const usage_names& names);
 
   void take(std::string_view piece);
-  /// The usage, at the end of a whole body: if a body breaks off, its usage is unknown. Nothing: the body told none.
+  /// The usage, at the end of a whole body: if a body breaks off, its usage is unknown. Nothing: the body told no
+  /// usage.
   std::optional<token_usage> finish();
 
  private:
@@ -68,8 +69,8 @@ class usage_reader {
 
   usage_form form_;
   const usage_names* names_;
-  std::vector<std::string_view> roots_;  // of events: the first parts of the names
-  std::string document_;                 // or the data of an event
+  std::vector<std::string_view> roots_;  // for events: the first parts of the names
+  std::string document_;                 // the document, or the data of an event
   std::string line_;
   bool is_cut_ = false;      // the document: its beginning is gone; the event: it is too large
   bool was_return_ = false;  // the last byte was a return; a line feed behind it belongs to it

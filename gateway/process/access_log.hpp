@@ -75,7 +75,7 @@ class access_log {
   std::optional<time_point> ends_;    // the beginning of the destructor; none: it has not begun
   std::shared_ptr<const file> torn_;  // the file whose last line broke off; only for the thread that writes
   std::uint64_t told_ = 0;            // how many lost lines were reported; only for that thread
-  time_point told_at_{};              // when they were; only for that thread
+  time_point told_at_{};              // when lost lines were last reported; only for the writing thread
   std::thread writer_;
 };
 

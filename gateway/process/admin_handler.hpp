@@ -36,7 +36,7 @@ class admin_handler {
   admin_handler& operator=(const admin_handler&) = delete;
   virtual ~admin_handler() = default;
 
-  /// To be called before any loop runs.
+  /// Call it before any loop runs.
   virtual void take(process_commands commands) = 0;
 
   /// The response to a request. `closes`: it is the last one of its connection. No body is read: the head has all that

@@ -37,7 +37,7 @@ std::optional<std::uint32_t> uid_of_peer(int socket) {
   return peer.uid;
 }
 
-/// Whether such a request has no known end, so that the bytes behind it are no request.
+/// Whether a request that is refused for this reason has no known end, so that the bytes behind it are no request.
 bool is_unsound(const refusal& why) noexcept { return why.status == 400 || why.status == 414; }
 
 refusal refusal_of(parse_failure f) {
@@ -208,8 +208,8 @@ void connection::watch_client() {
   watch_->tell([this] { client_left(); });
 }
 
-void connection::watch_nobody() noexcept {
-  if (watch_) watch_->tell_nobody();
+void connection::unwatch_client() noexcept {
+  if (watch_) watch_->tell_no_more();
 }
 
 void connection::client_left() noexcept {
@@ -218,7 +218,7 @@ void connection::client_left() noexcept {
   if (call_) call_->end_by_client();
 }
 
-/// Whether the client has begun another request. No read may be on.
+/// Whether the client has begun another request. No read may be under way.
 bool connection::has_come() {
   error_code error;
   if (input_.empty()) input_.commit(stream_.read_now(input_.prepare(first_room), error));

@@ -37,8 +37,8 @@ class connection final : private call_host {
 
   net::awaitable<void> run();
 
-  /// The process ends: the request that is served, or that has come, is the last one. A client that has sent no request
-  /// yet may still send one. Other idle connections are closed.
+  /// Call it when the process will end: the request that is served, or that has come, is the last one. A client that
+  /// has sent no request yet may still send one. Other idle connections are closed.
   void drain() noexcept;
   /// Ends the connection if it is idle, unless it has come to the admin's listener.
   void end_idle() noexcept;
@@ -46,7 +46,8 @@ class connection final : private call_host {
   bool is_idle_admin() const noexcept {
     return !entrance_.listener && !has_left_ && (phase_ == phase::idle || phase_ == phase::head);
   }
-  /// The grace of the drain is over: a client that waits is told so, and a request that an upstream has is cut.
+  /// Call it when the grace of the drain is over: a client that waits is told so, and a request that an upstream has is
+  /// cut.
   void finish() noexcept;
   /// Cuts the connection, and the request that is on.
   void cut() noexcept;
@@ -61,7 +62,7 @@ class connection final : private call_host {
   void forbid_next() noexcept override { goes_on_ = false; }
   void note_answered() noexcept override { lingers_ = true; }
   void watch_client() override;
-  void watch_nobody() noexcept override;
+  void unwatch_client() noexcept override;
   net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* request) override;
   void end_record(call_record& r) override;
 
@@ -78,7 +79,7 @@ class connection final : private call_host {
   loop& loop_;
   const entrance entrance_;
   byte_stream stream_;
-  std::optional<disconnect_watch::entry> watch_;  // from the first request that goes upstream on
+  std::optional<disconnect_watch::entry> watch_;  // made for the first request that goes upstream
   connected_client client_;
   read_buffer input_;
   std::unique_ptr<call> call_;  // the request that is on

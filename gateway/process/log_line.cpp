@@ -62,7 +62,7 @@ class json_object {
     begin(k);
     append_json_string(text_, value);
   }
-  /// Of a text that has nothing to escape.
+  /// Adds a text in which no character needs an escape.
   void add_plain(const key& k, std::string_view value) {
     begin(k);
     text_.append(1, '"').append(value).append(1, '"');

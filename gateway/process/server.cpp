@@ -93,7 +93,7 @@ int next_descriptor() noexcept {
   return next;
 }
 
-/// `field`: where the configuration names the door.
+/// `field`: the name of the listener in the configuration, for errors.
 template <class Open>
 void open_door(const std::string& field, Open open) {
   try {
@@ -252,7 +252,7 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
     }
     if (!at->is_open()) return;
     if (error && error != net::error::operation_aborted && error != net::error::connection_aborted) {
-      // It might fail again at once, for lack of a descriptor or memory, or because of a firewall.
+      // Accepting might fail again at once, for lack of a descriptor or memory, or because of a firewall.
       service_.close_idle_links();
       accept_later(l, d, std::move(at));
     } else if (is_last) {
@@ -293,7 +293,7 @@ bool server::push_out_idle(loop& l) {
   return true;
 }
 
-/// Whether a message is due, which comes once a minute at most. `told`: when it last came.
+/// Whether a message that comes once a minute at most is due. `told`: when it last came.
 bool server::is_due(std::atomic<std::int64_t>& told) noexcept {
   const std::int64_t now = clock::now().time_since_epoch() / 1s;
   std::int64_t last = told.load(std::memory_order_relaxed);
@@ -301,7 +301,8 @@ bool server::is_due(std::atomic<std::int64_t>& told) noexcept {
   return told.compare_exchange_strong(last, now, std::memory_order_relaxed);
 }
 
-/// There is no memory, or a defect. The connection or the step has ended, and the others go on.
+/// Writes that memory is missing, or that there is a defect. The connection or the step has ended, and the others go
+/// on.
 void server::tell_of_failure(const std::exception& e) noexcept {
   if (is_due(failure_told_)) say("a connection ended, or a step failed: {}; perhaps others have, too", e.what());
 }

@@ -57,7 +57,7 @@ class server {
   struct door {
     std::optional<std::size_t> listener;  // none: the admin's
     listening_socket socket;
-    bool closes_early = true;  // it closes when a drain begins
+    bool closes_early = true;  // whether it closes when a drain begins
   };
 
   void open_doors(const config& c);

@@ -178,7 +178,7 @@ net::awaitable<void> service::move_callers(std::shared_ptr<const config_snapshot
   for (const auto& l : loops_) {
     net::post(l->io, [&l = *l, next, counted = counted_in(waiting)] {
       l.now = own_count(next);
-      // In the order of arrival, as some calls enter another queue.
+      // The calls are in the order of their arrival, as some of them enter another queue.
       std::vector<call*> all;
       l.requests.each([&all](call& c) { all.push_back(&c); });
       std::ranges::sort(all, {}, [](const call* c) { return c->record().since; });

@@ -86,7 +86,7 @@ class service : public call_services {
   /// Reads the file again. Returns its mistakes, one line each; if there are any, nothing has changed. Otherwise the
   /// limits change for all calls that wait, and new requests go by the new configuration.
   ///
-  /// To be called on the first loop, one at a time. Blocks the loop while it reads files.
+  /// Call it on the first loop, one call at a time. Blocks the loop while it reads files.
   net::awaitable<std::vector<std::string>> reload();
 
   /// The Redis of shared limits; null: the configuration has none.
@@ -107,7 +107,7 @@ class service : public call_services {
   access_log log;
   recent_errors errors;
   connection_counts clients;
-  /// Those to the admin's listener, which accepts even if there are too many clients.
+  /// The connections to the admin's listener, which accepts even if there are too many clients.
   connection_counts admins{{most_admins, most_admins}};
   std::atomic<std::size_t> callers{0};  ///< connections other than the admin's
   std::atomic<bool> has_cut{false};     ///< a request was cut by the end of the process

@@ -30,7 +30,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::size_t piece_size = 64 << 10;
-constexpr std::size_t first_read = 8 << 10;  // of a response, which is small as a rule
+constexpr std::size_t first_read = 8 << 10;  // bytes of a response, which is small as a rule
 constexpr parser_limits response_limits{
     .head = piece_size - 1, .body = std::numeric_limits<std::uint64_t>::max(), .fields = 1000};
 
@@ -90,7 +90,7 @@ class beginning {
 
   std::span<net::const_buffer> pieces() noexcept { return {pieces_.data(), count_}; }
   bool has_body() const noexcept { return has_body_; }
-  /// All of the body is in it.
+  /// Whether all of the body is in it.
   bool is_whole() const noexcept { return is_whole_; }
 
  private:
@@ -158,7 +158,7 @@ duration left_of(const exchange& x, duration limit, time_point since, time_point
   return end > now ? end - now : duration{1};
 }
 
-/// Of a limit that begins now.
+/// The time left of a limit that begins now.
 duration left_of(const exchange& x, duration limit) {
   const time_point now = clock::now();
   return left_of(x, limit, now, now);
@@ -241,7 +241,8 @@ net::awaitable<bool> read_ahead(const exchange& x, link& l, message_parser& pars
   co_return true;
 }
 
-/// The response of a call whose client has the head of a stream of events: another one, which can't be passed on.
+/// Keeps the beginning of a response that can't be passed on: its client has the head of a stream of events, and it is
+/// none.
 net::awaitable<attempt_end> keep_failed(exchange& x, link& l, message_parser& parser, std::string& body, bool is_open) {
   x.status = parser.head().status;
   x.failure = "its status is " + std::to_string(x.status);
@@ -292,8 +293,9 @@ framing frame(exchange& x, const message_parser& parser, const upload& u) {
   return f;
 }
 
-/// Passes the response on: one loop, which reads no more before the client has taken what was read. `ahead`: of its
-/// body, what was read already. `is_whole`: more may come, or nothing is missing.
+/// Passes the response on, in one loop, which reads more only once the client has taken what was read before. `ahead`:
+/// the part of the body that was read already. `is_whole`: false if the connection has broken, and more of the body is
+/// missing.
 net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u, std::string_view ahead,
                                   bool is_whole) {
   x.status = parser.head().status;

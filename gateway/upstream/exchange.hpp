@@ -30,7 +30,7 @@ struct exchange {
   byte_stream& client;
   response_sink* sink;           ///< takes the response
   bool is_tls = false;           ///< the connection to the upstream has TLS
-  std::string head;              ///< of the request, with its framing and the empty line
+  std::string head;              ///< the head of the request, with its framing and the empty line
   request_body* body = nullptr;  ///< null: there is none
   bool is_chunked = false;       ///< how the body is framed on its way out
   bool is_to_head = false;       ///< the method is HEAD
@@ -39,7 +39,7 @@ struct exchange {
   int client_version = 11;
   bool follows_events = false;  ///< the client has the head of a stream of events: only the body of one goes to it
   duration write_stall{};
-  std::string_view keep_alive_line;      ///< of the response's head, if the client's connection goes on after it
+  std::string_view keep_alive_line;      ///< the line for a response after which the client's connection goes on
   time_point until = time_point::max();  ///< the whole exchange has to have ended by then
 
   bool signs_in_connection = false;  ///< the connection then serves no other request
@@ -54,8 +54,8 @@ struct exchange {
   bool has_lost_rest = false;  ///< the upstream has answered, and then not taken the rest of the body
   duration connect_time{};
   std::optional<time_point> first_byte;
-  std::uint64_t bytes_in = 0;   ///< of a tunnel, from the client
-  std::uint64_t bytes_out = 0;  ///< of the response's body, or of a tunnel to the client
+  std::uint64_t bytes_in = 0;   ///< of a tunnel: bytes from the client
+  std::uint64_t bytes_out = 0;  ///< bytes of the response's body, or of a tunnel to the client
 
   /// The connection to the upstream while an attempt is on; null otherwise. drop() ends its operation.
   link* over = nullptr;

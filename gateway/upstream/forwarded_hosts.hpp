@@ -55,12 +55,12 @@ class forwarded_hosts {
   /// host.
   std::shared_ptr<const flow> share_of_tunnels(std::string_view name, std::string_view tenant);
 
-  /// Whether the configuration allows the host of this URL. It need not have been used.
+  /// Whether the configuration allows the host of this URL. A call need not have used the host.
   bool allows(const origin& url) const;
 
   /// Goes on with the hosts and tunnels of `before`, and the calls that wait there, under the terms of this
-  /// configuration. Hosts that are not allowed any more stay behind. Both have as many rates and classes. To be called
-  /// before any call uses this object.
+  /// configuration. Hosts that are not allowed any more stay behind. Both have the same number of rates and classes. To
+  /// be called before any call uses this object.
   void take_over(const forwarded_hosts& before);
   /// Applies the terms that are looser than before; see upstream_queue.
   void end_take_over();

@@ -40,12 +40,12 @@ struct surroundings {
 struct link {
   std::unique_ptr<byte_stream> stream;
   read_buffer input;
-  bool close_later = false;  ///< it can't serve another request
+  bool close_later = false;  ///< to be closed, because it can't serve another request
   std::uint64_t uses = 0;    ///< requests that were sent on this connection
   bool is_tls = false;       ///< the connection is secured
 
   std::string failure;            ///< why it could not be opened; empty: unknown
-  bool lacks_descriptor = false;  ///< it could not be opened because this process has no descriptor or no memory left
+  bool lacks_descriptor = false;  ///< not opened, because this process has no descriptor or no memory left
 
   // In use while the link is being opened.
   net::steady_timer* resolving = nullptr;

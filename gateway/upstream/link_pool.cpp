@@ -14,7 +14,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// A connection that nobody uses for longer is closed: many servers close theirs after a minute.
+// A connection that is idle for longer is closed: many servers close theirs after a minute.
 constexpr duration idle_kept_for = std::chrono::seconds{50};
 
 }  // namespace
@@ -27,7 +27,7 @@ struct link_pool::idle {
 
   explicit idle(const net::any_io_executor& loop) : sweep{loop} {}
 
-  /// Closes the connections that are too old, and runs again when the next one is.
+  /// Closes the connections that are too old, and runs again when the next connection is too old.
   static void look(const std::shared_ptr<idle>& self) {
     const time_point oldest_kept = clock::now() - idle_kept_for;
     const auto first_kept = std::ranges::find_if(self->all, [&](const entry& e) { return e.since > oldest_kept; });

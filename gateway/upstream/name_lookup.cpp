@@ -36,7 +36,7 @@ std::vector<net::ip::address> ask_system(const std::string& host, const net::any
 struct name_lookup::question {
   explicit question(const net::any_io_executor& loop) : answered{loop, time_point::max()} {}
 
-  net::steady_timer answered;  // of the caller's loop
+  net::steady_timer answered;  // a timer of the caller's loop
   bool is_done = false;
   error_code error;
   std::vector<net::ip::address> found;
@@ -93,7 +93,7 @@ net::awaitable<std::vector<tcp::endpoint>> name_lookup::find(std::string host, s
   co_return found;
 }
 
-/// False: too many callers wait already.
+/// Lets a caller wait for a host's addresses. False: too many callers wait already.
 bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>& q) {
   const std::lock_guard lock{mutex_};
   if (waiting_ >= most_waiting_callers) return false;

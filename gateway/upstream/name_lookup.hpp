@@ -52,8 +52,8 @@ class name_lookup {
   struct question;
   struct look_up;
   struct zone {
-    std::size_t threads = 0;                      // that ask for its names
-    std::list<std::shared_ptr<look_up>> waiting;  // for a thread
+    std::size_t threads = 0;                      // threads that ask for names of the zone
+    std::list<std::shared_ptr<look_up>> waiting;  // look-ups that wait for a thread
   };
   using questions = std::vector<std::shared_ptr<question>>;
 
@@ -68,7 +68,7 @@ class name_lookup {
   std::mutex mutex_;
   std::size_t waiting_ = 0;  // callers that wait
   std::map<std::string, std::shared_ptr<look_up>, std::less<>> by_host_;
-  std::map<std::string, zone, std::less<>> zones_;  // those with a name that waits for a thread, or is being asked for
+  std::map<std::string, zone, std::less<>> zones_;  // zones with a name that waits for a thread, or is being asked for
   net::io_context work_;
   net::executor_work_guard<net::io_context::executor_type> keeps_on_;
   std::vector<std::thread> threads_;

@@ -47,7 +47,7 @@ redis::limiter_options options_of(const config& c, const upstream& u) {
   return o;
 }
 
-/// The request as Redis takes it: it knows no flows.
+/// The request for Redis, which knows no flows.
 request for_all(request ask) noexcept {
   ask.flow = nullptr;
   return ask;

@@ -23,7 +23,8 @@ namespace canigo::gateway {
 /// order is exact.
 inline constexpr std::uint64_t most_ahead = 8;
 
-/// The most calls of this instance that may be under way: all, or its share if each instance counts for itself.
+/// The most calls of this instance that may be under way: the whole cap, or its share if each instance counts for
+/// itself.
 std::uint64_t own_concurrency(const upstream& u) noexcept;
 
 /// An upstream's limits across instances. A call asks them once the limits of its own instance have granted it.
@@ -42,7 +43,7 @@ class redis_limit {
   ///
   /// Errors: errc::deadline_unreachable at once if Redis could not grant it in time; those of redis::limiter.
   net::awaitable<redis::permit> acquire(request ask, net::cancellation_slot slot, error_code& error);
-  /// Takes a grant if there is one at once; empty: there is none.
+  /// Takes a grant if there is one at once; empty: no grant is possible now.
   net::awaitable<redis::permit> acquire_now(request ask);
 
   /// Whether permits have leases, which may be lost.

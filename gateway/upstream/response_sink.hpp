@@ -15,8 +15,8 @@ class response_sink {
   response_sink& operator=(const response_sink&) = delete;
   virtual ~response_sink() = default;
 
-  /// The head of a response has come, whatever becomes of it. Called first. `body`: of a refusal whose body tells of
-  /// limits, as much as there was; else empty.
+  /// Called first, when the head of a response has come, whatever becomes of the response. `body`: of a refusal whose
+  /// body tells of limits, the part that was read; else empty.
   virtual void see_head(const message_head& h, std::string_view body) = 0;
   /// Whether the response is dropped, because the request will be sent again. Asked only while that is possible.
   virtual bool drops(const message_head& h, std::string_view body) = 0;
@@ -24,9 +24,9 @@ class response_sink {
   virtual bool may_answer() = 0;
   /// The head for the client: status line and fields, without framing, Connection and the empty line.
   virtual std::string head_for_client(const message_head& h) = 0;
-  /// Each piece of the response's body, before it goes to the client.
+  /// Called with each piece of the response's body, before the piece goes to the client.
   virtual void see_piece(std::string_view piece) = 0;
-  /// A tunnel is about to open: the client is told so next.
+  /// Called before a tunnel opens: the client is told so next.
   virtual void begin_tunnel() = 0;
 };
 

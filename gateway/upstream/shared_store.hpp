@@ -19,7 +19,7 @@ namespace canigo::gateway {
 /// It writes, as the limits' scripts do, so it also notices a Redis that answers each write with an error, such as one
 /// without memory. In a cluster it asks the node of the URL only.
 ///
-/// Threads: any, of client() and now(). The object lives on one loop.
+/// Threads: any for client() and now(). The object lives on one loop.
 class shared_store {
  public:
   struct status {

@@ -68,7 +68,7 @@ class upstream_limit {
   /// A call that began at `started` was refused, and the response names no wait, or a wait of zero. Returns the end of
   /// the pause that is due, of this tenant, or of all if the name is empty. `first`: see pause_growth.
   time_point end_of_growing_pause(std::string_view tenant, time_point started, duration first);
-  /// A call that began at `started` has succeeded: the next such pause is a short one.
+  /// Notes that a call that began at `started` has succeeded, so the next growing pause is a short one.
   void note_success(std::string_view tenant, time_point started);
   /// The upstream tells how much of its quotas is left. The rates of this instance drop what is more than that.
   void lower(const told_limits& told);
@@ -83,7 +83,7 @@ class upstream_limit {
 
   struct status {
     circuit_state breaker = circuit_state::closed;
-    time_point open_until = time_point::min();  ///< of the breaker; min(): the breaker is not open
+    time_point open_until = time_point::min();  ///< when the breaker ends its pause; min(): the breaker is not open
     std::uint64_t opened = 0;                   ///< how often the breaker has opened
     pause_book pauses;
   };
@@ -121,7 +121,7 @@ class upstream_limit {
 
   std::atomic<bool> has_growths_ = false;
   std::atomic<bool> has_spent_ = false;
-  mutable std::mutex mutex_;  // of what follows; the limit may be changed under it
+  mutable std::mutex mutex_;  // guards the members below; the limit may be changed under it
   std::vector<rate_limit> rates_;
   std::uint64_t concurrency_;
   std::uint64_t most_;  // how many calls of this instance may be under way
@@ -130,7 +130,7 @@ class upstream_limit {
   std::map<std::string, pause_growth, std::less<>> growths_;  // by tenant; those that are as new are left out
   spent_quotas spent_;
   std::uint64_t random_;
-  std::uint64_t cap_;  // of the limit just now
+  std::uint64_t cap_;  // the present cap of the limit
   std::uint64_t opened_ = 0;
 };
 

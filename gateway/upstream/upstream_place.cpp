@@ -17,7 +17,7 @@ constexpr std::uint64_t most_settled = std::uint64_t{1} << 31;
 net::awaitable<void> wait_for_loss(std::shared_ptr<redis::permit> held, std::shared_ptr<std::function<void()>> lost) {
   try {
     co_await held->lost();
-  } catch (const system_error&) {  // it was given back
+  } catch (const system_error&) {  // the permit was given back
     co_return;
   }
   if (*lost) (*lost)();

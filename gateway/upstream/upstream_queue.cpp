@@ -11,7 +11,7 @@
 namespace canigo::gateway {
 namespace {
 
-// For the connections of one loop.
+// The most idle connections that one loop keeps.
 constexpr std::uint64_t most_connections = 4096;
 
 std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
@@ -118,7 +118,7 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
   for (const token_amount& a : amounts) {
     // The unit of the first rate has number 0.
     const std::size_t unit = limit_->number_of(a.unit);
-    // There a request asks for one token at least. It is given back when the call is settled.
+    // A request asks for one token of the first unit at least. It is given back when the call is settled.
     if (unit == 0) {
       r.tokens = std::max<std::uint64_t>(a.amount, 1);
     } else if (a.amount > 0) {

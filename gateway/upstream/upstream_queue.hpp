@@ -46,8 +46,8 @@ class upstream_queue {
   upstream_queue(const upstream_queue&) = delete;
   upstream_queue& operator=(const upstream_queue&) = delete;
 
-  /// Goes on with the limit of `before`, and changes its terms for all calls that wait. Both have as many rates, of the
-  /// same units.
+  /// Goes on with the limit of `before`, and changes its terms for all calls that wait. Both have the same number of
+  /// rates, with the same units.
   ///
   /// The new terms grant no call sooner, and refuse none as too large, before end_take_over(). It is to be called once
   /// the calls that waited by the shares of `before` have moved to those of this queue.
@@ -68,26 +68,26 @@ class upstream_queue {
   /// The request of a tenant's call for these amounts, one of each unit that the upstream's rates count.
   request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
               std::span<const token_amount> amounts) const;
-  /// Lowers the amounts of such a request to the most that the tenant may ask for here. True if one was larger.
+  /// Lowers the amounts of `r` to the most that the tenant may ask for here. True if an amount was larger.
   bool lower_to_most(request& r, std::size_t tenant) const;
   /// The wait to tell a call that was refused and would be granted after `wait`: others may have been told that time
   /// already. The calls of a tenant with limits of its own are not spread.
   duration return_after(const request& refused, std::size_t tenant, duration wait);
-  /// The first waiters, as they stood a second ago at most. To list them costs a sort of all, under the lock of the
+  /// The first waiters, as they stood a second ago at most. Listing them sorts all waiters, under the lock of the
   /// limit.
   std::shared_ptr<const std::vector<waiting_request>> recent_line();
-  /// The share that such a request names. It lives as long as somebody holds it.
+  /// The share that such a request names. It lives as long as a caller holds it.
   std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant); }
   /// The upstream wants no call before `until`: of any tenant, or of this one alone if tenants bring their own
   /// credential. A pause that is on is only made longer.
   void pause(std::size_t tenant, time_point until);
 
-  /// The end of the pause after a refusal that names no wait, or a wait of zero, for the same ones. The call began at
-  /// `started`. `first`: see pause_growth.
+  /// The end of the pause after a refusal that names no wait, or a wait of zero, for the tenants that pause() would
+  /// pause. The call began at `started`. `first`: see pause_growth.
   time_point end_of_growing_pause(std::size_t tenant, time_point started, duration first) {
     return limit_->end_of_growing_pause(whose_pause(tenant), started, first);
   }
-  /// A call has succeeded that began at `started`.
+  /// Notes that a call that began at `started` has succeeded.
   void note_success(std::size_t tenant, time_point started) { limit_->note_success(whose_pause(tenant), started); }
   /// The answer to `request`, a call of the tenant, says that the quota `name` of the day is used up: of this model, or
   /// of all if that is empty. Where tenants bring their own credential, it is the tenant's.
@@ -99,21 +99,22 @@ class upstream_queue {
   /// The end of the last pause that the upstream wanted of the tenant; in the past: it wants none.
   time_point paused_until(std::size_t tenant) const;
 
-  /// The quotas of which a response tells. Of a tenant's own credential that says nothing about the others.
+  /// Learns from the quotas that a response reports, unless tenants bring their own credential: these say nothing about
+  /// the other tenants.
   void learn(const told_limits& told);
 
-  /// Whether a new queue would do the same: no call waits or runs, all rates are full, no pause is on, and the breaker
-  /// is closed. Only while no call uses the queue.
+  /// Whether a new queue would be in the same state: no call waits or runs, all rates are full, no pause is on, and the
+  /// breaker is closed. Ask only while no call uses the queue.
   bool is_as_new(time_point now) const;
 
  private:
   using pools = std::vector<std::unique_ptr<link_pool>>;  // by loop
 
-  /// The name of those whose pauses grow together: of the tenant, or none for all tenants.
+  /// Names a group of pauses that grow together: a tenant's name, or the empty name for all tenants.
   std::string_view whose_pause(std::size_t tenant) const noexcept {
     return upstream_.credential.is_passed() ? std::string_view{tenants_[tenant].name} : std::string_view{};
   }
-  /// It is made if it is not there. It does not change later.
+  /// The share is made if it does not exist. It does not change later.
   const std::shared_ptr<flow>& share_of(std::size_t tenant) const;
   std::shared_ptr<flow> make_share(std::size_t tenant) const;
   std::shared_ptr<flow> continue_share(std::size_t tenant, const upstream_queue& before, std::size_t old) const;
@@ -123,7 +124,7 @@ class upstream_queue {
   std::shared_ptr<upstream_limit> limit_;
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // by tenant
-  mutable std::shared_ptr<flow> others_;  // of all those tenants of a host that come after many others
+  mutable std::shared_ptr<flow> others_;  // the share of the tenants of a host that come after many others
   std::map<std::pair<int, std::size_t>, return_times> returns_;  // by priority and tenant
   std::mutex line_mutex_;
   std::shared_ptr<const std::vector<waiting_request>> line_;

@@ -37,7 +37,7 @@ class byte_stream {
   /// an address.
   net::awaitable<void> secure_as_client(net::ssl::context& context, std::string host, bool is_address, duration limit,
                                         error_code& error);
-  /// Why secure_as_client() has failed with this error. Of a certificate it says what is wrong with it.
+  /// Why secure_as_client() has failed with this error. For a certificate, the text says what is wrong with it.
   std::string why_not_secured(const error_code& error) const;
   net::awaitable<void> secure_as_server(net::ssl::context& context, duration limit, error_code& error);
 
@@ -65,10 +65,11 @@ class byte_stream {
   bool is_open() const noexcept { return socket_.is_open(); }
 
   /// Reads what has come already, at most what `to` takes. 0 bytes without an error: nothing has come. No other read
-  /// may be on.
+  /// may be under way.
   std::size_t read_now(net::mutable_buffer to, error_code& error) noexcept;
 
-  /// Whether nothing has come from the peer since the last message, neither bytes nor an end. No other read may be on.
+  /// Whether nothing has come from the peer since the last message, neither bytes nor an end. No other read may be
+  /// under way.
   ///
   /// With TLS, bytes that the TLS engine has read from the socket count, too. If the answer is no, a byte is lost then,
   /// and the connection is of no further use.

@@ -32,7 +32,7 @@ class disconnect_watch {
     /// `left` is called at most once, on the loop: at once if the peer has left already. It must not destroy this
     /// entry.
     void tell(std::function<void()> left);
-    void tell_nobody() noexcept { left_ = nullptr; }
+    void tell_no_more() noexcept { left_ = nullptr; }
 
    private:
     friend class disconnect_watch;

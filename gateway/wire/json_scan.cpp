@@ -106,7 +106,7 @@ class part_handler {
   }
 
   json_visitor* visitor_;
-  std::string parts_;  // of a name, or the beginning of a text
+  std::string parts_;  // the parts of a name so far, or the beginning of a text
 };
 
 /// The number of an escape such as `\u00e9` that the text begins with.
@@ -120,7 +120,7 @@ std::optional<unsigned> escaped_unit(std::string_view text) noexcept {
 }
 
 /// The document with U+FFFD for each half of a character that an escape names alone, as JavaScript writes for a text
-/// that was cut there. Boost.JSON refuses them, and most servers don't. Nothing: there is none.
+/// that was cut there. Boost.JSON refuses them, and most servers don't. Nothing: there is no such half.
 std::optional<std::string> with_whole_characters(std::string_view document) {
   constexpr std::size_t length = 6;
   constexpr auto is_first = [](unsigned unit) { return unit >= 0xd800 && unit < 0xdc00; };

@@ -13,7 +13,7 @@ class json_visitor {
   virtual void end_object() {}
   virtual void begin_list() {}
   virtual void end_list() {}
-  /// Of the member whose value comes next.
+  /// The name of the next member. Its value follows.
   virtual void name(std::string_view) {}
   /// A string of `size` bytes, and the first of them: all, or as many as scan_json() keeps.
   virtual void text(std::string_view beginning, std::size_t size) = 0;
@@ -31,7 +31,7 @@ class json_visitor {
 /// The bytes that may follow the document.
 enum class json_end : std::uint8_t { blanks, anything };
 
-/// So many bytes of a text are told. A longer one's other bytes are counted.
+/// A text is passed on up to this size. The bytes behind it are only counted.
 inline constexpr std::size_t told_of_text = 64;
 
 /// Deeper objects and lists are refused: each takes a part of the stack.

@@ -15,9 +15,9 @@ struct field {
 
 /// The head of a request or a response, as it was read.
 struct message_head {
-  std::string method;  ///< of a request
+  std::string method;  ///< the method of a request
   std::string target;
-  int status = 0;    ///< of a response
+  int status = 0;    ///< the status of a response
   int version = 11;  ///< 10 or 11
   std::vector<field> fields;
 };

@@ -15,7 +15,7 @@ namespace canigo::gateway {
 struct parser_limits {
   std::uint32_t head = 16 << 10;  ///< bytes of the head
   std::uint64_t body = 64 << 20;  ///< bytes of the body
-  std::size_t fields = 100;       ///< of the head
+  std::size_t fields = 100;       ///< the most fields of the head
 };
 
 /// The words that go with a status in HTTP/1.1.
@@ -35,7 +35,7 @@ class message_parser {
   ~message_parser();
 
   struct step {
-    std::span<const char> piece;  ///< of the body; good until the buffer's next prepare() or shrink()
+    std::span<const char> piece;  ///< a piece of the body; good until the buffer's next prepare() or shrink()
     bool wants_more = false;      ///< the next step needs more input
   };
   /// Takes one step: to the end of the head, or to the next piece of the body. Call it while the message is not done
@@ -44,7 +44,7 @@ class message_parser {
   /// The step consumes what it reads. So when is_done() is true, the buffer begins with the first byte behind the
   /// message, whatever has become of the pieces.
   step read(read_buffer& input);
-  /// The peer has ended the stream, which may end the message.
+  /// Call it when the peer has ended the stream, which may end the message.
   void end();
 
   bool has_begun() const noexcept;
@@ -55,10 +55,10 @@ class message_parser {
   /// Moves the head out, once. If is_done(), this also frees the parser's memory.
   message_head take_head() noexcept;
 
-  /// Whether the message has a body, and the body's length if the head tells it. Only after has_head().
+  /// Whether the message has a body, and the body's length if the head tells it. Ask only after has_head().
   bool has_body() const noexcept;
   std::optional<std::uint64_t> length() const noexcept;
-  /// The body ends with the stream.
+  /// Whether the body ends with the stream.
   bool ends_with_stream() const noexcept;
   /// 10 or 11; 0 before the head is there.
   int version() const noexcept;
@@ -81,7 +81,7 @@ class message_parser {
   const facts& known() const noexcept;
 
   std::unique_ptr<machine> machine_;
-  facts last_;  // of the message, once the machine is gone
+  facts last_;  // the facts of the message, once the machine is gone
   parse_failure failure_ = parse_failure::none;
 };
 

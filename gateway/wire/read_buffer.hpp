@@ -18,7 +18,7 @@ class read_buffer {
   std::span<const char> unread() const noexcept { return {data_.get() + begin_, end_ - begin_}; }
   bool empty() const noexcept { return begin_ == end_; }
   std::size_t size() const noexcept { return end_ - begin_; }
-  /// The consumed bytes stay where they are, and readable, until prepare() or shrink().
+  /// Consumes `n` bytes. They stay where they are, and readable, until prepare() or shrink().
   void consume(std::size_t n) noexcept {
     begin_ += n;
     if (begin_ == end_) begin_ = end_ = 0;

@@ -66,7 +66,7 @@ net::awaitable<void> request_body::read_more() {
     co_await client_.write(pieces, idle_, error);
   }
   const net::mutable_buffer room = input_.prepare(body_piece_size);
-  if (room.size() == 0) {  // a line between chunks that does not end
+  if (room.size() == 0) {  // the line between two chunks has no end
     status_ = status::malformed;
     co_return;
   }
@@ -110,7 +110,7 @@ void request_body::replace(std::string text) {
   rewind();
 }
 
-/// It can't be sent again.
+/// From now on the body can't be sent again.
 void request_body::drop_kept() noexcept {
   keeps_ = is_replaced_ = false;
   all_kept_.give_back(kept_.size());

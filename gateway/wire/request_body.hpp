@@ -73,7 +73,7 @@ class request_body {
   net::awaitable<void> read_ahead(std::uint64_t most);
   /// Like read_ahead(), but takes only what has come. False: read_ahead() would read more.
   bool read_ahead_now(std::uint64_t most);
-  /// The bytes that were read ahead, and whether they are all.
+  /// The bytes that were read ahead, and whether they are the whole body.
   std::string_view ahead() const noexcept { return kept_; }
   bool is_all_ahead() const noexcept { return parser_.is_done() && kept_.size() == read_; }
   /// Replaces the bytes that were read ahead by another text. Only while is_all_ahead().
@@ -107,7 +107,7 @@ class request_body {
   const std::uint64_t most_kept_;
   kept_bytes& all_kept_;
   std::string kept_;
-  std::size_t sent_ = 0;    // of kept_, since the last rewind()
+  std::size_t sent_ = 0;    // how much of kept_ was sent since the last rewind()
   std::uint64_t read_ = 0;  // bytes of the body so far
   bool keeps_ = true;
   bool continues_ = false;

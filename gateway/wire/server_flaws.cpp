@@ -13,7 +13,7 @@ constexpr bool is_hex(char c) noexcept { return is_digit(c) || (lower(c) >= 'a' 
 
 constexpr std::size_t status_end = 12;
 
-/// Whether the input begins as "HTTP/1.1 200" does.
+/// Whether the input begins with a status line's version and status, such as "HTTP/1.1 200".
 bool begins_with_status(std::string_view input) noexcept {
   constexpr std::string_view version = "HTTP/1.";
   constexpr std::size_t status = 9;

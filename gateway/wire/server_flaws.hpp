@@ -24,7 +24,7 @@ struct mended_text {
 /// Source: RFC 9112, section 4, wants the blank.
 std::optional<mended_text> mend_status_line(std::string_view input);
 
-/// Whether the input is such a status line up to the middle of its line break, which Beast would refuse.
+/// Whether the input ends in a status line, before or inside its line break. Beast would refuse it.
 bool ends_within_status_line(std::string_view input) noexcept;
 
 /// Mends a chunk's size with blanks behind it, and no extension. `input`: from the end of the last chunk on, with the
