@@ -98,7 +98,7 @@ net::awaitable<reply> get_heeding_429(canigo::scheduler& quota, std::string url,
     co_await quota.acquire(priority);  // a retry is a call like any other
     reply r = co_await send(url);
     if (r.status != 429 || attempt == 3) co_return r;
-    quota.pause_until(clock.now() + r.retry_after);  // for everybody
+    quota.pause_until(clock.now() + r.retry_after);  // for all calls
   }
 }
 
@@ -219,7 +219,7 @@ net::awaitable<void> all_of_semaphore(net::io_context& io) {
   canigo::permit one = three.split(1);
   bool whole = three.held() == 2;
   three.release();
-  db.resize(4);  // never revokes; nobody is let in until fewer than 4 are out
+  db.resize(4);  // never revokes; no request is granted until fewer than 4 are out
   // [contract]
   CHECK(whole);
   CHECK(maybe);
@@ -368,7 +368,7 @@ net::awaitable<void> all_of_groups(net::io_context& io) {
   canigo::gate gate{io};
   canigo::permit inside = gate.enter();  // in each operation, for as long as it lasts
   inside.release();
-  co_await gate.close();  // nobody comes in any more; waits until all have left
+  co_await gate.close();  // no caller gets in any more; waits until all have left
 
   canigo::wait_group count{io};
   count.add(2);

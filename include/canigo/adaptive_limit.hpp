@@ -57,30 +57,31 @@ class [[nodiscard]] adaptive_permit {
   }
   ~adaptive_permit() { release(); }
 
-  /// The call begins only now: its latency counts from here. For a call that has waited for something else.
+  /// Says that the call begins only now: its latency counts from here. Use it if the caller has waited for something
+  /// else since the grant.
   void begin() noexcept;
 
   /// Each of these reports how the call ended, and gives the place back. Afterwards the permit is empty.
   ///
   /// The call has succeeded: the time since the grant is its latency.
   void succeeded() noexcept { end(sample_outcome::ok); }
-  /// The callee refused it because it has too much to do, or did not answer in time.
+  /// The callee refused the call because it has too much to do, or did not answer in time.
   void dropped() noexcept { end(sample_outcome::dropped); }
-  /// The caller gave it up. It counts only if it took long, or if it began after a longer wait.
+  /// The caller gave the call up. The call counts only if it took long, or if it began after a longer wait.
   void cancelled() noexcept { end(sample_outcome::cancelled); }
-  /// It failed: dropped() if is_overload_of_callee() says so, else release().
+  /// The call failed with `error`: like dropped() if is_overload_of_callee() says so, else like release().
   void failed_with(const std::exception_ptr& error) noexcept { is_overload_of_callee(error) ? dropped() : release(); }
 
   /// Gives the place back. The call is no sample. Idempotent.
   void release() noexcept { end(std::nullopt); }
 
-  /// 1, or 0 once it is empty.
+  /// 1, or 0 once the permit is empty.
   std::uint64_t held() const noexcept { return place_.held(); }
   explicit operator bool() const noexcept { return static_cast<bool>(place_); }
 
  private:
   friend class detail::adaptive_waiter;
-  /// `asked_at`: when its caller asked; time_point{}: just now.
+  /// `asked_at`: when the caller asked for it; time_point{}: now.
   adaptive_permit(detail::admission& home, permit place, time_point asked_at = {}) noexcept;
   void end(std::optional<sample_outcome> how) noexcept;
 
@@ -125,7 +126,7 @@ struct adaptive_limit_options {
 
 struct adaptive_limit_stats : queue_stats {
   std::uint64_t held = 0;   ///< permits that are out, or granted and on their way
-  std::uint64_t limit = 0;  ///< less than `held` for a while after it fell
+  std::uint64_t limit = 0;  ///< the limit now; less than `held` for a while after the limit fell
   duration baseline{};      ///< the latency of a callee that is not overloaded, or aimd's target; 0: not known yet
   duration latency{};       ///< the median of the last window
   limit_decision last_decision{};
@@ -140,8 +141,9 @@ struct adaptive_limit_stats : queue_stats {
 /// It learns from the latency of the calls and from those that are dropped, by the algorithm canigo::knee or
 /// canigo::aimd. Callers report how their call ended: with_limit() does, or `p.succeeded()` and `p.dropped()`.
 ///
-/// Promises: those of canigo::semaphore, for one permit a request; `request.tokens` says nothing here. When the limit
-/// falls, the permits that are out stay good, and no request is granted until fewer are out. Priorities hold meanwhile.
+/// Promises: those of canigo::semaphore, with one permit for each request; `request.tokens` has no effect. When the
+/// limit falls, the permits that are out stay good, and no request is granted until fewer are out. Waiters keep their
+/// order meanwhile.
 ///
 /// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
 ///
@@ -166,7 +168,7 @@ class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
     return try_acquire(request{.priority = priority});
   }
 
-  /// The calls that may be under way just now.
+  /// The number of calls that may be under way now.
   std::uint64_t limit() const noexcept;
   /// The median latency of the calls of the last window; 0 as long as it is not known.
   duration latency() const noexcept;

@@ -41,8 +41,8 @@ struct cancel_after_t {
 /// A newer Asio has a function of this name, too. A call without `canigo::` may find that one by its arguments. Such
 /// an operation ends with operation_aborted when its time is over.
 /// Cancellation: a cancellation through the adapted token is passed on to the operation.
-/// Threads: as the operation. The cancellation is emitted on the handler's associated executor. If several threads run
-/// the context, that executor must be a strand.
+/// Threads: those of the operation. The cancellation is emitted on the handler's associated executor. If several
+/// threads run the context, that executor must be a strand.
 /// Allocates: one block with the handler's associated allocator.
 inline cancel_after_t<net::use_awaitable_t<>> cancel_after(duration limit) { return {net::use_awaitable, limit}; }
 
@@ -59,7 +59,7 @@ class timed_operation : public std::enable_shared_from_this<timed_operation> {
   timed_operation(time_source& time, const net::any_io_executor& executor) noexcept;
 
   void start(duration limit) noexcept;
-  /// The operation has completed. Returns whether it was cancelled because its time was over.
+  /// Call it when the operation has completed. Returns whether it was cancelled because its time was over.
   bool stop() noexcept;
   void cancel(net::cancellation_type type);
   net::cancellation_slot slot() noexcept { return signal_.slot(); }
@@ -71,7 +71,7 @@ class timed_operation : public std::enable_shared_from_this<timed_operation> {
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
   shared_alarm<timed_operation> alarm_;
-  bool is_over_ = false;  // this and the next on the executor only
+  bool is_over_ = false;  // this and the next member are used on the executor only
   end_request request_;
 };
 

@@ -28,26 +28,27 @@ class breaker_core;
 
 struct circuit_breaker_stats {
   circuit_state state = circuit_state::closed;
-  duration open_for{};        ///< calls are refused for so long yet, at least; max() if that was forced
+  duration open_for{};        ///< calls are refused for at least so long from now; max() if that was forced
   circuit::tally counted{};   ///< just now: the calls of the window, or the probes that have reported
-  std::uint64_t changes = 0;  ///< of the state
+  std::uint64_t changes = 0;  ///< how often the state has changed
   // Since the breaker was made:
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
-  std::uint64_t slow = 0;        ///< of those two
+  std::uint64_t slow = 0;        ///< how many of the calls above were slow
   std::uint64_t unreported = 0;  ///< cancelled, or ended by something else that says nothing about the callee
   std::uint64_t refused = 0;
-  std::uint64_t would_refuse = 0;  ///< in shadow mode: went although it is open
-  std::uint64_t opened = 0;        ///< how often; not by force_open()
+  std::uint64_t would_refuse = 0;  ///< calls that went in shadow mode although it was open
+  std::uint64_t opened = 0;        ///< how often it opened by itself, not by force_open()
 };
 
-/// The error of a call that a circuit breaker refuses: errc::circuit_open, with how long it will refuse more.
+/// The error of a call that a circuit breaker refuses: errc::circuit_open, with the time for which more calls are
+/// refused.
 class circuit_open_error : public std::system_error {
  public:
-  /// `name`: of the breaker; empty: it has none.
+  /// `name`: the name of the breaker, or empty.
   explicit circuit_open_error(duration open_for, const std::string& name = {});
 
-  /// Calls are refused for so long yet, at least. 0 if probes are under way; max() if it was forced open.
+  /// Calls are refused for at least so long from now. 0 if probes are under way; max() if it was forced open.
   duration open_for() const noexcept { return open_for_; }
 
  private:
@@ -75,13 +76,15 @@ class [[nodiscard]] circuit_pass {
     if (core_ != nullptr) leave();
   }
 
-  /// Report how the call has ended, and how long it took until now. Afterwards the pass is empty, and these do nothing.
+  /// Each of these reports how the call has ended, and how long it took until now. Afterwards the pass is empty, and
+  /// these members do nothing.
   void succeeded() noexcept;
   void failed() noexcept;
   /// Reports an error, which `failed_if` of the options judges. If that says no, the call is no sample.
   void failed_with(const std::exception_ptr& error);
 
-  /// The call begins only now: how long it takes counts from here. For a call that has waited for something else.
+  /// Says that the call begins only now: how long it takes counts from here. Use it if the call has waited for
+  /// something else.
   void begin() noexcept;
 
   explicit operator bool() const noexcept { return core_ != nullptr; }
@@ -92,18 +95,20 @@ class [[nodiscard]] circuit_pass {
       : core_{&core}, epoch_{epoch}, since_{since} {}
   void leave() noexcept;  // without a report
 
-  detail::breaker_core* core_ = nullptr;  // with a reference
+  detail::breaker_core* core_ = nullptr;  // holds a reference
   circuit::epoch epoch_ = 0;
   time_point since_{};
 };
 
-/// Refuses calls at once while the callee fails, and tries now and then whether it is back: `with_breaker(call(), b)`.
+/// Refuses calls at once while the callee fails, and tries from time to time whether it works again:
+/// `with_breaker(call(), b)`.
 ///
 /// Its decisions are those of canigo::circuit: closed, open, half-open. Nothing waits here and no timer runs: an open
 /// breaker becomes half-open when a call comes after `open_for`.
 ///
-/// Give each call a time limit inside of the breaker, `with_breaker(with_timeout(call(), 2s), b)`. Outside, a timeout
-/// is a cancellation, and a cancelled call is no sample. A probe that never ends holds its place for ever.
+/// Give each call a time limit inside of the breaker, `with_breaker(with_timeout(call(), 2s), b)`. A time limit outside
+/// of the breaker cancels the call, and a cancelled call is no sample. A probe that never ends holds its place for
+/// ever.
 ///
 /// Threads: any, all members, at once. Allocates: in the constructor, and the error of a refused call.
 /// Lifetime: calls that are under way keep what they need; the execution context may be destroyed first.
@@ -142,7 +147,7 @@ class circuit_breaker {
 
 namespace detail {
 
-/// Says of every result that it is a success.
+/// Judges every result a success.
 struct any_result {
   constexpr bool operator()(const auto&...) const noexcept { return true; }
 };
@@ -186,7 +191,8 @@ net::awaitable<T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker) {
 }
 
 /// Like with_breaker(op, breaker), for a result that may be a failure: `with_breaker(get(url), b, [](const reply& r) {
-/// return r.status < 500; })`. `judge` says whether it is a success. If it throws, that is an error of the call.
+/// return r.status < 500; })`. `judge` says whether it is a success. An exception of `judge` counts as an error of the
+/// call.
 template <class T, class Judge>
   requires std::predicate<std::decay_t<Judge>&, const T&>
 detail::named_first<Judge, T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker, Judge&& judge) {

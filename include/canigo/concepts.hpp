@@ -101,8 +101,8 @@ concept combined_limit = limit<L> && permit_like<grant_of<L>> &&
                            p.settle("unit", n);
                          };
 
-/// A limit for each of many keys: keyed_scheduler, keyed_semaphore. A request comes with its key; all else is as for a
-/// limit.
+/// A limit for each of many keys: keyed_scheduler, keyed_semaphore. A request comes with its key; everything else is as
+/// for a limit.
 template <class L, class Key>
 concept keyed_limit = requires(L& l, const L& c, const Key& key, const request& r, std::error_code& error) {
   { l.acquire(key, r) } -> std::same_as<decltype(l.acquire(key, r, error))>;

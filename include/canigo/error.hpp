@@ -12,7 +12,7 @@
 namespace canigo {
 
 /// The types of error codes and of what is thrown. For standalone Asio they are those of the standard library, for
-/// Boost.Asio those of Boost.System. A program that names these is right with either.
+/// Boost.Asio those of Boost.System. A program that uses these names compiles with both.
 using error_code = std::error_code;
 using system_error = std::system_error;
 
@@ -49,14 +49,13 @@ enum class errc {
   /// A circuit breaker refuses the call, because the callee fails. circuit_open_error says for how long.
   circuit_open,
   /// The callee said that it has too much to do. No function of the library ends with it: a call that understands such
-  /// an answer throws it, so that breakers and adaptive limits know. Equals
-  /// std::errc::resource_unavailable_try_again.
+  /// an answer throws it, to tell breakers and adaptive limits. Equals std::errc::resource_unavailable_try_again.
   overloaded,
-  /// A keyed limit knows `most_keys` keys already, and this is another one. Equals
+  /// A keyed limit knows `most_keys` keys already, and the request names another one. Equals
   /// std::errc::resource_unavailable_try_again.
   too_many_keys,
-  /// Ended because the limit is overloaded and it has waited too long. Call less often, or later. Equals
-  /// std::errc::resource_unavailable_try_again.
+  /// The request was ended because the limit is overloaded and the request has waited too long. Call less often, or
+  /// later. Equals std::errc::resource_unavailable_try_again.
   shed,
 };
 
@@ -76,7 +75,8 @@ std::string printable(std::string_view text);
 
 /// An error that says where it arose, such as "in the queue of crm". Its text begins with that.
 ///
-/// A time limit that ends an operation passes the place on. So its text says where the operation was.
+/// A time limit that ends an operation takes this place over into its own error. So the text of that error says where
+/// the operation was.
 class error_at : public std::system_error {
  public:
   error_at(std::error_code code, const std::string& place);
@@ -85,7 +85,7 @@ class error_at : public std::system_error {
   std::string_view place() const noexcept { return {what(), size_}; }
 
  private:
-  std::size_t size_;  // of the place, at the beginning of the text
+  std::size_t size_;  // the size of the place, at the beginning of the text
 };
 
 /// Throws std::system_error with the text "field is value; allowed: range".
@@ -111,14 +111,14 @@ template <typename Number>
 /// Whether an error of a call says something about the callee. A circuit breaker judges by it.
 ///
 /// Every error does, except these, by which the call ended on this side:
-/// - Asio's operation_aborted: the caller did not want it any more;
+/// - Asio's operation_aborted: the caller cancelled the call;
 /// - errc::queue_full, evicted, shed, too_many_keys, deadline_unreachable, stopped and circuit_open: a limit or a
 ///   breaker of this program refused it;
 /// - errc::invalid_priority, invalid_argument and too_large: the request or the answer was not as it should be;
 /// - errc::lease_lost, store_unavailable and not_enough_memory, and std::bad_alloc;
 /// - std::errc::resource_deadlock_would_occur: the call would have waited for itself.
 ///
-/// errc::timed_out is a failure. Where a limit inside the call has a deadline, its timeout counts, too.
+/// errc::timed_out is a failure. If a limit inside the call has a deadline, its timeout counts, too.
 bool is_failure_of_callee(const std::exception_ptr& error) noexcept;
 
 /// Whether an error of a call says that the callee has too much to do: a timeout, or an answer that says so.

@@ -25,62 +25,61 @@ class pool_handle;
 
 struct flow_options {
   std::uint32_t weight = 1;               ///< its share, beside those of the others; 1 to 10,000
-  std::vector<rate_limit> rates = {};     ///< most that it gets; up to 16, with no burst above that of the limit, and
-                                          ///< of units that the limit has
-  std::uint64_t concurrency = unlimited;  ///< most places of its own; 1 or more, of a pool up to its workers; not of a
-                                          ///< scheduler, which has none
+  std::vector<rate_limit> rates = {};     ///< up to 16 ceilings, of units of the limit; no burst above the limit's
+  std::uint64_t concurrency = unlimited;  ///< its cap on places; 1 or more, of a pool up to its workers
   std::size_t queue_limit = std::numeric_limits<std::size_t>::max();  ///< most waiters of its own; 1 or more
   bool times_waits = false;  ///< whether stats() has a histogram of its waits, which takes 1.2 KiB
 };
 
-/// How a flow fares. Consistent: taken in one step.
+/// The statistics of a flow. Consistent: taken in one step.
 struct flow_stats {
   std::uint32_t weight = 0;
   std::size_t waiting = 0;
   std::uint64_t granted = 0;                    ///< requests
-  std::uint64_t tokens = 0;                     ///< the tokens of these requests, in sum; of the first unit
-  std::uint64_t failed = 0;                     ///< requests that were refused, or that waited for nothing
+  std::uint64_t tokens = 0;                     ///< the sum of the tokens of these requests, of the first unit
+  std::uint64_t failed = 0;                     ///< requests that were refused, or that waited and were not granted
   std::uint64_t held = 0;                       ///< places that it occupies
   bool is_held_back = false;                    ///< it waits for its own ceiling or pause, not for the limit
   time_point paused_until = time_point::min();  ///< by its own pause; in the past: it is not paused
   std::vector<std::int64_t> available;          ///< tokens of each of its rates; below 0: a debt
-  std::optional<wait_histogram> wait;  ///< of the granted ones, from call to grant; with flow_options::times_waits
+  std::optional<wait_histogram> wait;  ///< of the granted requests, from call to grant; with flow_options::times_waits
 };
 
 /// A share of a limit: of a tenant, an API key, a client. Requests name it: `acquire({.flow = &tenant})`.
 ///
 /// While several flows wait in the same class, each gets tokens in proportion to its weight, whatever the others send.
-/// A flow that asks seldom goes next: it waits for at most one request of each other flow. Shares are not saved up, and
+/// A flow that asks rarely goes next: it waits for at most one request of each other flow. Shares are not saved up, and
 /// a share that is not used goes to the others. A request without a flow belongs to a nameless flow of weight 1.
 ///
 /// Promises:
 /// - Between classes priority stays strict. Inside a flow the order is that of the limit: by class, then by arrival.
 /// - While two flows compete in one class, over any interval |Wf·wm − Wm·wf| <= lf·wm + lm·wf. W is what each was
 ///   granted, w its weight, and l its largest request.
-/// - Where the limit has several units, a request counts by the unit of which it takes most. W is then the time in
-///   which the slowest rate makes what the request wants. So a flow of long requests gets no more of the scarce unit
-///   than its share, and no flow gains by asking for more of a plentiful one.
+/// - Where the limit has several units, a request counts by the unit of which it takes most. Its size in W and l is
+///   then the time in which the slowest of its rates makes the tokens that it wants. So a flow of long requests gets no
+///   more of the scarce unit than its share, and no flow gains by asking for more of a plentiful one.
 /// - Ceilings: the flow's own rates, its cap on places, its queue limit and its pause. They bind only this flow. While
 ///   its first waiter has to wait for one of them, the flow is held, and others are served as if it were not there.
 /// - A token is taken of the limit and of the flow in one step, or of neither.
 /// - Only waiters pay: a grant at once, while the limit is free, costs nothing of a share.
 /// - At its own queue limit a flow makes room among its own waiters only, by the limit's overflow policy.
-/// - In a full queue with overflow::evict_least_important, a newcomer may displace one of its own class, too. That is
-///   the youngest of the flow that has most waiters for its weight. So no flow keeps others out.
+/// - In a full queue with overflow::evict_least_important, a newcomer may displace one of its own class, too. The
+///   waiter that goes is the youngest of the flow that has most waiters for its weight. So no flow keeps others out.
 /// - Shedding judges each flow by its own delays, in each class. A flood loses its own waiters; see shedding_options.
-/// - In shadow mode its requests go at once, too. The waits and refusals by its ceilings count.
+/// - In shadow mode its requests go at once, too. The statistics count the waits and refusals that its ceilings would
+///   have caused.
 ///
 /// Keep one flow for each tenant. A flow that is made anew for each request starts without a debt each time.
 ///
 /// With ageing, waiters that have risen compete in the class to which they have risen. So in classes above 0 the old
 /// waiters of a flood may go before a calm flow's new one for up to `ageing`. Give floods a queue limit.
 ///
-/// Of a pool the tasks are the requests, `task_options::flow` names the flow, and a task holds a place of it while it
-/// runs. A task comes back into its flow for another attempt, at the end of its class. Tasks that are delayed are not
-/// in the flow yet, but its queue limit counts them. Another attempt is always let in, and counts. The queue limit does
-/// not count those that free workers are about to take. With overflow::wait a
-/// flow has no queue limit, and callers that wait for room go in by class and arrival. An operation must not wait for a
-/// task of its own flow while the flow is at its cap: that wait would never end.
+/// In a pool, the tasks are the requests. `task_options::flow` names the flow, and a task holds a place of it while it
+/// runs. For another attempt a task joins its flow again, at the end of its class. Tasks that are delayed are not in
+/// the flow yet, but its queue limit counts them. An attempt after the first is never refused, but the queue limit
+/// counts it. The queue limit does not count tasks that free workers are about to take. With overflow::wait a flow has
+/// no queue limit, and callers that wait for room go in by class and arrival. An operation must not wait for a task of
+/// its own flow while the flow is at its cap: that wait would never end.
 ///
 /// Errors: a request that names a flow of another limit ends with errc::invalid_argument, and takes nothing. A request
 /// for more than the flow's rates or places can ever give is errc::too_large.
@@ -114,11 +113,12 @@ class flow {
   void set_weight(std::uint32_t weight) { host_->set_flow_weight(number_, weight); }
   /// Changes one of its rates, at once. The tokens that are there stay.
   void set_rate(std::size_t index, const rate& r) { host_->set_flow_rate(number_, index, r); }
-  /// Changes its cap on places, at once. Revokes none.
+  /// Changes its cap on places, at once. It revokes no place.
   void set_concurrency(std::uint64_t concurrency) { host_->set_flow_concurrency(number_, concurrency); }
 
-  /// Grants it nothing until `t`, or until resume(); of a pool it takes none of its tasks. Tokens gather meanwhile. Of
-  /// several calls the last one counts. A request whose deadline lies before `t` is refused as a limit's pause does it.
+  /// Grants the flow nothing until `t`, or until resume(); a pool starts none of its tasks. Tokens gather meanwhile. Of
+  /// several calls the last one counts. A request whose deadline lies before `t` is refused, as during a pause of the
+  /// limit.
   void pause_until(time_point t) noexcept { host_->pause_flow(number_, t, true); }
   /// Like pause_until(), but a pause that ends later stays.
   void extend_pause(time_point t) noexcept { host_->pause_flow(number_, t, false); }

@@ -40,18 +40,19 @@ auto run_hedge(Make make, hedge_options options) -> net::awaitable<result_of_rep
 ///
 /// **Only for idempotent work:** the same operation may run several times, at the same time, to its end.
 ///
-/// A copy starts `after` the one before it, up to `copies` of them, if the budget has one. The budget keeps the copies
-/// from overloading a service that is slow because it has too much to do. Each hedge() pays in; see hedge_budget.
+/// Each copy starts `after` the one before it, if the budget allows it; there are at most `copies` of them. The budget
+/// keeps the copies from overloading a service that is slow because it has too much to do. Each hedge() pays into the
+/// budget; see hedge_budget.
 ///
 /// Once there is a result, the other copies are cancelled (terminal) and awaited; then this returns. With a task_group
 /// they are handed over to the group instead, and this returns at once; their results and failures are dropped. A
-/// failure starts no copy, because a hedge is no retry(). If a copy fails while others run, they decide. If all fail,
-/// this throws the last failure.
+/// failure starts no copy, because a hedge is no retry(). If a copy fails while others run, the others decide how this
+/// ends. If all fail, this throws the last failure.
 ///
-/// All copies run on one strand, as in with_timeout: no two of them run at the same moment. `make` is called there,
-/// too. It may take the number of the copy, from 1. A copy of it lives until the last operation has ended.
+/// All copies run on one strand, as in with_timeout: no two of them run at the same moment. `make` is called on that
+/// strand, too. It may take the number of the copy, from 1. A copy of `make` lives until the last operation has ended.
 /// Errors: all of `make` and of its operation; errc::invalid_argument for options with a field outside its range.
-/// Cancellation: of any type, cancels all copies (terminal), and waits for them. A result that is there is returned.
+/// Cancellation: of any type, cancels all copies (terminal), and waits for them. A result that exists is returned.
 /// Completes on the awaiting coroutine's executor. Allocates: the strand, and what co_spawn allocates for each copy.
 /// Lifetime: everything that `make` and the options refer to must live until this ends, and with a group until the
 /// group has ended. An awaitable that has not been started keeps `make`; it has called nothing, and paid nothing into

@@ -36,8 +36,8 @@ class hedge_delay {
   bool is_quantile_ = false;
 };
 
-/// The budget of hedges: copies are at most 5 % of all calls, and 10 more at the start. Without calls that pay in, at
-/// most 100 are saved up. `canigo::retry_budget budget{canigo::hedge_budget};`
+/// The budget of hedges: copies are at most 5 % of all calls, and 10 more at the start. At most 100 copies are saved
+/// up. `canigo::retry_budget budget{canigo::hedge_budget};`
 inline constexpr retry_budget::options hedge_budget{.percent = 5, .reserve = 10, .most = 100};
 
 /// How hedge() runs copies of a slow operation.

@@ -36,16 +36,16 @@ class keyed;
 /// of canigo::scheduler hold: the bounds of a window, priority, order, and one end for each acquire.
 ///
 /// A key without waiters costs 16 bytes beside the key, in a table of which a half to seven eighths is used. A key has
-/// an engine only while it has waiters. The table never has more than `most_keys` keys, whatever comes. A new key is
-/// refused then, or shares the limit of one key with all others that come. Keys that are known keep their state. The
-/// hash is seeded by each process, so that a stranger can't choose keys that collide.
+/// an engine only while it has waiters. The table never has more than `most_keys` keys. When it is full, a new key is
+/// refused, or shares one limit with all other new keys. Keys that are known keep their state. The hash is seeded by
+/// each process, so that a stranger can't choose keys that collide.
 ///
-/// While the table is full, each request looks at a few places for keys to forget. So it may take some requests until
-/// one of few such keys is found.
+/// While the table is full, each request looks at a few places for keys to forget. So if few keys can be forgotten, it
+/// may take some requests until one of them is found.
 ///
 /// Errors of acquire; a failed one consumes nothing:
 /// - errc::too_many_keys for a new key, with overflow_of_keys::refuse;
-/// - errc::queue_full if `most_waiting` wait for any key, or as the limit of the key has it;
+/// - errc::queue_full if `most_waiting` requests wait, of all keys together, or by the queue of the key;
 /// - std::bad_alloc if there is no memory for a new key, or to begin to wait for one;
 /// - all those of canigo::scheduler.
 ///
@@ -85,14 +85,14 @@ class keyed<scheduler, Key, Hash> {
   }
 
   /// Like acquire() above, without an exception: sets `error`, also to success. `error` must live until the wait ends.
-  /// A flood of keys that is refused then costs no exception.
+  /// So a flood of refused keys costs no exceptions.
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r, std::error_code& error) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r, &error);
   }
 
   /// How long until a request of the key can be granted at the earliest: for a Retry-After. 0: now.
   ///
-  /// For a new key that is refused: the time of one token, as it is unknown when the table has a place.
+  /// For a new key that is refused: the time of one token, because it is unknown when the table will have a place.
   /// Throws std::system_error for a request that can never be granted.
   duration retry_after(key_view<Key> key, const request& r = {}) const { return core_->retry_after(key, r); }
 

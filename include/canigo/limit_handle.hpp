@@ -110,10 +110,10 @@ class limit_handle {
   /// Enforces the limit, or grants each request at once and counts what the limit would have done. So a limit for a
   /// running service can be found without harm. Requests that wait when shadow mode begins are granted.
   ///
-  /// The same queue decides what would have been: in it a phantom takes the place of each request that would have
-  /// waited. A phantom allocates; without memory it is not counted. For caps the counts are a lower bound, because an
-  /// operation that goes at once also ends earlier. Back in force, the limit knows the permits that are out; its tokens
-  /// are those that the phantoms have left.
+  /// In shadow mode the queue holds a phantom for each request that would have waited, and so decides when it would
+  /// have been granted. A phantom allocates; without memory it is not counted. For caps the counts are a lower bound,
+  /// because an operation that goes at once also ends earlier. When it is enforced again, the limit knows the permits
+  /// that are out; its tokens are those that the phantoms have left.
   ///
   /// Errors: errc::invalid_argument for a limiter with a share, which is always enforced.
   void set_mode(enforcement mode);

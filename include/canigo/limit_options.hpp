@@ -20,15 +20,15 @@ enum class enforcement {
 /// In a limit with flows, "a class" means a class of a flow here. So the delays of one flow end no waiter of another.
 /// The time for which a flow's own ceiling held it back counts.
 ///
-/// It is for a limit that stands before work which keeps up when it is not overloaded, such as a semaphore before a
-/// database. A rate-limited queue that is long by intent does not want it.
+/// Use it for a limit in front of work that keeps up when it is not overloaded, such as a semaphore in front of a
+/// database. A rate-limited queue that is long by intent should not have it.
 ///
 /// Source: K. Nichols, V. Jacobson, "Controlling Queue Delay", ACM Queue 2012; the threshold of twice the target and
 /// the last arrival first: B. Maurer, "Fail at Scale", ACM Queue 2015.
 struct shedding_options {
   duration target = duration::zero();                  ///< a wait that is good enough; 0: never shed
   duration interval = std::chrono::milliseconds{100};  ///< more than 0; about the longest burst that is no overload
-  bool newest_first = false;                           ///< while a class is overloaded, its last arrival goes first
+  bool newest_first = false;                           ///< in an overloaded class, the last arrival is granted first
 };
 
 }  // namespace canigo

@@ -38,8 +38,8 @@ struct shared_cap_options {
 ///     canigo::limiter reports{io, {.rates = {{canigo::rate::per_minute(3)}}, .share = connections}};
 ///     canigo::limiter payments{io, {.rates = {{canigo::rate::per_second(100)}}, .share = connections}};
 ///
-/// A request takes a place of the cap in one step with the tokens of its limiter. While it waits for its rate, it
-/// holds no place. At no instant are more permits out, of all limiters together, than there are.
+/// A request takes a place of the cap in one step with the tokens of its limiter. While it waits for its rate, it holds
+/// no place. At no instant do the permits that are out, of all limiters together, exceed the cap.
 ///
 /// A place that comes back goes, in the same instant, to a limiter whose first waiter could go now. The most important
 /// class goes first; inside a class, the limiter that has lacked a place for longest. So no limiter starves another
@@ -53,7 +53,7 @@ class shared_cap {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   explicit shared_cap(const shared_cap_options& options);
-  shared_cap(const shared_cap& other) = default;  // and no move: every cap has places
+  shared_cap(const shared_cap& other) = default;  // and no move: every cap keeps its places
   shared_cap& operator=(const shared_cap& other) = default;
   ~shared_cap() = default;
 
@@ -72,7 +72,7 @@ class shared_cap {
 };
 
 struct limiter_options {
-  std::vector<rate_limit> rates = {};     ///< all must admit; up to 16, or none if there is a cap or a share
+  std::vector<rate_limit> rates = {};     ///< all must admit a request; up to 16, or none if there is a cap or a share
   std::uint64_t concurrency = unlimited;  ///< most permits out at once, of any weight; 1 or more
   std::optional<shared_cap> share = {};   ///< a cap that several limiters share; each permit takes one place of it
   int priorities = 1;                     ///< classes 0 (first) … priorities-1; 1 to 1024
@@ -81,16 +81,16 @@ struct limiter_options {
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
   shedding_options shedding = {};           ///< which waiters end in an overload; default: none
   duration slack = duration::zero();        ///< a wake-up may wait so long to meet others; 0s to 1s
-  enforcement mode = enforcement::enforce;  ///< shadow: requests go at once, and stats() says what would have been
+  enforcement mode = enforcement::enforce;  ///< shadow: requests go at once, and stats() counts what would have been
   std::string name = {};                    ///< for the texts of errors
 };
 
 struct limiter_stats : queue_stats {
   std::vector<std::int64_t> tokens;  ///< of each rate: available now; below 0: a debt
   std::uint64_t held = 0;            ///< permits that are out, or granted and on their way
-  std::uint64_t concurrency = 0;     ///< most permits out at once; less than `held` for a while after a smaller value
+  std::uint64_t concurrency = 0;     ///< most permits out at once; after a cut, `held` may be more for a while
   binding_stats binding;             ///< for how long each limit has held up the first in the queue
-  shadow_stats shadow;               ///< of the time in shadow mode
+  shadow_stats shadow;               ///< the counts of shadow mode
 };
 
 /// Several limits as one. All rates and the cap on concurrency admit a request in one step, or none of them does.
@@ -148,8 +148,8 @@ class limiter : public limit_handle<detail::permit_waiter> {
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
 
-  /// Drops tokens of a rate until no more than `most` are there: for a quota of which the other side says how much is
-  /// left. A rate that has fewer keeps what it has, also a debt. Later tokens come as ever.
+  /// Drops tokens of a rate until no more than `most` are there: for a quota whose server says how much is left. A rate
+  /// that has fewer keeps its tokens, or its debt. Later tokens are released as usual.
   ///
   /// Errors: errc::invalid_argument for an unknown index.
   void lower_tokens(std::size_t index, std::uint64_t most);

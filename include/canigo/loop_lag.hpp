@@ -20,14 +20,14 @@ class lag_probe;
 struct loop_lag_options {
   duration interval = std::chrono::milliseconds{100};  ///< between two measurements; 1ms or more
   duration threshold = std::chrono::milliseconds{50};  ///< a loop that is as late as this is overloaded; 1ns or more
-  /// Called when the loop becomes overloaded, and when it is so no longer, with the lag that was measured. On the
+  /// Called with the measured lag when the loop becomes overloaded, and when it is no longer overloaded. On the
   /// executor, with no lock held. It may destroy the loop_lag.
   std::function<void(bool overloaded, duration lag)> on_change = {};
 };
 
 struct loop_lag_stats {
-  wait_histogram lag;           ///< of all measurements
-  duration last{0};             ///< the lag now: of the last measurement, or more if the next one is late already
+  wait_histogram lag;           ///< the lag of all measurements
+  duration last{0};             ///< the lag now: the last measurement, or more if the next one is late already
   std::uint64_t overloads = 0;  ///< how often the lag rose to the threshold
   bool overloaded = false;      ///< the lag is at the threshold or above
 };

@@ -50,8 +50,8 @@ class [[nodiscard]] permit {
   /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
   ///
   /// The rates of a limiter are charged the difference, into debt if necessary. If less was used, they get it back, up
-  /// to their bursts. In a semaphore or a gate only the rates of its flow are. Where rates have several units, these
-  /// are the tokens of the first one.
+  /// to their bursts. A permit of a semaphore or a gate charges only the rates of its flow. If rates have several
+  /// units, these are the tokens of the first one.
   ///
   /// Call it only while the permit is held.
   void settle(std::uint64_t used) noexcept;
@@ -67,8 +67,8 @@ class [[nodiscard]] permit {
   void give_back() noexcept;
 
   detail::admission* home_ = nullptr;  // kept alive by the places that are occupied in it
-  std::uint64_t places_ = 0;           // and of which flow they are: detail::flow_places
-  std::uint64_t kept_ = 0;  // the tokens that were granted; where there are units or strict windows, a record
+  std::uint64_t places_ = 0;           // with the number of their flow: see detail::flow_places
+  std::uint64_t kept_ = 0;             // the tokens that were granted; with units or strict windows, a record
 };
 
 }  // namespace canigo

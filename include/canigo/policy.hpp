@@ -34,7 +34,8 @@
 
 namespace canigo {
 
-/// The parts of a policy, in the order in which a call meets them. Each is optional, and does what it does alone.
+/// The parts of a policy, in the order in which a call meets them. Each is optional, and acts as it does outside of a
+/// policy.
 struct policy_options {
   std::optional<duration> timeout = {};                 ///< of a whole call with all its parts; more than 0; max: none
   std::optional<circuit_breaker_options> breaker = {};  ///< refuses calls at once while the upstream fails
@@ -43,7 +44,8 @@ struct policy_options {
   std::optional<hedge_options> hedge = {};
   /// Without a `budget`, the policy has one of its own. Without `retry_if`, is_failure_of_callee() decides.
   std::optional<retry_policy> retry = {};
-  /// How many operations are under way; finds its own value. As many priorities as the limits have, if there are any.
+  /// A cap on the operations that are under way, which finds its own value. It must have as many priorities as the
+  /// limits, if there are any.
   std::optional<adaptive_limit_options> adaptive = {};
   std::optional<limiter_options> limits = {};    ///< rates, and a cap on operations that are under way
   std::optional<duration> attempt_timeout = {};  ///< of each operation, after the limits; more than 0; max: none
@@ -60,7 +62,7 @@ struct policy_stats {
   std::uint64_t circuit_open = 0;  ///< by the circuit breaker
   std::uint64_t under_way = 0;     ///< calls that have not ended
   std::uint64_t operations = 0;    ///< operations that were started, with retries and copies
-  wait_histogram took;             ///< from the call to its result, of those that succeeded
+  wait_histogram took;             ///< from the call to its result, of the calls that succeeded
 };
 
 /// All that stands between this program and one upstream, declared once.
@@ -82,21 +84,22 @@ struct policy_stats {
 ///
 /// A call that ends at the timeout is a failure for the breaker if the upstream has had the larger part of its time.
 /// That is the time in which operations ran, without the waits before, between and after them. Else this program was
-/// too slow, and the call is no sample. Nor is a call that a limit refused, or that was cancelled. A request may have a
-/// deadline before the timeout. The upstream must then have had half of `timeout` or of `attempt_timeout`, or
-/// `breaker->slow`, whichever is least. So callers in a hurry do not open the breaker. Without all three, each deadline
-/// counts.
+/// too slow, and the call is no sample. A call that a limit refused, or that was cancelled, is no sample either. A
+/// request may have a deadline before the timeout. The upstream must then have had half of `timeout` or of
+/// `attempt_timeout`, or `breaker->slow`, whichever is least. So callers in a hurry do not open the breaker. If none of
+/// the three is set, each deadline counts.
 ///
-/// An operation may call the policy that it runs in: another place is needed for that. If the operations of all places
+/// An operation may call the policy that it runs in; that call needs another place. If the operations of all places
 /// would wait for one, the last of these calls ends with std::errc::resource_deadlock_would_occur, before it takes
-/// anything. That counts the places at the start of the wait: a smaller cap later is not seen. A call is recognized by
+/// anything. The places are counted at the start of the wait: a smaller cap later is not seen. A call is recognized by
 /// its executor, which operators like `a && b` and timeouts pass on. So a coroutine that an operation spawns there and
-/// does not wait for counts like one that it waits for, until the operation ends. Spawn such a one on the context.
+/// does not wait for counts like one that it waits for, until the operation ends. Spawn such a coroutine on the
+/// context.
 ///
 /// Errors: those of the operation; of the limits, for which see canigo::limiter; circuit_open_error; errc::timed_out at
 /// the timeout; std::errc::resource_deadlock_would_occur. A retry ends with the error of the last attempt.
-/// Cancellation: terminal, partial, total; passed on to the wait or the operation that is under way. The call ends
-/// after it.
+/// Cancellation: terminal, partial, total; passed on to the wait or the operation that is under way. The call ends when
+/// that has ended.
 /// Threads: any, all members, at once.
 /// Allocates: coroutine frames, most of which Asio recycles. With a timeout, a deadline or a hedge also a strand for
 /// the call; with a cap or an adaptive limit a mark for each operation.
@@ -129,7 +132,7 @@ class policy {
     return {};
   }
 
-  /// The parts, or null if there is none: to change, to pause, or to look at.
+  /// Each part, or null if the policy has none: to change it, to pause it, or to look at it.
   circuit_breaker* breaker() noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
   limiter* limits() noexcept { return core_.limits ? &*core_.limits : nullptr; }
   adaptive_limit* adaptive() noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }

@@ -58,7 +58,7 @@ struct task_options {
   std::uint64_t group = 0;               ///< for cancel_group and wait_group; 0: none
   std::string_view name = {};            ///< for the statistics; copied; the first 255 of a pool are told apart
   retry_policy retry = {};               ///< with 0 attempts, the default: the pool's policy
-  deadline_point deadline = {};          ///< of all attempts and the waiting together
+  deadline_point deadline = {};          ///< the deadline of all attempts and the waiting together
   const canigo::flow* flow = nullptr;    ///< the share of the pool that it takes; null: a nameless flow of weight 1
 };
 
@@ -79,7 +79,7 @@ class task_context {
   /// When this attempt is cancelled; time_point::max() if it has no time limit.
   time_point deadline() const noexcept;
   /// Whether the operation should end: its time is over, its owner cancelled it, or the pool cancels everything. It
-  /// looks at the clock itself, so it is right also where operations occupy all threads. May be called on any thread.
+  /// reads the clock itself, so it is right even if operations occupy all threads. May be called on any thread.
   bool stop_requested() const noexcept;
   /// The strand of the worker. A handler that is posted there never runs at the same time as the operation. The pool
   /// counts a coroutine there as part of this operation until the operation ends, and no longer. Call this on the
@@ -113,7 +113,7 @@ struct task_event {
   std::uint64_t group = 0;
   std::uint32_t attempt = 0;  ///< 1 is the first; 0 if it never ran
   task_state state = task_state::queued;
-  duration waited{};  ///< in the queue, before the last attempt
+  duration waited{};  ///< how long it was queued before the last attempt
   duration ran{};     ///< the last attempt
 };
 
@@ -139,7 +139,7 @@ class fatal_error : public std::runtime_error {
 struct restart_policy {
   std::uint32_t limit = 10;  ///< restarts of all workers together within `within`; one more stops the pool; 0 to 10'000
   duration within = std::chrono::minutes{1};  ///< more than 0
-  canigo::backoff backoff = {};               ///< before a worker starts again, by its failures in a row
+  canigo::backoff backoff = {};               ///< the delay before a worker starts again, by its failures in a row
   /// Which errors of an operation mean a broken worker. Null: fatal_error only. Called with no lock held.
   bool (*is_fatal)(const std::exception_ptr& error) = nullptr;
 };
@@ -200,7 +200,7 @@ struct pool_stats {
   std::size_t held_back = 0;  ///< producers that wait for room in the queue
   std::size_t resources = 0;  ///< of a resource_pool
   std::vector<std::size_t> queued_by_class;
-  /// How long the longest queued task has waited; too long by one turn of a worker at most.
+  /// How long the task that was queued first has waited; too long by one turn of a worker at most.
   duration oldest_wait{};
 
   std::uint64_t submitted = 0;
@@ -212,7 +212,7 @@ struct pool_stats {
   std::uint64_t rejected = 0;         ///< never submitted: the queue was full, or the pool stopped
   std::uint64_t evicted = 0;          ///< counted in `failed`, too
   std::uint64_t retries = 0;          ///< attempts after the first
-  std::uint64_t restarts = 0;         ///< of workers; with the one too many, which has stopped the pool instead
+  std::uint64_t restarts = 0;         ///< how often workers restarted, with the one time too many that stopped the pool
   std::uint64_t overdue_total = 0;    ///< tasks whose caller was told before the operation had ended
   std::vector<overdue_task> overdue;  ///< now
   std::vector<name_stats> names;

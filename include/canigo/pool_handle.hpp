@@ -40,8 +40,8 @@ namespace canigo {
 /// - std::future_errc::broken_promise if an object that the operation waited for dropped it. Its worker goes too, and
 ///   the pool replaces the worker.
 ///
-/// Wrong options throw errc::invalid_priority or errc::invalid_argument at once, and leave the operation as it was. So
-/// does std::bad_alloc.
+/// Wrong options throw errc::invalid_priority or errc::invalid_argument at once, and leave the operation as it was.
+/// std::bad_alloc leaves it as it was, too.
 /// Threads: any, all members, at once.
 /// Lifetime: the destructor cancels all that runs, without waiting; every caller that waits ends with errc::stopped.
 /// The execution context may be destroyed first. An operation that goes on after its time is up outlives its caller: it
@@ -130,7 +130,7 @@ class pool_handle {
   /// std::errc::resource_deadlock_would_occur. Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<void> wait_group(std::uint64_t group) { return detail::group_ended(core_, group); }
 
-  /// Changes the number of workers. Interrupts nothing: no operation starts while more run than are wanted now.
+  /// Changes the number of workers. Interrupts nothing: no operation starts while more run than the new number.
   void resize(std::size_t concurrency) { core_.resize(concurrency); }
 
   /// Begins to stop, at the call; see stop_mode. The awaitable waits until the pool has stopped.

@@ -13,7 +13,7 @@ namespace canigo {
 struct class_stats {
   std::size_t waiting = 0;
   std::uint64_t granted = 0;
-  wait_histogram wait;  ///< of the granted ones, from call to grant
+  wait_histogram wait;  ///< of the granted requests, from call to grant
 };
 
 /// How requests that a limit in shadow mode has granted at once would have ended.
@@ -23,7 +23,7 @@ struct shadow_stats {
   std::uint64_t waited = 0;   ///< would have been granted after a wait
   std::uint64_t refused = 0;  ///< would have failed: too large, not there at once, queue full, evicted, or too late
   std::uint64_t shed = 0;     ///< would have been shed
-  wait_histogram wait;        ///< of those that would have waited
+  wait_histogram wait;        ///< of the requests that would have waited
 };
 
 /// Requests that were refused at once, by the cause.
@@ -58,26 +58,26 @@ struct wait_reason {
   enum class cause {
     none,         ///< no request waits
     paused,       ///< pause_until() of the limit
-    rate,         ///< the rate at `index`; of several that hold it up, the last to let it go
+    rate,         ///< the rate at `index`; if several rates hold up the request, the one that allows it last
     concurrency,  ///< all permits are out
     share,        ///< all places of the shared cap are taken
     flow,         ///< only the ceilings of their own flows hold the waiters; see `ceiling`
   };
   cause binds = cause::none;
   cause ceiling = cause::none;           ///< with cause::flow: the flow's rate at `index`, its concurrency, or a pause
-  std::size_t index = 0;                 ///< of the rate, in limiter_options::rates
+  std::size_t index = 0;                 ///< the index of the rate in limiter_options::rates
   time_point until = time_point::max();  ///< when the cause ends; max: by a resume(), or by a released permit
 };
 
 /// A request that waits, as a page may show it.
 struct waiting_request {
   std::uint64_t tag = 0;     ///< its request.tag
-  int priority = 0;          ///< the class that it came in
-  std::uint64_t tokens = 0;  ///< of the first unit
+  int priority = 0;          ///< the class of its request
+  std::uint64_t tokens = 0;  ///< the tokens of the first unit that it wants
   time_point since{};        ///< its arrival, or its request.since
   duration estimate{};       ///< a lower bound on its wait from now on, unless a later request goes before it
-  /// The limit that it waits for once the waiters before it have gone. The places that those take count only if no rate
-  /// holds it up, as some may have ended until then.
+  /// The limit that it waits for once the waiters before it have gone. The places that those waiters take count only if
+  /// no rate holds the request up, because some may be free again by then.
   wait_reason reason;
 };
 

@@ -60,13 +60,13 @@ class rate {
   /// Errors: errc::invalid_argument. The text quotes the input, and says what was expected where.
   static rate parse(std::string_view text);
 
-  /// A rate_limit of which nothing else is said: `.rates = {rate::per_second(10)}` has a burst of 1.
+  /// Converts to a rate_limit with the defaults: `.rates = {rate::per_second(10)}` has a burst of 1.
   template <std::same_as<rate_limit> Limit>
   operator Limit() const {  // NOLINT: the conversion is the point
     return {.rate = *this};
   }
 
-  /// As it was written.
+  /// The number of tokens and the period, as they were written.
   constexpr std::int64_t tokens() const noexcept { return tokens_; }
   constexpr duration period() const noexcept { return period_; }
 
@@ -79,7 +79,7 @@ class rate {
   /// How long `tokens` take, rounded up to the nanosecond; duration::max() if they take longer.
   duration time_for(std::uint64_t tokens) const noexcept;
 
-  /// By value: 10/2s equals 5/s.
+  /// Compares by value: 10/2s equals 5/s.
   friend constexpr bool operator==(const rate& a, const rate& b) noexcept {
     return detail::int128{a.tokens_} * b.period_.count() == detail::int128{b.tokens_} * a.period_.count();
   }
@@ -96,20 +96,20 @@ std::string to_string(const rate& value);
 
 /// How a rate of N tokens per period P holds in a window of time.
 ///
-/// A token bucket makes N tokens in each P, and has a burst beside. So the first window holds N + burst: 72,000 tokens
+/// A token bucket makes N tokens in each P, and also holds a burst. So the first window holds N + burst: 72,000 tokens
 /// of a quota of 60,000 a minute with a burst of 12,000. For a provider that counts minutes, that is too many.
 ///
-/// A strict rate has a log of its grants in the last P beside the bucket. It grants nothing that would make more than N
-/// in any closed window of length P. P is as the rate is written: `rate{10, 3s}` is not `rate{20, 6s}`. The bucket
-/// paces the grants as ever, and keeps no token for which the window had no room. So after a burst the queue moves at
-/// the rate again, once there is room. Under constant demand at least 64 of 65 tokens are used. The details:
+/// A strict rate keeps a log of its grants in the last P, besides the bucket. It grants nothing that would make more
+/// than N in any closed window of length P. P is as the rate is written: `rate{10, 3s}` is not `rate{20, 6s}`. The
+/// bucket paces the grants as usual, and keeps no token for which the window had no room. So after a burst the queue
+/// moves at the rate again, once there is room. Under constant demand at least 64 of 65 tokens are used. The details:
 /// - A grant counts as of the instant at which it was made, and a charge as of the instant at which it was told.
-/// - Tokens that a permit gives back by settling for less leave the window at once. That takes a limiter with a strict
-///   rate of its own, or with several units. Elsewhere the window counts them on, as it does with scheduler::refund(),
+/// - Tokens that a permit gives back by settling for less leave the window at once. For that, a limiter must have a
+///   strict rate of its own, or several units. Elsewhere the tokens stay in the window, as with scheduler::refund(),
 ///   which does not say when they were granted. Grants that have left the window give no room back.
 /// - A charge beyond the room is a debt: then nothing is granted until enough has left the window.
 /// - limiter::lower_tokens() lowers the bucket, not the room of the window.
-/// - A rate that is changed to a longer period has forgotten what its shorter one no longer needed.
+/// - After a change to a longer period, the log lacks the grants that the shorter period no longer needed.
 /// - It costs 1 KiB a rate, and no allocation later.
 ///
 /// Keyed limits, whose keys have 16 bytes each, and limits in Redis have no strict windows. There a rate of N - b
@@ -124,7 +124,7 @@ struct rate_limit {
   canigo::rate rate;                 ///< tokens released per period
   std::uint64_t burst = 1;           ///< most tokens kept while no request comes, and most for one; 1 to 2^62
   std::uint64_t initial_tokens = 0;  ///< 0 to burst
-  std::string unit = {};             ///< of what it counts, such as "bytes"; up to 5 units; empty: the first unit
+  std::string unit = {};             ///< the unit that it counts, such as "bytes"; up to 5 units; empty: the first unit
   rate_window window = rate_window::average;  ///< strict: the burst is at most the tokens of the rate
 };
 

@@ -51,14 +51,14 @@ class unit_amounts {
   static constexpr std::size_t most = 4;
 
   unit_amounts() noexcept {}
-  // And no std::initializer_list: g++ 12 refuses one inside a co_await.
+  // There is no std::initializer_list, because g++ 12 refuses one inside a co_await.
   unit_amounts(unit_amount a) noexcept { append(a); }
   unit_amounts(unit_amount a, unit_amount b) noexcept : unit_amounts{a} { append(b); }
   unit_amounts(unit_amount a, unit_amount b, unit_amount c) noexcept : unit_amounts{a, b} { append(c); }
   unit_amounts(unit_amount a, unit_amount b, unit_amount c, unit_amount d) noexcept : unit_amounts{a, b, c} {
     append(d);
   }
-  // Copies what there is. Mostly that is nothing, and then costs one comparison.
+  // Copies the amounts. Usually there are none, and then this costs one comparison.
   unit_amounts(const unit_amounts& other) noexcept { copy(other); }
   unit_amounts& operator=(const unit_amounts& other) noexcept {
     copy(other);
@@ -102,11 +102,12 @@ struct request {
 
 /// How a full queue treats a newcomer.
 enum class overflow {
-  reject_new,             ///< the newcomer ends with errc::queue_full
-  evict_oldest,           ///< the waiter that waits longest ends with errc::evicted and makes room
-  evict_least_important,  ///< the youngest of the least important class does, if it matters less than the newcomer's;
-                          ///< with flows, see canigo::flow
-  wait,                   ///< the newcomer is held back until there is room; for run() and async_run() of pools only
+  reject_new,    ///< the newcomer ends with errc::queue_full
+  evict_oldest,  ///< the waiter that waits longest ends with errc::evicted and makes room
+  /// The youngest waiter of the least important class ends with errc::evicted, if that class is less important than the
+  /// newcomer's. Otherwise the newcomer ends with errc::queue_full. With flows, see canigo::flow.
+  evict_least_important,
+  wait,  ///< the newcomer is held back until there is room; for run() and async_run() of pools only
 };
 
 }  // namespace canigo

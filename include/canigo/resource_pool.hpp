@@ -39,10 +39,10 @@ struct resource_pool_options {
 
   detail::async_function<R()> make = {};          ///< required; called when a worker without a resource has work to do
   detail::async_function<void(R&)> reset = {};    ///< after an operation failed; throws if the resource can't be saved
-  detail::async_function<bool(R&)> check = {};    ///< before each use but the first: is it still good?
+  detail::async_function<bool(R&)> check = {};    ///< before each use but the first: whether the resource is still good
   detail::async_function<void(R&)> destroy = {};  ///< closes the resource; the destructor follows in any case
-  duration idle_timeout = duration::max();        ///< unused resources are destroyed then; more than 0; max: never
-  std::size_t min_idle = 0;                       ///< as many resources are kept, even if they are unused for longer
+  duration idle_timeout = duration::max();  ///< a resource unused for so long is destroyed; more than 0; max: never
+  std::size_t min_idle = 0;                 ///< how many resources are kept even if they are unused for longer
   /// The time limit of each call of these functions that is a coroutine. When it is over, the call is cancelled and
   /// counts as failed with errc::timed_out. The time of a task begins when its worker has a resource. More than 0;
   /// max: none.

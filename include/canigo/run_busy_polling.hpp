@@ -15,9 +15,9 @@ namespace canigo {
 ///     std::thread other{[&] { canigo::run_busy_polling(second, 50us); }};
 ///     canigo::run_busy_polling(first, 50us);
 ///
-/// Use it where several loops, each with a core of its own, share a limit that is always full. A permit that is given
-/// back wakes the loop of the next waiter, and a thread takes some 40 us to wake. A loop that polls is awake already.
-/// The price is the processor: an idle thread takes `longest` of it each time before it sleeps.
+/// Use it if several loops, each with a core of its own, share a limit that is always full. A permit that is given back
+/// wakes the loop of the next waiter, and a thread takes some 40 us to wake. A loop that polls is awake already. The
+/// price is the processor: an idle thread takes `longest` of it each time before it sleeps.
 ///
 /// longest: 0s to 1s; 0s is io.run().
 /// Errors: std::system_error with errc::invalid_argument for another `longest`. An exception of a handler

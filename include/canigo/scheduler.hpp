@@ -28,14 +28,14 @@ struct scheduler_options {
   duration ageing = duration::max();          ///< a waiter rises one class per `ageing` waited; more than 0; max: never
   shedding_options shedding = {};             ///< which waiters end in an overload; default: none
   duration slack = duration::zero();          ///< a wake-up may wait so long to meet others; 0s to 1s
-  enforcement mode = enforcement::enforce;    ///< shadow: everybody goes at once, and stats() says what would have been
+  enforcement mode = enforcement::enforce;    ///< shadow: requests go at once, and stats() counts what would have been
   std::string name = {};                      ///< for the texts of errors
-  rate_window window = rate_window::average;  ///< strict: see below; the burst is at most the tokens of the rate
+  rate_window window = rate_window::average;  ///< strict: see rate_window; the burst is at most the tokens of the rate
 };
 
 struct scheduler_stats : queue_stats {
   std::int64_t tokens = 0;  ///< available now; below 0: a debt
-  shadow_stats shadow;      ///< of the time in shadow mode
+  shadow_stats shadow;      ///< the counts of shadow mode
 };
 
 /// Lets callers through at a rate, the important ones first: `co_await scheduler.acquire(priority)`.
@@ -53,23 +53,23 @@ struct scheduler_stats : queue_stats {
 ///   later goes first.
 /// - Every acquire ends exactly once.
 ///
-/// In real time the machine wakes up late. The schedule does not slip by that. Up to 20 ms of lateness is made up for
-/// at once, so a window in real time may hold the tokens of 20 ms more. The tokens of a longer delay are lost, except
-/// for the burst.
+/// In real time a wake-up may be late. That does not shift the schedule. Up to 20 ms of lateness is made up for at
+/// once, so a window in real time may hold the tokens of 20 ms more. The tokens of a longer delay are lost, except for
+/// the burst.
 ///
 /// Errors of all acquires; a failed one consumes nothing:
 /// - errc::stopped after stop();
 /// - errc::queue_full or errc::evicted, by `on_overflow`;
 /// - errc::deadline_unreachable at once if even estimate() lies past the deadline, errc::timed_out when the deadline
 ///   passes;
-/// - errc::too_large at once, or when set_burst() leaves less than it asks for;
+/// - errc::too_large at once, or when set_burst() leaves less than the request asks for;
 /// - errc::invalid_priority and errc::invalid_argument at once;
 /// - errc::not_enough_memory if there is no memory to wait with.
 ///
 /// Cancellation: terminal, partial, total. The request loses its place in the queue and takes no token. Waiters that
 /// it held up go in the same instant.
-/// Threads: any, all members, at once. The executor that it was made with keeps the time, so its loop has to run while
-/// a request waits, on whatever loop.
+/// Threads: any, all members, at once. Its own executor keeps the time. So the loop of that executor must run while a
+/// request waits, whichever loop the request waits on.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 ///
 /// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.

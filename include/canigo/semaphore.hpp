@@ -25,22 +25,22 @@ struct semaphore_options {
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
   shedding_options shedding = {};           ///< which waiters end in an overload; default: none
-  enforcement mode = enforcement::enforce;  ///< shadow: requests go at once, and stats() says what would have been
+  enforcement mode = enforcement::enforce;  ///< shadow: requests go at once, and stats() counts what would have been
   std::string name = {};                    ///< for the texts of errors
 };
 
 struct semaphore_stats : queue_stats {
   std::uint64_t held = 0;      ///< permits that are out, or granted and on their way
   std::uint64_t capacity = 0;  ///< all permits; less than `held` for a while after a resize() to less
-  shadow_stats shadow;         ///< of the time in shadow mode
+  shadow_stats shadow;         ///< the counts of shadow mode
 };
 
 /// Lets a limited number in at once, the important ones first: `permit p = co_await semaphore.acquire()`, or
 /// `acquire({.priority = 1, .tokens = 3})`.
 ///
 /// Promises:
-/// - At no instant are more permits out than there are. `request.tokens` is the weight: the number of permits wanted
-///   as one.
+/// - At no instant are more than `permits` permits out. `request.tokens` is the weight: the number of permits wanted as
+///   one.
 /// - Between classes priority is strict. Inside a class the order is that of arrival, and a lighter request never
 ///   overtakes a heavy one.
 /// - A permit that is dropped goes, in the same instant, to the request that is first then.
@@ -60,8 +60,8 @@ struct semaphore_stats : queue_stats {
 ///
 /// Cancellation: terminal, partial, total. The request loses its place in the queue and takes no permit. Waiters that
 /// it held up go in the same instant if they can.
-/// Threads: any, all members, at once. The executor that it was made with keeps the time, so its loop has to run while
-/// a request waits with a deadline.
+/// Threads: any, all members, at once. Its own executor keeps the time. So the loop of that executor must run while a
+/// request with a deadline waits.
 /// Lifetime: destroying it ends every waiter with errc::stopped. Permits that are out stay good, with their full
 /// weight. The execution context may be destroyed first.
 class semaphore : public limit_handle<detail::permit_waiter> {

@@ -38,15 +38,15 @@ template <class S>
 concept stops_at_once = requires(S& s) {
   { s.stop() } noexcept -> std::same_as<void>;
 };
-/// A gate, which stops so by close().
+/// A gate, which has close() instead of stop().
 template <class S>
 concept closes = requires(S& s) {
   s.try_enter();
   { s.close() } -> std::same_as<net::awaitable<void>>;
 };
 
-/// How a signal stops an object, and the object's end. Without an end the watch ends with the first signal, and `stop`
-/// refers to the object.
+/// How a signal stops an object, and how the watch waits for the object's end. Without an end the watch ends with the
+/// first signal, and `stop` refers to the object.
 struct signal_target {
   std::function<void(stop_mode, duration)> stop;
   std::optional<net::awaitable<void>> closed;
@@ -73,13 +73,14 @@ signal_target target_of(S& s) {
 /// - **A pool or a jobs::service** stops by these modes. The watch ends when it has stopped, for any reason.
 /// - **A policy, any limit or a gate** stops at the first signal: no caller gets in any more, and operations inside go
 /// on.
-///   Nothing can cancel those, so the watch ends then.
+///   Nothing can cancel those operations, so the watch ends at that signal.
 /// - **A function** of a mode and a grace returns an awaitable, for a program that stops several things in an order of
 ///   its own. It is called at the first two signals. The watch ends when one of its awaitables has ended.
 ///
 /// It waits from its construction on, and there is nothing to co_await. The wait keeps io_context::run() from
-/// returning. It ends as said, or when this object is destroyed. Then the signals have their default action:
-/// they end the process. Several of these objects may wait for the same signals. Each is told of them, in no order.
+/// returning. It ends as described above, or when this object is destroyed. Then the signals have their default action:
+/// they end the process. Several of these objects may wait for the same signals. Each is told of them, in no fixed
+/// order.
 /// Errors: an exception of the awaitable of a function comes out of io_context::run().
 /// Threads: any, if each thread that runs the context may receive signals.
 /// Lifetime: a pool and a service may be destroyed first. All else must outlive this object. A function and all

@@ -18,7 +18,7 @@ __extension__ using uint128 = unsigned __int128;
 /// A span of time. The library counts in whole nanoseconds and never rounds a deadline.
 using duration = std::chrono::nanoseconds;
 
-/// An instant of the monotonic clock. `time_point::max()` means "never" where a deadline is asked for.
+/// An instant of the monotonic clock. As a deadline, `time_point::max()` means "never".
 using time_point = std::chrono::steady_clock::time_point;
 
 static_assert(std::is_same_v<time_point::duration, duration>, "canigo needs a steady clock that counts in nanoseconds");

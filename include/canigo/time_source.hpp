@@ -23,9 +23,9 @@ namespace canigo {
 
 /// The time of an execution context: tells the time, and calls a function when a deadline is due.
 ///
-/// All deadlines of a context share one steady_timer, so a million of them cost Asio nothing. While none is armed the
-/// timer is idle, and io_context::run() can return. Deadlines that are due at the same instant are called in the order
-/// in which they were armed.
+/// All deadlines of a context share one steady_timer, so for a million of them Asio has one timer. While none is armed
+/// the timer is idle, and io_context::run() can return. Deadlines that are due at the same instant are called in the
+/// order in which they were armed.
 ///
 /// The timer is made when the first deadline is armed. From then on every turn of the loop looks at Asio's reactor as
 /// well, which triples the price of a post.
@@ -87,9 +87,9 @@ class time_source : public net::execution_context::service {
   net::any_io_executor executor_;  // the context's own; empty until the first call of of()
   std::optional<net::steady_timer> timer_;
   time_point wake_at_ = time_point::max();  // the instant waited for; kept when only later deadlines are left
-  bool waiting_ = false;                    // the one async_wait is out
+  bool waiting_ = false;                    // the one async_wait is pending
   bool retiming_ = false;                   // that wait was cancelled, to wait for another instant
-  bool quieting_ = false;                   // a look at whether the wheel is still empty is posted
+  bool quieting_ = false;                   // a check whether the wheel is still empty is posted
   bool is_shut_down_ = false;
   bool is_virtual_ = false;
   std::atomic<duration::rep> virtual_now_{0};

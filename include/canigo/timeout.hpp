@@ -54,7 +54,7 @@ template <class T>
   const net::any_io_executor executor = co_await net::this_coro::executor;
   const auto c = std::make_shared<detail::timed_child>(executor);
   c->start(t);
-  // However this scope is left, nothing stays armed.
+  // Disarms the deadline, however this scope is left.
   const std::unique_ptr<detail::timed_child, decltype([](detail::timed_child* p) { p->stop(); })> armed{c.get()};
   co_return co_await detail::run_child(c, std::move(op), make_error_code(errc::timed_out));
 }

@@ -13,7 +13,7 @@
 
 namespace canigo {
 
-/// Go's sync.WaitGroup: a count, and a wait until it is zero. If the work is a scope, gate and task_group are safer.
+/// Go's sync.WaitGroup: a count, and a wait until it is zero. For work within one scope, gate and task_group are safer.
 ///
 /// Threads: any, all members, at once.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.

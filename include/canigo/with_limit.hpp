@@ -35,7 +35,7 @@ request part_of(request r) noexcept {
   return r;
 }
 
-/// A permit that wants to know how the operation ended: that of an adaptive_limit.
+/// A permit that must know how the operation ended, such as the permit of an adaptive_limit.
 template <class P>
 concept reporting_permit = permit_like<P> && requires(P& p, const std::exception_ptr& error) {
   p.succeeded();
@@ -116,7 +116,7 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 /// cancelled. Other errors are no samples.
 ///
 /// It nests: with_timeout(with_limit(op(), slots), 2s) counts the wait, with_limit(with_timeout(op(), 2s), slots) does
-/// not. A task of a pool can be one, too.
+/// not. An operation of a pool may use it, too.
 ///
 /// Errors: those of limit.acquire(); all of `op`.
 /// Cancellation: passed on to the wait or to `op`, whichever is under way.

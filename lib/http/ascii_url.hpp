@@ -5,7 +5,7 @@
 
 namespace canigo::http::detail {
 
-/// The URL with the host's name in the letters that DNS has; nothing if there is no such name.
+/// The URL with the host's name in the letters that DNS has; nothing if the name has no such form.
 ///
 /// curl reads a name in the locale that the program has set, and most programs have set none. Names are UTF-8.
 std::optional<std::string> with_ascii_host(const std::string& url);

@@ -10,7 +10,7 @@ std::optional<duration> asked_wait(const response& r, std::chrono::system_clock:
   const auto told = detail::told_by(r, now, most);
   constexpr int first_error = 400;
   const auto named = r.status >= first_error ? told.retry_after : std::nullopt;
-  // Nothing is less than any time.
+  // An empty optional is less than any time.
   return std::max(named, told.reset_of_used_up(canigo::detail::is_refusal_by_limit(r.status)));
 }
 

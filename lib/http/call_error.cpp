@@ -19,7 +19,7 @@ namespace canigo::http {
 namespace {
 
 constexpr int request_timed_out = 408, too_many_requests = 429, first_failure = 500, unavailable = 503;
-constexpr int overloaded = 529;  // of Anthropic
+constexpr int overloaded = 529;  // the status is Anthropic's
 
 template <std::size_t N>
 bool is_one_of(const std::error_code& code, const error (&some)[N]) noexcept {
@@ -39,7 +39,7 @@ bool was_not_executed(const std::error_code& code) noexcept {
          is_one_of(code, {error::could_not_connect, error::could_not_resolve_host, error::could_not_resolve_proxy});
 }
 
-/// Whether it may pass, though the request may have been executed.
+/// Whether the failure may pass, although the request may have been executed.
 bool may_pass(const std::error_code& code, int status) noexcept {
   constexpr int passing[]{request_timed_out, first_failure, 502, 504};
   if (code == make_error_code(error::server_failed)) return std::ranges::find(passing, status) != std::end(passing);

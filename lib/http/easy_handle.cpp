@@ -34,7 +34,7 @@ std::error_code check_scheme(std::string_view url) noexcept {
   return has_scheme ? error::unsupported_protocol : error::malformed_url;
 }
 
-/// RFC 9112, 9.6: after a request that says so, its connection is to carry no other.
+/// RFC 9112, 9.6: a request with such a field is the last one of its connection.
 bool asks_to_close(const headers& all) noexcept {
   return std::ranges::any_of(all,
                              [](header h) { return same_text(h.name, "Connection") && has_element(h.value, "close"); });
@@ -150,7 +150,7 @@ void easy_handle::waits_for_nothing() noexcept {
 }
 
 void easy_handle::pause() noexcept {
-  is_paused_ = true;  // before curl says that it waits no more
+  is_paused_ = true;  // set first, because curl may say meanwhile that it waits no more
   is_paused_ = curl_easy_pause(get(), CURLPAUSE_RECV) == CURLE_OK;
   if (is_paused_) source_->paused(*this);
 }

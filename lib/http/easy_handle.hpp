@@ -31,7 +31,7 @@ class connection_source {
   virtual bool spoil_if_unclean(int local_port, bool has_more) noexcept = 0;
   /// Makes all idle connections of HTTP/1 useless. Returns whether one of them was from this port.
   virtual bool spoil_idle(int local_port) noexcept = 0;
-  /// The transfer of `h` is paused. Its connection is not idle, though curl waits for nothing on it.
+  /// Called when the transfer of `h` is paused. Its connection is not idle, though curl waits for nothing on it.
   virtual void paused(const easy_handle& h) noexcept = 0;
   /// `size` bytes of a body were taken, and there is room for another read.
   virtual void took(std::size_t size) noexcept = 0;
@@ -119,14 +119,14 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   error certificate_problem() const noexcept;
   int number(CURLINFO info) const noexcept;
   CURLcode set_method(const transfer& t, bool has_body) noexcept;
-  /// Whether the head that has just ended is that of the response itself, and not one before it.
+  /// Whether the head that has just ended is that of the response itself, and not an earlier head.
   bool is_final_head() const noexcept;
   void tell_head();
   /// Whether curl must read although the caller does not read the body.
   bool must_read() const noexcept;
   /// Has curl read no more of the body until resume().
   void pause() noexcept;
-  /// Takes a part of the body. False: it is too large.
+  /// Takes a part of the body. False: the body is too large.
   bool take(std::string_view part);
   /// Whether curl is to keep a part of that size until resume().
   bool refuses(std::size_t size) noexcept;
@@ -154,7 +154,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool is_paused_ = false;
   bool is_starved_ = false;    // curl waits until there are bytes to send
   bool follows_ = false;       // curl follows redirects
-  bool head_told_ = false;     // the stream knows the head
+  bool head_told_ = false;     // the stream has received the head
   std::error_code no_socket_;  // why no socket could be opened
   bool has_opened_ = false;    // a socket was opened for this hop
   curl_socket_t newest_socket_ = CURL_SOCKET_BAD;

@@ -101,7 +101,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
     case CURLE_OUT_OF_MEMORY:
       // Older versions of curl say the same of a header line beyond their bound.
       if (was_sent_in_this_hop() && !head_.is_complete() && has_memory_for(longest_line)) return errc::too_large;
-      // They also say it of bytes that they decode while the transfer is paused.
+      // Older versions of curl also report this error for bytes that they decode while the transfer is paused.
       if (decodes_ && is_paused_ && has_memory_for(longest_line)) return errc::too_large;
       return errc::not_enough_memory;
     case CURLE_WRITE_ERROR:
@@ -109,7 +109,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       if (decodes_ && head_.is_complete()) return error::bad_content_encoding;
       break;
     case CURLE_RECV_ERROR:
-      // Older versions of curl say so of a head beyond their bound.
+      // Older versions of curl report this error for a head beyond their bound.
       if (!head_.is_complete() && head_.bytes() > near_bound_of_head) return errc::too_large;
       break;
     case CURLE_SEND_FAIL_REWIND:

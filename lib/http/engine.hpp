@@ -47,11 +47,11 @@ class engine final : public std::enable_shared_from_this<engine>,
   const net::any_io_executor& executor() const noexcept { return executor_; }
   std::size_t most_per_host() const noexcept { return queue_.most_per_host(); }
 
-  // For a stream, on the thread that works.
+  // Called for a stream, on the thread that works.
   void head_came(transfer& t) noexcept;
   /// From here on the timeout does not count: the caller of the transfer may take any time.
   void time_of_caller_begins(transfer& t) noexcept;
-  /// The step that waits; null: none does.
+  /// The step of this stream that waits; null if no step waits.
   step* waiting_step(const stream& s) const noexcept;
   /// Has the caller of the transfer told at the end of this round.
   void has_news(transfer& t) noexcept { undelivered_.push(t); }
@@ -69,7 +69,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void context_shutdown() noexcept override;
   void let_go_of_context() noexcept;
 
-  // From any thread.
+  // These may be called from any thread.
   template <class Put>
   void bring(Put&& put) noexcept;
   void alarm_called() noexcept;
@@ -80,7 +80,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   /// Like post_work(), with context_use_ held and the context there.
   void post_or_work() noexcept;
 
-  // From here on: only on the thread that works.
+  // From here on, only the thread that works calls the members.
   void work() noexcept;
   /// Whether nothing is left to do.
   bool turn() noexcept;
@@ -95,15 +95,15 @@ class engine final : public std::enable_shared_from_this<engine>,
   void start_waiting_ones() noexcept;
   std::error_code hand_to_curl(transfer& t);
   void set_deadline(transfer& t) noexcept;
-  /// The timeout of the transfer counts from `begin` on.
+  /// Lets the timeout of the transfer count from `begin` on.
   void set_timeout(transfer& t, time_point begin) noexcept;
   /// If a time limit of the transfer has passed, gives the transfer up and returns true. Otherwise waits for the next
   /// one.
   bool deadline_passed(transfer& t) noexcept;
   void resume(transfer& t) noexcept;
-  /// Which limit of the transfer has passed, and what was still missing; empty without memory.
+  /// Names the time limit that the transfer has passed, and the step that it still waited for; empty without memory.
   std::string passed_limit(const transfer& t) const noexcept;
-  /// The host, or the words that the transfer still waits for a place there, and then the problem.
+  /// A text of two parts: the host, with a note if the transfer still waits for a place there, and the problem.
   static std::string with_place(const transfer& t, std::error_code ec) noexcept;
   /// Ends the transfer for its caller. If it lingers, it goes on without the caller; otherwise it ends, too.
   void give_up(transfer& t, std::error_code ec) noexcept;
@@ -120,14 +120,14 @@ class engine final : public std::enable_shared_from_this<engine>,
   net::any_io_executor loop_executor_;  // without a strand around it: the work needs none
   canigo::detail::fixed_memory<128> work_memory_;
 
-  // Held by a thread that uses the context outside of the context's own handlers, where the context might go meanwhile.
-  // The end of the context waits for this lock.
+  // Held by a thread that uses the context outside of the context's own handlers, because the context might go
+  // meanwhile. The end of the context waits for this lock.
   canigo::detail::mutex context_use_;
   bool is_left_to_context_ = false;  // the last reference went during the shutdown: context_shutdown() deletes this
 
   // Guarded by mutex_.
   mutable canigo::detail::mutex mutex_;
-  linked_list<transfer, in_engine> transfers_;  // all that have not been handed over
+  linked_list<transfer, in_engine> transfers_;  // all transfers that have not been handed over
   linked_list<transfer, in_mail> transfer_mail_;
   linked_list<socket_watch, in_mail> socket_mail_;
   bool alarm_called_ = false;

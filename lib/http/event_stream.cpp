@@ -33,7 +33,7 @@ bool event_parser::take_byte(char c, std::deque<server_event>& events) {
 
 void event_parser::end_line(std::deque<server_event>& events) {
   std::string_view line = line_;
-  constexpr std::string_view mark = "\xef\xbb\xbf";  // of UTF-8
+  constexpr std::string_view mark = "\xef\xbb\xbf";  // the byte order mark of UTF-8
   if (std::exchange(is_first_line_, false) && line.starts_with(mark)) line.remove_prefix(mark.size());
   if (line.empty()) {
     dispatch(events);

@@ -19,7 +19,7 @@ struct host : list_node<host, struct with_room> {
   linked_list<transfer, in_queue> waiting;
 };
 
-/// The host of a URL and its port, if it is not the scheme's, for a person. Empty: it has none.
+/// The host of a URL and its port, if it is not the scheme's, for a person. Empty: the URL has no host.
 std::string host_in(std::string_view url);
 
 /// Chooses the next transfer, with a number of places in all and a number for each host.

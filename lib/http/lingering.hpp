@@ -56,13 +56,13 @@ class lingering final : public transfer, public std::enable_shared_from_this<lin
       : transfer{std::move(e), own_request_}, places_{executor}, own_request_{std::move(r)} {}
   ~lingering() = default;
 
-  // For its caller.
+  // The members for its caller:
   void ask(lingering_call& c) noexcept;
   void cancel() noexcept;
   ended_transfer take_end() noexcept { return std::move(end_); }
   const net::any_io_executor& executor() const noexcept;
 
-  // For the engine.
+  // The members for the engine:
   void resume() override {}
   void post() override;
   void destroy() noexcept override;
@@ -78,7 +78,7 @@ class lingering final : public transfer, public std::enable_shared_from_this<lin
   request own_request_;
   std::shared_ptr<lingering> self_;    // while the engine has it
   lingering_call* waiting_ = nullptr;  // from the start on, only on the thread that works
-  ended_transfer end_;                 // for the caller
+  ended_transfer end_;                 // the end, for the caller
   bool is_left_ = false;
 };
 

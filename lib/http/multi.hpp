@@ -28,7 +28,7 @@ class multi : private connection_source {
   bool is_open() const noexcept { return multi_ != nullptr; }
   /// Gives up every transfer and closes every connection.
   void close() noexcept;
-  /// The execution context goes.
+  /// Call it when the execution context goes.
   void shutdown() noexcept;
 
   /// Starts a transfer. Throws std::bad_alloc; with an error nothing was started.
@@ -50,7 +50,7 @@ class multi : private connection_source {
   /// The next transfer that has ended by itself, still to be removed.
   std::optional<outcome> next_outcome() noexcept;
 
-  /// Tells curl of waits of `w` that have come back.
+  /// Tells curl about ended waits for the socket of `w`.
   void socket_news(socket_watch& w, int fired, int aborted) noexcept;
   /// Tells curl that the time it asked for has come. It may have asked for another one since.
   void alarm_rang() noexcept { is_due_ = is_due_ || alarm_at_ != time_point::max(); }

@@ -11,7 +11,7 @@
 namespace canigo::http::detail {
 namespace {
 
-/// Whether this is a status line of HTTP/1.0, 1.1, 2 or 3. curl accepts less than that, such as "HTTP 200".
+/// Whether this is a status line of HTTP/1.0, 1.1, 2 or 3. curl accepts lines with less in them, such as "HTTP 200".
 bool is_status_line(std::string_view line) noexcept {
   constexpr std::string_view protocol = "HTTP/";
   if (!line.starts_with(protocol)) return false;

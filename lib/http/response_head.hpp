@@ -36,7 +36,7 @@ class response_head {
   std::size_t bytes_ = 0;
   bool is_inside_ = false;
   bool is_complete_ = false;
-  std::optional<std::uint64_t> length_;  // of the body, by Content-Length
+  std::optional<std::uint64_t> length_;  // the length of the body, by Content-Length
 };
 
 }  // namespace canigo::http::detail

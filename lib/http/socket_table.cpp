@@ -20,7 +20,7 @@ struct on_ready {
   }
   void operator()(std::error_code ec) const noexcept { listener->socket_fired(*watch, what, ec); }
 
-  std::shared_ptr<socket_listener> listener;  // and with it the table, and the watch
+  std::shared_ptr<socket_listener> listener;  // keeps the listener, and with it the table and the watch
   socket_watch* watch;
   int what;
 };

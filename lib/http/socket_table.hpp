@@ -15,7 +15,7 @@
 
 namespace canigo::http::detail {
 
-/// Is told of sockets that are ready. The waits that are out keep it alive.
+/// Is told of sockets that are ready. The waits that are under way keep it alive.
 class socket_listener {
  public:
   /// From any thread: a wait for `what`, CURL_POLL_IN or CURL_POLL_OUT, has come back.
@@ -26,7 +26,7 @@ class socket_listener {
   ~socket_listener() = default;
 };
 
-/// The sockets that curl waits on, by number. By one thread at a time.
+/// The sockets that curl waits on, by number. Used by one thread at a time.
 class socket_table {
  public:
   socket_table(const net::any_io_executor& executor, socket_listener& listener)
@@ -38,8 +38,8 @@ class socket_table {
   socket_watch* find(int fd) const noexcept;
   /// Watches a socket, and lets go of an earlier one with this number.
   std::error_code watch(int fd, bool is_connection) noexcept;
-  /// A new socket has this number. If an older socket with this number was watched, the new one is watched in its
-  /// place.
+  /// Call it when a new socket has this number. If an older socket with this number was watched, the new one is watched
+  /// in its place.
   void reopened(int fd) noexcept;
   /// Begins the waits that curl wants on `w` and that are not under way.
   void wait(socket_watch& w) noexcept;
@@ -62,7 +62,7 @@ class socket_table {
   /// Notes that waits have come back. Returns false if the table had let go of `w` and this was its last wait: then `w`
   /// is gone.
   bool heard(socket_watch& w, int fired) noexcept;
-  /// The execution context goes: no wait that is out calls the listener any more.
+  /// Call it when the execution context goes: no wait that is out calls the listener any more.
   void shutdown() noexcept;
 
  private:

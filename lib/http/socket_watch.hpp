@@ -47,7 +47,7 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
 
   // Written with the engine's lock held.
   int fired = 0;    // waits that have come back
-  int aborted = 0;  // of those, the cancelled ones
+  int aborted = 0;  // how many of those waits were cancelled
 };
 
 }  // namespace canigo::http::detail

@@ -63,7 +63,7 @@ class step : public canigo::detail::suspended {
   std::shared_ptr<stream> stream_;
   const net::mutable_buffer to_;
   const net::const_buffer from_;
-  std::size_t size_ = 0;  // of the bytes that were read or written
+  std::size_t size_ = 0;  // how many bytes were read or written
   std::error_code error_;
 };
 
@@ -87,7 +87,7 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   }
   ~stream() = default;
 
-  // For its caller.
+  // The members for its caller:
   /// Starts the step `w`. The first step also starts the transfer.
   void ask(step& w) noexcept;
   void cancel(const step& w) noexcept;
@@ -111,7 +111,7 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   /// The error that the transfer has ended with.
   std::error_code error() const noexcept { return error_; }
 
-  // For the engine.
+  // The members for the engine:
   void resume() override {}
   void post() override;
   void destroy() noexcept override;
@@ -136,14 +136,14 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   std::optional<body_length> to_write_;
   std::uint64_t written_ = 0;
   bool was_told_the_end_ = false;  // curl knows that a body without a length has ended
-  bool sends_no_more_ = false;     // curl has sent all that it will
+  bool sends_no_more_ = false;     // curl has sent the last byte that it will send
   bool writes_no_more_ = false;    // the caller knows that no more of its body is taken
   response head_;
   bool is_started_ = false;
   bool has_head_ = false;
   std::string ahead_;             // bytes of the body that came before the caller had room
-  std::size_t ahead_taken_ = 0;   // how many of those were read
-  std::shared_ptr<stream> self_;  // while the engine has it
+  std::size_t ahead_taken_ = 0;   // how many bytes of `ahead_` the caller has read
+  std::shared_ptr<stream> self_;  // set while the engine has the stream
   step* waiting_ = nullptr;       // with the engine's lock held
 };
 

@@ -8,7 +8,7 @@
 
 namespace canigo::http::detail {
 
-/// The limits of its server of which a response tells. Their texts lie in the response.
+/// The limits that a response reports for its server. Their texts lie in the response.
 inline canigo::detail::told_limits told_by(const response& r, std::chrono::system_clock::time_point now,
                                            duration most) noexcept {
   canigo::detail::limit_fields fields;

@@ -15,12 +15,12 @@ namespace canigo::http::detail {
 /// only the file that it needs. If curl is given a file and no folder, it reads the file once, and keeps it.
 struct trust {
   std::string file = {};    // PEM
-  std::string folder = {};  // of files that c_rehash has named
-  std::string data = {};    // PEM, instead of both
+  std::string folder = {};  // a folder of files that c_rehash has named
+  std::string data = {};    // certificates as PEM text, instead of a file and a folder
   bool is_known = false;    // false: the choice is left to curl
 };
 
-/// The better one of the file and the folder that curl was built with. Either may be null.
+/// The better one of the file and the folder that curl was built with. `file` and `folder` may be null.
 trust trust_in(const char* file, const char* folder);
 
 /// The text or the file of the options. Without them: the file of CURL_CA_BUNDLE or SSL_CERT_FILE, or else the place

@@ -82,13 +82,13 @@ void may_grow(world& w) {
   tool s{w};
   tool other{w};
   const auto id = s.put(after("g", "early"));
-  // Nothing of it is there yet.
+  // The batch has no job yet.
   same(s.claim_one_of("early").lease.id, id);
   s.put(of_batch("g"));
   const auto first = s.claim_one().lease;
   const auto last = other.put(after("g"));
   const auto another = s.put(after("g", "third"));
-  // One that runs adds more, so that the batch is not over in between.
+  // A job that runs adds more, so that the batch is not over in between.
   s.put(of_batch("g"));
   same(s.complete(first), verdict::accepted);
   waits(s, last);
@@ -107,7 +107,7 @@ void runs_again(world& w) {
   waits(s, put[2].id);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   is_due(s, put[2].id);
-  // It has begun, so the fate of the batch does not concern it.
+  // The job has begun, so the fate of the batch does not concern it.
   same(s.requeue(run[1].lease.id).what, requeue_answer::type::requeued);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   same(s.claim(9, "last").size(), 0u);

@@ -46,7 +46,7 @@ void same(const T& came, const std::type_identity_t<T>& wanted, const place& at 
   if (!(came == wanted)) fail("wanted " + text_of(wanted) + ", and " + text_of(came) + " came", at);
 }
 
-/// A store whose calls end before they return.
+/// A store whose calls end before their function returns.
 class tool {
  public:
   explicit tool(world& w) : world_{w}, store_{w.open()} {}
@@ -58,7 +58,7 @@ class tool {
     return std::move(*result);
   }
   void wait(net::awaitable<void> call) { world_.run(std::move(call)); }
-  /// The error that the call ends with; none if it does not.
+  /// The error of the call; empty if the call succeeds.
   template <class T>
   std::error_code error_of(net::awaitable<T> call) {
     std::error_code error;
@@ -76,7 +76,7 @@ class tool {
   /// The one job that is due.
   claimed_job claim_one(const place& at = place::current()) { return claim_one_of("default", at); }
   claimed_job claim_one_of(std::string queue, const place& at = place::current());
-  /// Takes in what ran out: each claim does so, also one that brings nothing.
+  /// Ends the leases and deadlines that ran out: each claim does so, also one that brings no job.
   void reap() { same(claim(1, "nobody knows it").size(), 0u); }
   /// The numbers of the jobs that a claim brings.
   std::vector<job_id> ids(std::size_t limit, std::string queue = "default");
@@ -113,7 +113,7 @@ class tool {
   std::shared_ptr<jobs::store> store_;
 };
 
-// Each adds its cases.
+// Each of these functions adds its cases.
 void add_lease_cases(std::vector<test_case>& list);
 void add_order_cases(std::vector<test_case>& list);
 void add_failure_cases(std::vector<test_case>& list);

@@ -1,4 +1,4 @@
-// Changes of jobs from outside.
+// The cases of changes of jobs from outside.
 #include "conformance_cases.hpp"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Which job is next, and when.
+// The cases of which job is next, and when.
 #include "conformance_cases.hpp"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Jobs of which there is one only.
+// The cases of jobs of which there is one only.
 #include "conformance_cases.hpp"
 
 #include <chrono>

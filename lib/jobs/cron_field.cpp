@@ -28,7 +28,7 @@ std::optional<unsigned> value_of(const cron_field& f, std::string_view text) {
   return n && *n >= f.least && *n <= f.most ? n : std::nullopt;
 }
 
-/// One part of a list; none if it is wrong.
+/// Reads one part of a list; nothing if the part is wrong.
 std::optional<std::uint64_t> bits_of(const cron_field& f, std::string_view part) {
   const std::size_t slash = part.find('/');
   const std::string_view values = part.substr(0, slash);

@@ -11,8 +11,8 @@ struct cron_field {
   std::string_view name;
   unsigned least;
   unsigned most;
-  std::string_view range;                        // for messages
-  std::span<const std::string_view> names = {};  // the first one is that of `least`
+  std::string_view range;                        // the range as messages name it
+  std::span<const std::string_view> names = {};  // the first name is that of the number `least`
 };
 
 /// A bit for each value that a text has: `*`, values and ranges, with commas between them, and steps of ranges.

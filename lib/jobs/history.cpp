@@ -10,7 +10,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-constexpr std::string_view letters = "fce";  // by event::type
+constexpr std::string_view letters = "fce";  // the letters by event::type
 
 /// Takes a number and the space behind it from the front.
 template <class Number>

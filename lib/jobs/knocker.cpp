@@ -26,8 +26,8 @@ void knocker::knock() noexcept {
 }
 
 void knocker::answer() noexcept {
-  // Read first: a knock in between writes nothing, and what it is for is there. A byte that is still on its way ends a
-  // later wait at once, which does no harm.
+  // The pipe is read first: a knock in between writes nothing, but its work is there already. A byte that is still on
+  // its way ends a later wait at once, which does no harm.
   char bytes[16];
   std::ignore = ::read(pipe_[0], bytes, sizeof bytes);
   is_knocked_ = false;

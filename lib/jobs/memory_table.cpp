@@ -16,7 +16,7 @@ bool waits_for_batch(const job_info& j) {
 
 }  // namespace
 
-/// The job of the last claim, if it runs still.
+/// The job whose last claim has this lease, if it still runs.
 memory_table::row* memory_table::held(lease l) {
   const auto found = rows_.find(l.id);
   if (found == rows_.end()) return nullptr;
@@ -24,7 +24,7 @@ memory_table::row* memory_table::held(lease l) {
   return r.state == job_state::running && r.token == l.token ? &r : nullptr;
 }
 
-/// Puts the job into the orders that its state belongs to.
+/// Puts the job into the indexes of its state.
 void memory_table::enter(row& r) {
   if (!r.batch.empty() && !has_ended(r.state)) ++unended_[r.batch];
   if (waits_for_batch(r)) after_batches_[r.after_batch].insert(r.id);
@@ -61,7 +61,7 @@ void memory_table::wait_no_longer(const row& r) {
   const auto found = after_batches_.find(r.after_batch);
   if (found == after_batches_.end()) return;
   found->second.erase(r.id);
-  if (found->second.empty()) after_batches_.erase(found);  // or each name of a batch would stay
+  if (found->second.empty()) after_batches_.erase(found);  // otherwise each name of a batch would stay
 }
 
 void memory_table::drop_key(row& r) {
@@ -79,7 +79,7 @@ std::optional<job_id> memory_table::holder_of(const std::string& key, instant no
   return std::nullopt;
 }
 
-/// For a job that is in no order just now.
+/// The job must be in no index.
 void memory_table::end(row& r, job_state s, instant now) {
   r.state = s;
   r.finished_at = now;
@@ -105,7 +105,7 @@ void memory_table::settle(const std::string& batch, instant now) {
   }
 }
 
-/// The end of a run that may not be that of the job.
+/// Ends a run, which may not be the end of the job.
 void memory_table::end_run(row& r, job_state s, instant run_at, instant now) {
   if (r.cancel_at) s = job_state::cancelled;
   if (s != job_state::waiting) return end(r, s, now);

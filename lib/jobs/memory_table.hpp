@@ -65,11 +65,11 @@ class memory_table final : public table {
   rows rows_;
   job_id last_id_ = 0;
   std::uint64_t random_ = 0x9E3779B97F4A7C15;
-  std::map<std::string, bool> queues_;  // whether it is paused
+  std::map<std::string, bool> queues_;  // by name: whether the queue is paused
   std::map<std::string, job_id> keys_;
   // The jobs in order, by their state.
   std::set<ready_place> ready_;
-  std::set<std::pair<instant, job_id>> deadlines_;  // of jobs that wait
+  std::set<std::pair<instant, job_id>> deadlines_;  // the deadlines of jobs that wait
   std::set<std::pair<instant, job_id>> leases_;
   std::map<std::string, std::size_t> unended_;             // jobs of a batch
   std::map<std::string, std::set<job_id>> after_batches_;  // jobs that wait for it

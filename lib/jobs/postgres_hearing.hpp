@@ -17,11 +17,11 @@ namespace canigo::jobs::detail {
 class postgres_hearing {
  public:
   enum class state : std::uint8_t {
-    works,    ///< they arrive
+    works,    ///< notifications arrive
     unknown,  ///< no notification has shown that yet
-    lent,     ///< they do not
+    lent,     ///< notifications do not arrive
   };
-  /// A notification that takes longer does not come.
+  /// A notification that has not come after this time counts as lost.
   static constexpr duration longest_way = std::chrono::seconds{5};
 
   /// `told` is the process that was named when the connection was made; `pid` is the one that it listens with.
@@ -31,14 +31,14 @@ class postgres_hearing {
   /// Whether another connection should send probe().
   bool needs_probe() const noexcept { return state_ == state::unknown; }
   const std::string& probe() const noexcept { return probe_; }
-  /// The probe was sent.
+  /// Notes that the probe was sent.
   void has_sent(time_point now) noexcept { sent_at_ = now; }
 
-  /// A notification of a process has come. True if other connections have news.
+  /// Call it when a notification of a process has come. True if other connections have news.
   bool hear(int pid, std::string_view payload) noexcept;
-  /// A transaction was carried out by a process.
+  /// Notes that a process carried out a transaction.
   void note_process(int pid) noexcept;
-  /// All that has arrived by now was heard.
+  /// Every notification that has arrived by now was heard.
   void judge(time_point now) noexcept;
   state now() const noexcept { return state_; }
 

@@ -23,8 +23,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t most_at_once = 500;
 /// How often a step is done again that was in the way of another transaction.
 constexpr int most_conflicts = 20;
-/// How long a step waits for a lock while it holds the other steps up. Then they go on, and it is tried again after a
-/// pause.
+/// How long a step waits for a lock while it holds the other steps up. Then the other steps go on, and the step is
+/// tried again after a pause.
 constexpr duration lock_wait = 20ms;
 constexpr duration lock_pause = 50ms;
 /// The connection for steps that read much is closed after so many times `poll` without such a step.
@@ -33,7 +33,7 @@ constexpr int idle_polls = 2;
 constexpr duration answer_margin = 5s;
 /// How often callers look by themselves if no notification arrives.
 constexpr duration lent_poll = 1s;
-/// Between two attempts to connect.
+/// The shortest time between two attempts to connect.
 constexpr duration shortest_pause = 50ms;
 constexpr duration longest_pause = 1s;
 
@@ -139,7 +139,7 @@ void postgres_store::line::run() noexcept {
       try {
         look_around();
       } catch (...) {
-        lose_link();  // no caller's business: the next step says what is wrong
+        lose_link();  // no caller asked for this: the next step says what is wrong
       }
       wait((held_.empty() ? look_at_ : std::min(look_at_, retry_at_)) - now());
     }
@@ -158,7 +158,7 @@ void postgres_store::line::hear() noexcept {
   note_hearing();
 }
 
-/// After that it is known whether notifications arrive.
+/// Notes whether notifications arrive, if that is known by now.
 void postgres_store::line::note_hearing() noexcept {
   const auto hearing = link_->hearing();
   if (hearing == detail::postgres_hearing::state::unknown) return;
@@ -179,7 +179,7 @@ store_facts postgres_store::line::facts() const {
   return f;
 }
 
-/// How often callers look by themselves.
+/// How often callers look at the store although nothing woke them.
 duration postgres_store::line::poll() const noexcept {
   const bool works = link_ == nullptr || link_->hearing() == detail::postgres_hearing::state::works;
   return works ? options_.poll : std::min(options_.poll, lent_poll);
@@ -255,7 +255,7 @@ void postgres_store::line::carry_out(orders list) {
     look_at_ = saturating_add(now(), std::min(options_.poll, duration::max() / idle_polls) * idle_polls);
   bool has_news = false;
   for (const auto& o : all) has_news = has_news || (o->tells && !o->error && !o->is_held);
-  if (has_news) news_->bump();  // before its caller can ask for the number
+  if (has_news) news_->bump();  // first, so that the caller finds the new number
   for (const auto& o : all) {
     if (!o->is_held) o->done.done();
   }
@@ -280,7 +280,7 @@ void postgres_store::line::hold_back(orders& list) {
   });
 }
 
-/// Tries the first of those that wait for locks, and ends those whose time has passed.
+/// Tries the first of the steps that wait for locks, and ends the steps whose time has passed.
 void postgres_store::line::retry_held() {
   const auto first = held_.front();
   held_.erase(held_.begin());
@@ -326,7 +326,7 @@ time_point postgres_store::line::give_up_at(const order& o) const noexcept {
   return saturating_add(std::max(o.asked_at, lost_at_), options_.reconnect_limit);
 }
 
-/// Tries to carry out the list. True if nothing is left to do; otherwise the list has the rest.
+/// Tries to carry out the list. True if nothing is left to do; otherwise the list has the orders that are left.
 bool postgres_store::line::try_once(orders& list) {
   const auto all_fail = [&](const std::exception_ptr& e) {
     for (const auto& o : list) o->error = e;

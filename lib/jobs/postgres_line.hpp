@@ -32,32 +32,32 @@ namespace canigo::jobs {
 struct postgres_store::order {
   explicit order(const net::any_io_executor& executor) : done{executor} { done.add(); }
   std::vector<new_job> jobs = {};  // the queries point into them
-  std::string text = {};           // and into these
+  std::string text = {};           // the text that the queries point into
   std::string batch = {};
   bool is_durable = false;  // it must not be lost, and is not done again unasked
-  bool tells = false;       // others may wait for what it changes
+  bool tells = false;       // other processes may wait for the change
   bool is_claim = false;
   bool reads_much = false;  // it may take long, and changes nothing
   std::vector<detail::postgres_query> queries;
-  std::vector<detail::postgres_query> undo;  // before it is done again, if it may have been done
+  std::vector<detail::postgres_query> undo;  // to be done before the order is done again
   std::function<void(std::span<const detail::postgres_rows>)> read = {};
   // Instead of `queries`: the order's part of a statement that it shares with others; null: it can't share one.
   std::function<void(std::span<const put_answer>)> read_put = {};
   std::function<void(verdict)> read_end = {};
-  lease ends = {};  // and `text` is the result
+  lease ends = {};  // the lease of the run that it ends; `text` is the result
   bool is_shared = false;
   /// Whether a lock that one of the two orders waits for stops the other as well.
   bool waits_with(const order& other) const noexcept;
   std::exception_ptr error;
   time_point asked_at = {};
-  time_point lock_end = {};  // until then it waits for locks
+  time_point lock_end = {};  // the end of its wait for locks
   bool is_held = false;      // it waits for a lock, and is tried again
   wait_group done;
 };
 
-/// The thread of a postgres_store. Callers put orders into its box; it carries out all that are there in one
-/// transaction. Steps that read much have a line of their own, so that claims and renewals do not wait for them. It is
-/// made for the first one, and has a connection only while there are some.
+/// The thread of a postgres_store. Callers put orders into its list; it carries out all orders of the list in one
+/// transaction. Steps that read much have a line of their own, so that claims and renewals do not wait for them. That
+/// line is made for the first such step, and has a connection only while there are such steps.
 class postgres_store::line {
  public:
   using orders = std::vector<std::shared_ptr<order>>;
@@ -114,7 +114,7 @@ class postgres_store::line {
   const std::string url_;
   const detail::postgres_place place_;
   const postgres_store_options options_;
-  const std::string commit_wait_;  // for a lock, in milliseconds
+  const std::string commit_wait_;  // the longest wait of a commit for a lock, in milliseconds
   const std::shared_ptr<detail::changes> news_;
   detail::knocker knocker_;
 
@@ -133,7 +133,7 @@ class postgres_store::line {
   time_point lost_at_ = std::chrono::steady_clock::now();  // the last connection
   time_point look_at_ = {};
   detail::gathering gathering_;
-  orders held_;  // other connections have locks that these wait for
+  orders held_;  // other connections hold locks that these orders need
   time_point retry_at_ = {};
 
   std::thread thread_;

@@ -86,7 +86,7 @@ postgres_store::line::shared_statement postgres_store::line::share_ends(const or
   return s;
 }
 
-/// All in one transaction.
+/// Performs all orders in one transaction.
 void postgres_store::line::perform(orders& list) {
   std::vector<const detail::postgres_query*> queries;
   const bool waits_for_disk =

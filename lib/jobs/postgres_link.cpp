@@ -55,7 +55,7 @@ std::string random_text() {
   return "probe " + std::to_string(random()) + " " + std::to_string(random());
 }
 
-/// How long a connection and an answer may take that only show whether notifications arrive.
+/// The time limit of a connection, and of its answer, that only shows whether notifications arrive.
 constexpr duration probe_limit = 1s;
 
 }  // namespace
@@ -83,7 +83,7 @@ void postgres_link::begin() {
 }
 
 void postgres_link::listen() {
-  // Both in one transaction, so by one process.
+  // Both statements are in one transaction, so a proxy gives both to the same server process.
   const postgres_rows rows = exec("LISTEN canigo_jobs; SELECT pg_backend_pid()");
   std::string_view text = rows.view(0, 0);
   int pid = 0;
@@ -98,7 +98,7 @@ void postgres_link::listen() {
     other.exec("SELECT pg_notify('canigo_jobs', '" + hearing_->probe() + "')");
     hearing_->has_sent(clock::now());
   } catch (const std::system_error&) {
-    return;  // the proxy lends no second connection, so it stays unknown
+    return;  // the proxy lends no second connection: it stays unknown whether notifications arrive
   }
 }
 
@@ -154,11 +154,11 @@ void postgres_link::prepare() {
   if (first) throw *first;
 }
 
-/// Waits until the socket can be written, or read. True if that was in time.
+/// Waits until the socket can be written, or read. True if it could be before `until`.
 bool postgres_link::wait(bool writes, time_point until) {
   pollfd fd{.fd = descriptor(), .events = static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), .revents = 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
-  // Where a signal ends the wait, the caller finds out that nothing is there.
+  // If a signal ends the wait, the caller finds out that nothing is there.
   return ::poll(&fd, 1, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000))) != 0;
 }
 
@@ -174,7 +174,7 @@ bool postgres_link::wait_for_answer(bool writes) {
 postgres_rows postgres_link::next_answer(bool& is_flushed) {
   PGconn* c = connection_.get();
   for (;;) {
-    // Where it can't be sent, what is read says why.
+    // If it can't be sent, the bytes that the server has sent say why.
     if (!is_flushed) is_flushed = ::PQflush(c) == 0;
     if (::PQisBusy(c) == 0) return postgres_rows{::PQgetResult(c)};
     if (!wait_for_answer(!is_flushed)) {
@@ -261,8 +261,8 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
   return answers;
 }
 
-/// By a message of its own: where all clients have one session, as in PGlite, the parts of two statements may be mixed
-/// before a transaction is open.
+/// Sends the begin in a message of its own. If all clients have one session, as in PGlite, the parts of two statements
+/// may be mixed before a transaction is open.
 void postgres_link::begin_alone() {
   PGconn* c = connection_.get();
   if (::PQexitPipelineMode(c) == 0) lost();
@@ -334,7 +334,7 @@ bool postgres_link::take_news() noexcept {
 
 void postgres_link::lost(bool is_unknown, const std::string& why) {
   const std::string_view message = why.empty() ? std::string_view{::PQerrorMessage(connection_.get())} : why;
-  // Before that no step was sent.
+  // Before the connection is ready, no step was sent.
   throw postgres_lost{error_of(place_.name(), "", message).what(), is_unknown && is_ready_};
 }
 

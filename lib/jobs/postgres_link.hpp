@@ -26,11 +26,11 @@ namespace canigo::jobs::detail {
 class postgres_link {
  public:
   struct limits {
-    duration connect;                ///< for the connection
+    duration connect;                ///< the longest time to connect
     duration answer;                 ///< how long the server may be silent
     duration statement;              ///< how long the server works on a statement; max: as it is set up
     duration lock;                   ///< how long the server waits for a lock while the tables are made
-    duration step_lock;              ///< and in a step
+    duration step_lock;              ///< the same wait in a step
     bool listens;                    ///< whether it is told of changes
     bool has_names = true;           ///< whether it prepares statements, by name
     std::function<bool()> gives_up;  ///< asked now and then while it connects, or changes tables
@@ -57,7 +57,7 @@ class postgres_link {
   void look();
   /// Whether another connection told of a change since the last call.
   bool take_news() noexcept;
-  /// Whether it is told of changes. A connection that does not listen is.
+  /// Whether it is told of changes; `works` for a connection that does not listen.
   postgres_hearing::state hearing() const noexcept;
   /// The database and its version.
   std::string engine() const;
@@ -85,9 +85,9 @@ class postgres_link {
   const limits limits_;
   bool is_patient_ = false;
   bool is_ready_ = false;
-  const std::string step_lock_;              // in milliseconds
-  const std::string statement_;              // empty: as it is set up
-  std::optional<postgres_hearing> hearing_;  // if it listens
+  const std::string step_lock_;              // the longest wait for a lock in a step, in milliseconds
+  const std::string statement_;              // the time limit of a statement, in milliseconds; empty: the server's
+  std::optional<postgres_hearing> hearing_;  // set if it listens
   std::unique_ptr<PGconn, finish> connection_;
 };
 

@@ -52,7 +52,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// Every line break as "; ".
+/// Writes every line break as "; ".
 std::string in_one_line(std::string_view text) {
   std::string line;
   for (const char c : trimmed(text)) {
@@ -78,7 +78,7 @@ postgres_place::postgres_place(const std::string& url) {
   const auto free = [](PQconninfoOption* o) { ::PQconninfoFree(o); };
   char* complaint = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(free)> given{::PQconninfoParse(url.c_str(), &complaint), free};
-  ::PQfreemem(complaint);  // it may quote the password
+  ::PQfreemem(complaint);  // the text may quote the password
   if (given == nullptr || url.find('\0') != std::string::npos) throw_invalid("postgres_store.url", "***", range);
   const std::unique_ptr<PQconninfoOption, decltype(free)> defaults{::PQconndefaults(), free};
   const auto set = [&](const std::string& key, const std::string& value, bool is_forced = false) {
@@ -107,7 +107,7 @@ postgres_place::postgres_place(const std::string& url) {
       "postgresql://" + part("user") + "@" + (host.empty() ? "localhost" : host) + ":" + part("port") + "/" + database;
   set("client_encoding", "UTF8", true);
   set("fallback_application_name", "canigo");
-  // A server that is gone without a word is noticed while nothing is asked.
+  // So a server that vanished is noticed even while nothing is asked.
   set("keepalives_idle", "30");
   set("keepalives_interval", "10");
   set("keepalives_count", "3");

@@ -16,9 +16,9 @@ class postgres_place {
   /// Throws errc::invalid_argument. The text does not have the URL, which may hold a password.
   explicit postgres_place(const std::string& url);
 
-  /// For texts: a URL without the password.
+  /// A name for texts: the URL without the password.
   const std::string& name() const noexcept { return name_; }
-  /// All that a connection is made with.
+  /// All settings that a connection is made with.
   const std::vector<std::pair<std::string, std::string>>& settings() const noexcept { return settings_; }
 
  private:
@@ -57,7 +57,7 @@ class postgres_lost : public std::system_error {
   bool is_unknown;
 };
 
-/// The complaint of an answer.
+/// The error in an answer.
 postgres_error error_of(const std::string& place, const PGresult* answer);
 /// Why a connection could not be made.
 postgres_error error_of(const std::string& place, PGconn* connection);

@@ -33,7 +33,7 @@ std::string history_with(const std::string& letter, const std::string& text) {
 /// many jobs that wait, a claim read all of them.
 std::string of_found(const std::string& part) { return " WHERE id = ANY(ARRAY(SELECT id FROM " + part + "))"; }
 
-/// A column that counts, also where another program has put it at the end of its range.
+/// A column that counts, even if another program has put it at the end of its range.
 std::string one_more(const std::string& c) { return c + " = least(" + c + ", 2147483646) + 1, "; }
 std::string one_less(const std::string& c) { return c + " = greatest(" + c + ", 1) - 1, "; }
 
@@ -147,7 +147,7 @@ std::string fail_text() {
          history_with("f", "$3::bytea") + of_lease;
 }
 
-/// The end of a run that counts as none.
+/// Ends a run that counts as if it had not begun.
 std::string undone(const std::string& also) {
   const std::string ends = "cancel_at IS NOT NULL";
   return "UPDATE canigo_job SET " + ends_run + one_less("attempt") + "state = CASE WHEN " + ends +

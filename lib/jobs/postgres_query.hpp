@@ -63,17 +63,18 @@ class postgres_query {
 
   postgres_query& number(std::int64_t n);
   postgres_query& numbers(const std::vector<std::int64_t>& list);
-  /// Microseconds, rounded up; none for duration::max().
+  /// Adds microseconds, rounded up; none for duration::max().
   postgres_query& span(duration d);
   postgres_query& bytes(std::string_view b);
   postgres_query& bytes_or_none(std::string_view b) { return b.empty() ? none() : bytes(b); }
   postgres_query& none();
-  /// Arrays with one element for each, in the binary form. They own their bytes. An element without bytes is null.
+  /// Arrays in the binary form, with one element for each entry of the list. They own their bytes. An element without
+  /// bytes is null.
   postgres_query& number_array(const std::vector<std::optional<std::int64_t>>& list);
   postgres_query& bytea_array(const std::vector<std::string_view>& list);
   postgres_query& text_array(const std::vector<std::optional<std::string_view>>& list);
 
-  /// In the form of libpq.
+  /// The arguments in the form of libpq.
   struct arguments {
     std::vector<const char*> values;
     std::vector<int> lengths;
@@ -93,7 +94,7 @@ class postgres_query {
   std::vector<argument> args_;
 };
 
-/// Whether a lock that the put of one list waits for stops that of the other as well. Both put a job with the same key,
+/// Whether a lock that stops the put of one list stops the put of the other as well. Both put a job with the same key,
 /// or, without keys, into the same queue.
 bool share_a_lock(const std::vector<new_job>& some, const std::vector<new_job>& others) noexcept;
 std::vector<postgres_query> put_queries(const new_job& j);

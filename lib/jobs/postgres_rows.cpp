@@ -12,7 +12,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// From 1970 to 2000, where PostgreSQL's time begins.
+/// The time from 1970 to 2000, where PostgreSQL's time begins.
 constexpr std::chrono::microseconds epoch = std::chrono::seconds{946'684'800};
 
 constexpr int last_state = static_cast<int>(job_state::cancelled);

@@ -48,7 +48,7 @@ class postgres_rows {
 using postgres_answers = std::vector<postgres_rows>;
 
 put_answer read_put(const postgres_rows& rows);
-/// In the order of the arguments.
+/// The answers in the order of the arguments.
 std::vector<put_answer> read_put_many(const postgres_rows& rows);
 std::vector<claimed_job> read_claimed(const postgres_rows& rows);
 job_info read_job(const postgres_rows& rows, int row);

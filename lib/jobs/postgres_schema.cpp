@@ -13,7 +13,7 @@ namespace {
 
 constexpr int postgres_version = 2;
 
-/// From one version to the next; the first makes the tables.
+/// Each migration leads from one version to the next. The first makes the tables.
 constexpr const char* migrations[postgres_version] = {R"(
 CREATE TABLE canigo_queue(name text PRIMARY KEY, paused_at timestamptz);
 
@@ -96,7 +96,7 @@ void make_tables(postgres_link& link, const std::string& place) {
   link.commit();
   if (version < postgres_version) {
     link.begin();
-    // Others wait. The number is "canigo" in ASCII.
+    // Other processes wait meanwhile. The number is "canigo" in ASCII.
     link.exec("SELECT pg_advisory_xact_lock(109266741946223)");
     version = version_of(link);
     const bool is_still_old = version < postgres_version;

@@ -78,12 +78,12 @@ net::awaitable<T> postgres_store::ask(std::shared_ptr<order> o, Decode decode) {
   line_->push(o);
   // Nothing cancels the wait: a claim whose answer is lost would hold its jobs until the end of their leases.
   co_await o->done.async_wait(net::bind_cancellation_slot(net::cancellation_slot{}, net::use_awaitable));
-  // Taken out, so that the caller's thread is the last that has it.
+  // The error is moved out, so that the caller's thread destroys it last.
   if (o->error) std::rethrow_exception(std::exchange(o->error, nullptr));
   co_return std::move(**result);
 }
 
-/// A step that changes something others may wait for.
+/// A step that makes a change for which others may wait.
 std::shared_ptr<postgres_store::order> postgres_store::change() {
   auto o = std::make_shared<order>(line_->executor());
   o->is_durable = true;
@@ -125,7 +125,7 @@ net::awaitable<std::vector<claimed_job>> postgres_store::claim(claim_request r) 
   o->undo.push_back(of(what::undo_claim, mark));
   auto& has_news = o->tells;
   co_return co_await ask<std::vector<claimed_job>>(o, [&has_news](answers a) {
-    // The statements that reap have told the others already.
+    // The statements that end leases have told other processes already.
     has_news = std::ranges::any_of(a.first(a.size() - 1), [](const postgres_rows& rows) { return rows.size() > 0; });
     return detail::read_claimed(a.back());
   });

@@ -19,15 +19,15 @@ namespace canigo::jobs::detail {
 /// How a run of a job ended, as far as the service knows.
 struct run_end {
   std::exception_ptr error;             // null: the handler has returned
-  std::string result = {};              // of a handler that has returned
-  std::optional<duration> snooze = {};  // as it asked for
+  std::string result = {};              // the result of a handler that has returned
+  std::optional<duration> snooze = {};  // the time for which the handler wants to snooze the job
   bool has_begun = {};                  // the handler was called
   bool is_lost = {};                    // another process may have the job
   bool was_told_to_end = {};            // for a reason of its own: cancelled, expired, lost
   bool is_service_stopping = {};
 };
 
-/// The news of a run for the store.
+/// How a run ended, in the form that the store needs.
 struct run_report {
   enum class type : std::uint8_t { nothing, complete, fail, snooze, give_back };
   type what = type::nothing;
@@ -35,7 +35,7 @@ struct run_report {
   duration span = duration::zero();  // until the next attempt; max: there is none
 };
 
-/// `attempt` has failed, if it has: `random` is any 64 random bits for the time until the next one.
+/// The report of a run. `attempt`: its number. `random`: any 64 random bits, for the time until the next attempt.
 run_report report_of(run_end end, std::uint32_t attempt, const backoff& retry, std::uint64_t random);
 
 net::awaitable<verdict> send(store& s, lease l, const run_report& r);

@@ -17,12 +17,12 @@ namespace canigo::jobs::detail {
 
 /// A job that a service was given and has not reported on.
 struct running_job {
-  /// Why its handler is to end.
+  /// Why the handler must end.
   enum class reason : std::uint8_t {
     none,
     cancelled,  ///< the job was cancelled
     expired,    ///< its deadline has passed
-    lost,       ///< another process may have it
+    lost,       ///< another process may have the job
   };
 
   running_job(claimed_job c, time_source& t, duration lease_span) : claimed{std::move(c)}, time{t} {
@@ -41,13 +41,13 @@ struct running_job {
   time_point deadline = time_point::max();
   cancel_source stop;
   std::atomic<reason> why_ended{reason::none};
-  std::atomic<const task_context*> context{nullptr};  // of the operation that runs it; null: it has not begun
+  std::atomic<const task_context*> context{nullptr};  // the operation that runs it; null: it has not begun
 
   canigo::detail::mutex mutex;
   std::optional<duration> snooze;
-  std::optional<std::string> progress;  // that the store has not been told of
+  std::optional<std::string> progress;  // progress that the store has not been told of
 
-  // With the lock of the service held.
+  // The members that the lock of the service guards:
   time_point renewed_at;
   time_point renew_at;
   bool is_renewing = false;

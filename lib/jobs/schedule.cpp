@@ -67,7 +67,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t") + 1);
 }
 
-/// The fields that a word means; others as they are.
+/// Returns the fields that a word such as @daily stands for. Returns any other text unchanged.
 std::string_view fields_of(std::string_view text) {
   const std::string_view name = without_blanks(text);
   if (!name.starts_with('@')) return text;
@@ -168,8 +168,9 @@ instant schedule::next_in_zone(instant t) const {
     minute first = up(from + p.offset);
     if (!follows_clock_ && p.begin != zone_time::min()) {
       const minute before = up(p.begin + p.offset_before);
-      if (p.begin == from && first_in(before, up(p.begin + p.offset))) return p.begin;  // it was skipped
-      first = std::max(first, before);                                                  // it has come before
+      if (p.begin == from && first_in(before, up(p.begin + p.offset))) return p.begin;  // the local time was skipped
+      // The clock has shown all local times before `before` already.
+      first = std::max(first, before);
     }
     const auto found = first_in(first, up(std::min(p.end, end) + p.offset));
     if (found) return *found - p.offset;

@@ -87,7 +87,7 @@ void service_core::add(std::string kind, handler h) {
   }
 }
 
-/// stop() waits until this is gone. It lies in the frame of a coroutine: that goes also where Asio has no memory to say
+/// stop() waits until this is gone. It lies in the frame of a coroutine, which goes also if Asio has no memory to say
 /// that the coroutine has ended.
 class service_core::at_work {
  public:
@@ -109,13 +109,13 @@ net::awaitable<void> service_core::counted(at_work, net::awaitable<void> work) {
 
 /// Runs a coroutine that stop() waits for.
 void service_core::spawn(net::awaitable<void> work) {
-  // A strand of Asio's would take a function in and never run it, where it has no memory to get itself scheduled.
-  net::co_spawn(canigo::detail::worker_strand::of_nobody(executor_),
+  // A strand of Asio's would take a function in and never run it, if it has no memory to get itself scheduled.
+  net::co_spawn(canigo::detail::worker_strand::of_no_worker(executor_),
                 counted(at_work{shared_from_this()}, std::move(work)),
                 [keeps_loop = net::prefer(executor_, net::execution::outstanding_work.tracked)](std::exception_ptr) {});
 }
 
-/// So many coroutines have ended. After the last one, a service that stops has stopped.
+/// Notes that `ended` coroutines have ended. After the last one, a service that stops has stopped.
 void service_core::end_work(std::size_t ended) noexcept {
   {
     const std::lock_guard lock{mutex_};
@@ -143,7 +143,7 @@ void service_core::start() {
   spawn(keep_leases(shared_from_this()));
 }
 
-/// Begins to listen to the store, unless it does.
+/// Begins to listen to the store, unless it listens already.
 void service_core::listen() {
   {
     const std::lock_guard lock{mutex_};
@@ -220,7 +220,7 @@ service_stats service_core::stats() {
     }
     const time_point now = time_.now();
     is_due = has_started_ && !is_stopping_ && now >= count_at_;
-    if (is_due) count_at_ = time_point::max();  // until this one has ended
+    if (is_due) count_at_ = time_point::max();  // until this count has ended
   }
   health_.show(shown);
   store_facts facts = store_.facts();
@@ -351,7 +351,7 @@ net::awaitable<void> service_core::pause_after(std::uint32_t failures) {
   try {
     co_await life_.wrap(sleep_for(least));
   } catch (const std::system_error&) {
-    co_return;  // it stops
+    co_return;  // the service stops
   }
   if (whole == least) co_return;
   try {

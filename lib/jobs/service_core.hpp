@@ -59,9 +59,9 @@ class service_core : public std::enable_shared_from_this<service_core> {
     queue(const net::any_io_executor& executor, queue_options q);
     queue_options options;
     strand_pool pool;
-    // With the lock held.
+    // The members that the lock guards:
     std::size_t taken = 0;      // jobs that were claimed and not reported
-    std::size_t reporting = 0;  // of these, handlers that have ended
+    std::size_t reporting = 0;  // how many of these have a handler that has ended
     job_queue_stats counts = {};
     time_point trim_at = time_point::min();
     std::size_t claims = 0;  // the purpose of its claims, for store_health
@@ -119,8 +119,8 @@ class service_core : public std::enable_shared_from_this<service_core> {
   const std::shared_ptr<changes> news_;        // something has changed, here or in the store
   const std::shared_ptr<changes> store_news_;  // something has changed in the store
   std::atomic<std::uint64_t> store_changes_{0};
-  cancel_source life_;     // of what waits for others than jobs
-  wait_group not_closed_;  // 1 until it has stopped
+  cancel_source life_;     // ends the waits for anything but jobs
+  wait_group not_closed_;  // counts 1 until the service has stopped
   std::atomic<bool> is_stopping_{false};
   std::atomic<bool> is_abandoned_{false};
   std::atomic<std::uint64_t> random_;

@@ -43,7 +43,7 @@ std::vector<service_core::running> service_core::to_renew(bool all) {
 net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> core) {
   std::uint64_t seen = 0;
   std::uint64_t looked_at = core->store_changes_;  // the change of the store after which cancellations were looked for
-  time_point look_at = time_point::min();          // and not again before this
+  time_point look_at = time_point::min();          // cancellations are not looked for again before this
   for (;;) {
     {
       const std::lock_guard lock{core->mutex_};
@@ -69,7 +69,7 @@ net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> cor
   }
 }
 
-/// Without memory for it, it is tried again later.
+/// Starts the renewal of the job's lease. Without memory, a later call tries again.
 void service_core::start_renewal(running r) {
   try {
     spawn(renew(shared_from_this(), r));

@@ -44,7 +44,7 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         if (came > 0) {
           failures = 0;
           core->health_.succeeded(q.claims, true);
-          // With a limit, the limit would be asked for nothing.
+          // With a limit, a claim of no job would still ask the limit first.
           has_more = came == places && !q.options.limit;
           continue;
         }
@@ -52,7 +52,7 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         due = std::max<duration>(co_await core->store_.next_due(q.options.name), std::chrono::milliseconds{1});
       }
       failures = 0;
-      if (places > 0) core->health_.succeeded(q.claims);  // else the store was not asked
+      if (places > 0) core->health_.succeeded(q.claims);  // otherwise the store was not asked
       co_await core->wait(seen, has_more ? duration::max() : due);
     } catch (...) {
       failed = std::current_exception();
@@ -73,7 +73,7 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
 /// Takes the jobs that may run now; how many there were.
 net::awaitable<std::size_t> service_core::claim(std::shared_ptr<service_core> core, queue& q, std::size_t places) {
   std::shared_ptr<admitted> admission;
-  // First the limit, then the job: so the job that goes is the one that matters most when it may go.
+  // First the limit, then the job: so the job that goes is the most important one at that moment.
   if (q.options.limit) {
     admission = co_await core->life_.wrap(q.options.limit());
     places = 1;
@@ -111,7 +111,7 @@ void service_core::take(queue& q, claimed_job c, std::shared_ptr<admitted> admis
   news_->bump();
 }
 
-/// The handler of the job has ended, so another job may run.
+/// Called when the handler of the job has ended, so that another job may run.
 void service_core::free_place(queue& q, running_job& r) noexcept {
   {
     const std::lock_guard lock{mutex_};
@@ -178,7 +178,7 @@ net::awaitable<void> service_core::report_end(std::shared_ptr<service_core> core
   }
 }
 
-/// Tells the store how a run ended, until it knows.
+/// Tells the store how a run ended, until the store knows.
 net::awaitable<void> service_core::tell(queue& q, running r, run_report report) {
   for (std::uint32_t failures = 0;;) {
     std::exception_ptr failed;
@@ -209,7 +209,7 @@ net::awaitable<void> service_core::tell(queue& q, running r, run_report report) 
       if (time_.now() >= over) co_return;
       pause = std::min(pause, over - time_.now());
     }
-    // Not pause_after(): it does not wait while the service stops.
+    // Not pause_after(), because that does not wait while the service stops.
     co_await sleep_for(pause);
   }
 }
@@ -228,7 +228,7 @@ net::awaitable<void> service_core::trim(std::shared_ptr<service_core> core, queu
       if (co_await core->store_.trim(r) == 0) break;
     }
   } catch (...) {
-    co_return;  // at another time
+    co_return;  // the jobs are trimmed at another time
   }
 }
 

@@ -14,7 +14,7 @@
 
 namespace canigo::jobs::detail {
 
-/// Bytes, where a string_view is text.
+/// Marks an argument as bytes; a string_view is text.
 struct blob {
   std::string_view bytes;
 };
@@ -36,7 +36,7 @@ class sqlite_statement {
   template <class... Args>
   sqlite_statement& start(const Args&... args) {
     reset();
-    [[maybe_unused]] int i = 0;  // g++ 16 sees no use of it where there are no arguments
+    [[maybe_unused]] int i = 0;  // without arguments, g++ 16 sees no use of it
     (bind(++i, args), ...);
     return *this;
   }
@@ -55,12 +55,12 @@ class sqlite_statement {
 
   bool is_null(int column) const noexcept { return ::sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
   std::int64_t integer(int column) const noexcept { return ::sqlite3_column_int64(statement_.get(), column); }
-  /// The nearest to what is there, whatever another program wrote.
+  /// The nearest number to the one that is there, whatever another program wrote.
   std::uint32_t count(int column) const noexcept {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(integer(column), 0, INT32_MAX));
   }
   const char* name(int column) const noexcept { return ::sqlite3_column_name(statement_.get(), column); }
-  /// Text or bytes.
+  /// Reads text or bytes.
   std::string text(int column) const;
 
  private:
@@ -92,7 +92,7 @@ class sqlite_db {
  public:
   /// Waits for a lock for `busy_limit` at most.
   sqlite_db(std::string file, duration busy_limit);
-  /// On a connection that stays the caller's.
+  /// Uses a connection that stays the caller's.
   explicit sqlite_db(sqlite3* connection);
   sqlite_db(const sqlite_db&) = delete;
   sqlite_db& operator=(const sqlite_db&) = delete;

@@ -45,7 +45,7 @@ bool is(const std::exception_ptr& e, std::initializer_list<error> codes) {
 
 }  // namespace
 
-/// The file, as long as it is open.
+/// The connection to the file, while the file is open.
 struct sqlite_store::line::connection {
   explicit connection(line& l) : db{l.file_, l.options_.busy_limit}, table{db, l.options_.policy, l.holder_} {
     detail::set_up(db);
@@ -137,7 +137,7 @@ std::size_t sqlite_store::line::waiting() const noexcept {
 
 void sqlite_store::line::run() noexcept {
   using clock = std::chrono::steady_clock;
-  auto look_at = clock::now();  // at once, so that others can wake this process
+  auto look_at = clock::now();  // now, so that other processes can wake this one from the start
   for (bool goes_on = true; goes_on;) {
     const bool is_idle = gathering_.wait([this] { return waiting(); }) == 0;
     orders list;
@@ -146,7 +146,7 @@ void sqlite_store::line::run() noexcept {
       const std::lock_guard lock{mutex_};
       list.swap(box_);
       wants_ring = std::exchange(wants_ring_, false);
-      goes_on = !is_ending_;  // and no more come from then on
+      goes_on = !is_ending_;  // `box_` gets no more orders once `is_ending_` is set
     }
     try {
       if (!list.empty()) gathering_.note(list.size(), [&] { carry_out(list); });
@@ -163,7 +163,8 @@ void sqlite_store::line::run() noexcept {
   }
 }
 
-/// Carries out what can be, and notes why the rest can't be. Whether that is news.
+/// Carries out the steps that can be carried out, and notes the errors of the others. Returns whether there is news for
+/// other callers.
 bool sqlite_store::line::try_all(const orders& list) {
   const auto error_of = [](const auto& step) -> std::exception_ptr {
     try {
@@ -200,7 +201,7 @@ void sqlite_store::line::throw_gone() const {
                               "opens the file of this name, or makes one"};
 }
 
-/// All in one transaction.
+/// Commits all orders in one transaction.
 void sqlite_store::line::commit(const orders& list) {
   weight most = weight::reads;
   for (const auto& o : list) most = std::max(most, o->how);
@@ -256,7 +257,7 @@ void sqlite_store::line::open() {
 /// Rings all other processes. Those that are gone run no job any more: their leases end, if necessary at a later call.
 void sqlite_store::line::tell_others(bool has_news) {
   if (!socket_) return;
-  hear_others();  // one that has come since the last wait is to be rung, too
+  hear_others();  // a process that has come since the last wait must be rung, too
   const auto gone = socket_->ring(has_news);
   gone_.insert(gone_.end(), gone.begin(), gone.end());
   if (gone_.empty()) return;

@@ -24,7 +24,8 @@
 
 namespace canigo::jobs {
 
-/// The thread of a sqlite_store. Callers put orders into its box; it carries out all that are there in one transaction.
+/// The thread of a sqlite_store. Callers put orders into its list; it carries out all orders of the list in one
+/// transaction.
 class sqlite_store::line {
  public:
   /// A step that a caller waits for. It may outlive the caller, and the context of the caller.

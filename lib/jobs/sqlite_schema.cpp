@@ -8,7 +8,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// From one version to the next; the first makes the tables.
+/// Each migration leads from one version to the next. The first makes the tables.
 constexpr const char* migrations[schema_version] = {
     R"(
 CREATE TABLE canigo_queue(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, paused_at INTEGER) STRICT;

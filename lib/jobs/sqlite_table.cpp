@@ -205,11 +205,11 @@ remove_answer sqlite_table::remove(job_id id, instant now) {
 std::size_t sqlite_table::trim(const trim_request& r, instant now) {
   const auto queue = db_.sql("SELECT id FROM canigo_queue WHERE name=?1").number(r.queue);
   if (!queue) return 0;
-  std::int64_t before = INT64_MIN;  // so long ago, at the latest, ended what goes
+  std::int64_t before = INT64_MIN;  // jobs that ended at that time or before go
   if (r.older_than != duration::max()) {
     before = number(now) - std::chrono::ceil<std::chrono::microseconds>(r.older_than).count();
   }
-  std::int64_t surplus = 0;  // so many of the oldest go in any case
+  std::int64_t surplus = 0;  // how many of the oldest jobs go in any case
   if (r.keep != SIZE_MAX) {
     const auto there =
         db_.sql("SELECT count(*) FROM canigo_job INDEXED BY canigo_job_finish WHERE state>=2 AND queue=?1")

@@ -55,7 +55,7 @@ sqlite_table::run sqlite_table::read_run(sqlite_statement& s) {
           .history = s.text(7)};
 }
 
-/// The job of the last claim, if it runs still.
+/// The job whose last claim has this lease, if it still runs.
 std::optional<sqlite_table::run> sqlite_table::held(lease l) {
   auto& s = db_.sql(
       "SELECT id, attempt, max_attempts, crashes, snoozes, cancel_at, run_at, history FROM canigo_job "
@@ -67,7 +67,7 @@ std::optional<sqlite_table::run> sqlite_table::held(lease l) {
   return r;
 }
 
-/// The end of a run that may not be that of the job.
+/// Ends a run, which may not be the end of the job.
 void sqlite_table::end_run(run r, job_state s, instant now) {
   if (r.is_cancelled) s = job_state::cancelled;
   const bool is_over = has_ended(s);

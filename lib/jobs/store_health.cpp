@@ -9,7 +9,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// Said where there is no memory for the text.
+/// The text if there is no memory for a text.
 constexpr const char* no_memory = "no memory";
 
 }  // namespace

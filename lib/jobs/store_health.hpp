@@ -13,7 +13,7 @@
 
 namespace canigo::jobs::detail {
 
-/// Which calls of its store fail a service, by their purpose: counts may fail while claims succeed.
+/// Remembers, by purpose, whether the calls of a service to its store fail: counts may fail while claims succeed.
 class store_health {
  public:
   /// The claims of each queue have a purpose of their own from `claims` on.

@@ -41,7 +41,7 @@ class table {
   virtual std::vector<job_info> list(const list_request& r) = 0;
   virtual std::vector<queue_count> count(instant now) = 0;
 
-  /// Whether a step since the last call changed what other callers may wait for.
+  /// Whether a step since the last call made a change for which other callers may wait.
   bool take_news() noexcept {
     const bool had = has_news_;
     has_news_ = false;

@@ -173,7 +173,7 @@ time_zone::period time_zone::at(zone_time t) const {
         if (c.at > last_) yearly.push_back(c);
       }
     }
-    // Where it is summer all year, one ends when the next one begins.
+    // If a zone has summer time all year, one summer ends when the next one begins.
     std::ranges::sort(yearly, {},
                       [this](const zone_change& c) { return std::pair{c.at, c.offset != rule_->standard()}; });
     list.insert(list.end(), yearly.begin(), yearly.end());

@@ -21,7 +21,8 @@ class time_zone {
     std::chrono::seconds offset_before;  ///< until `begin`
   };
 
-  /// From the folder that TZDIR names, or /usr/share/zoneinfo. Throws errc::invalid_argument with the name.
+  /// Reads the zone from the folder that TZDIR names, or /usr/share/zoneinfo. Throws errc::invalid_argument with the
+  /// name.
   static time_zone of(std::string_view name);
   /// A file in the format of RFC 9636 (TZif); none if it is not one.
   static std::optional<time_zone> read(std::string_view file);
@@ -29,10 +30,10 @@ class time_zone {
   period at(zone_time t) const;
 
  private:
-  std::chrono::seconds first_{0};      // before all changes
+  std::chrono::seconds first_{0};      // the offset before all changes
   std::vector<zone_change> changes_;   // each to another offset
   zone_time last_ = zone_time::min();  // until then the file's own changes count; after that the rule
-  std::optional<zone_rule> rule_;      // after them
+  std::optional<zone_rule> rule_;      // the rule after the changes
 };
 
 }  // namespace canigo::jobs::detail

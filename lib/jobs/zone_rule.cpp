@@ -52,7 +52,7 @@ class zone_rule::reader {
     return take_number(rest_, n) && n >= least && n <= most;
   }
 
-  /// Hours, and perhaps minutes and seconds.
+  /// Reads hours, and perhaps minutes and seconds.
   bool take_time(seconds& t) noexcept {
     const bool is_negative = take('-');
     if (!is_negative) take('+');
@@ -103,7 +103,7 @@ std::optional<zone_rule> zone_rule::read(std::string_view text) {
   return from.is_over() ? std::optional{r} : std::nullopt;
 }
 
-/// In the local time that ends then.
+/// The instant is in the local time that ends then.
 zone_time zone_rule::day::in(std::chrono::year y) const {
   const sys_days first{y / 1 / 1};
   sys_days d{};

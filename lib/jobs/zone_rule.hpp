@@ -10,7 +10,7 @@ namespace canigo::jobs::detail {
 
 using zone_time = std::chrono::sys_seconds;
 
-/// From this instant on, local time is UTC and the offset.
+/// From this instant on, local time is UTC plus the offset.
 struct zone_change {
   zone_time at;
   std::chrono::seconds offset;
@@ -21,12 +21,12 @@ struct zone_change {
 ///     CET-1CEST,M3.5.0,M10.5.0/3
 class zone_rule {
  public:
-  /// None if the text is no such rule.
+  /// Reads a rule. Nothing if the text is no such rule.
   static std::optional<zone_rule> read(std::string_view text);
 
   std::chrono::seconds standard() const noexcept { return standard_; }
   bool has_summer() const noexcept { return has_summer_; }
-  /// Those of a year, in no order; none without a time for the summer.
+  /// The changes of a year, in no order; none without a time for the summer.
   std::vector<zone_change> changes_of(std::chrono::year y) const;
 
  private:

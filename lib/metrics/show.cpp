@@ -259,7 +259,7 @@ void show(families& f, const std::string& object, const shared_limit_stats& s) {
     f.gauge("canigo_shared_error", "1 with the cause, while Redis does not answer or is not heard.",
             {{"name", object}, {"cause", s.cause}}, 1);
   }
-  f.gauge("canigo_shared_quarantine_seconds", "Nobody is let in for so long, at the last answer.", l,
+  f.gauge("canigo_shared_quarantine_seconds", "How long no request is granted, at the last answer.", l,
           seconds(s.quarantine));
   f.counter("canigo_shared_round_trips_total", "Calls that Redis answered.", l, number(s.round_trips));
   f.histogram("canigo_shared_round_trip_seconds", "How long those took.", l, s.round_trip);
@@ -277,7 +277,7 @@ void show(families& f, const std::string& object, const keyed_stats& s) {
   const labels l{{"name", object}};
   f.gauge("canigo_keyed_keys", "Keys that are known: their limit is not as good as new.", l, number(s.keys));
   f.gauge("canigo_keyed_capacity", "Keys that there can be.", l, number(s.most_keys));
-  f.gauge("canigo_keyed_keys_with_waiters", "Keys that somebody waits for.", l, number(s.keys_with_waiters));
+  f.gauge("canigo_keyed_keys_with_waiters", "Keys with waiters.", l, number(s.keys_with_waiters));
   f.gauge("canigo_keyed_waiting", "Requests that wait, of all keys.", l, number(s.waiting));
   f.gauge("canigo_keyed_bytes", "Bytes of the tables of keys.", l, number(s.bytes));
   show_ends(f, "canigo_keyed_requests_total", "Requests of all keys by how they ended.", object,

@@ -61,7 +61,7 @@ void book::clear() noexcept {
   asked_.clear();
 }
 
-/// One step for each class.
+/// Looks at one request for each class.
 limit_request& book::oldest() const noexcept {
   limit_request* found = &first();
   for (auto next = waiting_.begin(); next != waiting_.end();) {
@@ -159,9 +159,7 @@ std::uint64_t book::give_back_idle() noexcept {
   return n;
 }
 
-std::uint64_t book::give_back_expired(time_point now) noexcept {
-  return idle_until_ > now ? 0 : give_back_idle();
-}
+std::uint64_t book::give_back_expired(time_point now) noexcept { return idle_until_ > now ? 0 : give_back_idle(); }
 
 bool book::is_idle_enough(std::uint64_t n, time_point now) const noexcept {
   return idle_ >= n && !has_waiters() && now < idle_until_;

@@ -26,14 +26,14 @@ namespace canigo::redis::detail {
 /// Idle permits were released here and are kept for the horizon. Idle tokens were taken ahead.
 class book {
  public:
-  /// `horizon`: for so long something may lie idle; 0: nothing does.
+  /// `horizon`: how long permits or tokens may lie idle here; 0: they never do.
   book(bool has_permits, duration horizon) noexcept : has_permits_{has_permits}, horizon_{horizon} {}
 
   // ---- requests that wait ----
 
   /// Gives a request its numbers, also if it will not wait.
   void number(limit_request& r, time_point now) noexcept;
-  /// Adds a request. False if there is no memory. Afterwards nothing fails when it leaves.
+  /// Adds a request. False if there is no memory. After true, removing the request can't fail.
   bool add(limit_request& r) noexcept;
   /// Takes a request out. Redis is told, if it may know the request.
   void take_out(limit_request& r) noexcept;
@@ -51,7 +51,7 @@ class book {
   limit_request* find(std::uint64_t id) const noexcept;
   /// The request with the least number from `first` on and below `end`, or nullptr.
   limit_request* find_from(std::uint64_t first, std::uint64_t end) const noexcept;
-  /// Calls `f` with each request, the most important first. It may take that one out.
+  /// Calls `f` with each request, the most important first. `f` may take that request out.
   template <class F>
   void for_each(F f) const {
     for (auto p = waiting_.begin(); p != waiting_.end();) f(*(p++)->second);
@@ -59,18 +59,18 @@ class book {
 
   // ---- permits, and what lies idle ----
 
-  /// A permit of this weight is held from now on. Throws std::bad_alloc.
+  /// Notes that a permit of this weight is held from now on. Throws std::bad_alloc.
   std::shared_ptr<holding> hold(std::shared_ptr<ledger> home, std::uint64_t id, std::uint64_t weight,
                                 std::uint64_t token);
-  /// The permit is no longer held. False if it was not.
+  /// Notes that the permit is no longer held. False if it was not held.
   bool release(holding& h) noexcept;
-  /// The permit was not granted after all. No caller has seen it yet.
+  /// Call it when the permit was not granted after all. No caller has seen it yet.
   void forget(holding& h) noexcept;
-  /// The lease has ended: nothing is held, and no permit lies idle. Returns how many permits are lost.
+  /// Call it when the lease has ended: then no permit is held or idle. Returns how many permits are lost.
   std::size_t lose_all() noexcept;
   /// Takes the holdings that have ended since the last call: the first of a chain.
   std::shared_ptr<holding> take_ended() noexcept { return std::move(ended_); }
-  /// Puts one of them back.
+  /// Puts back one of the holdings that take_ended() returned.
   void tell_again(std::shared_ptr<holding> h) noexcept;
   /// The permits that a lease keeps. Without a cap there are none.
   std::uint64_t held() const noexcept { return held_; }
@@ -95,7 +95,7 @@ class book {
 
   // ---- what Redis is told ----
 
-  /// Whether there are requests that Redis does not know, and some that it does.
+  /// Whether there are requests that Redis does not know, and whether there are requests that it knows.
   bool has_fresh() const noexcept { return !fresh_.empty(); }
   bool has_asked() const noexcept { return !asked_.empty(); }
   /// Whether something was given back, or requests have left.
@@ -103,28 +103,29 @@ class book {
   std::size_t cancels() const noexcept { return cancels_.size(); }
   /// Whether Redis may count something as held here.
   bool may_hold_there() const noexcept { return may_hold_there_; }
-  /// Redis does not yet know of everything that was given back.
+  /// Notes whether Redis must still be told that something was given back.
   void must_tell(bool b = true) noexcept { must_tell_ = b; }
 
-  /// Writes the state and the news into a call; `keeps`: permits or tokens may lie idle. Throws std::bad_alloc.
+  /// Writes the state and the news into a call. `keeps`: whether permits or tokens may lie idle here.
+  /// Throws std::bad_alloc.
   void write(sync_call& s, bool keeps) const;
-  /// The call that was written is under way.
+  /// Call it when the call that was written is under way.
   void call_begins() noexcept;
-  /// A call was answered, whatever the answer.
+  /// Call it when a call was answered, whatever the answer.
   void was_heard() noexcept { heard_before_ = asked_before_; }
   /// Whether Redis has been told of this request and has answered.
   bool has_heard_of(const limit_request& r) const noexcept { return r.arrival < heard_before_; }
-  /// Redis did what the call said.
+  /// Call it when Redis has carried out the call.
   void was_told() noexcept;
   /// Call it after was_told() and give_back_idle(). It notes whether Redis may count something as held here.
   void held_there(std::uint64_t by_all) noexcept;
-  /// All requests are told again. One that Redis still knows keeps its place.
+  /// The next call tells Redis of all requests again. A request that Redis still knows keeps its place.
   void ask_again() noexcept { fresh_.merge(asked_); }
-  /// Another session begins, of which Redis knows nothing. The requests get other numbers, so that a late message to
-  /// the old session grants none of them.
+  /// Call it when another session begins, of which Redis knows nothing. The requests get other numbers, so that a late
+  /// message to the old session grants none of them.
   void begin_session() noexcept;
 
-  /// The grant of this request has arrived. Nothing fails, as add() has made room.
+  /// Notes that the grant of this request has arrived. Can't fail, because add() has made room.
   void acknowledge(std::uint64_t id) noexcept { acknowledged_.push_back(id); }
   /// Redis has granted these numbers, and none of them waits here. If no call is telling Redis about them, Redis has
   /// forgotten earlier news, as a replica that lagged and has taken over. So they are acknowledged again. Otherwise
@@ -148,23 +149,23 @@ class book {
 
   std::map<order, limit_request*> waiting_;
   std::map<std::uint64_t, limit_request*> by_id_;
-  std::set<order> fresh_;  // of waiting_: Redis has not heard of them
-  std::set<order> asked_;  // of waiting_: all others
+  std::set<order> fresh_;  // the requests of waiting_ of which Redis has not heard
+  std::set<order> asked_;  // the requests of waiting_ of which Redis has heard
 
   std::map<std::uint64_t, std::weak_ptr<holding>> holdings_;
   std::shared_ptr<holding> ended_;
   std::uint64_t held_ = 0;
 
   std::uint64_t idle_ = 0;
-  std::uint64_t ahead_ = 1;  // the next call takes so many tokens ahead
+  std::uint64_t ahead_ = 1;  // how many tokens the next call takes ahead
   time_point idle_until_ = time_point::max();
 
   std::vector<sync_call::withdrawal> cancels_;
   std::vector<std::uint64_t> acknowledged_;
   std::size_t cancels_under_way_ = 0;
   std::size_t acknowledged_under_way_ = 0;
-  std::uint64_t asked_before_ = 0;  // the call under way, or one before it, tells of these arrivals
-  std::uint64_t heard_before_ = 0;  // the last call that was answered, or one before it, told of these arrivals
+  std::uint64_t asked_before_ = 0;  // Redis is told of smaller arrivals, by the call under way or earlier
+  std::uint64_t heard_before_ = 0;  // Redis has been told of smaller arrivals, by an answered call
   bool must_tell_ = false;
   bool may_hold_there_ = false;
 };

@@ -205,7 +205,7 @@ void engine::close() noexcept {
   want_turn();
 }
 
-/// With the lock held.
+/// Call it with the lock held.
 std::string engine::why_down(const char* otherwise) const {
   return where() + ": " + (!why_down_.empty() ? why_down_ : cause_ ? cause_.message() : otherwise);
 }
@@ -234,7 +234,7 @@ std::shared_ptr<subscriber> engine::subscriptions() {
   return subscriber_;
 }
 
-/// The place of a sent call stays.
+/// Takes a call out. If the call was sent, its place stays for the reply.
 void engine::take_out(call& c) noexcept {
   if (c.sent_at_ == time_point::max()) {
     waiting_.erase(c.place_);

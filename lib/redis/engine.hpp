@@ -49,7 +49,7 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   void start(call& c) noexcept;
   void cancel(call& c) noexcept;
-  /// The deadline of a call has come.
+  /// Called when the deadline of a call has come.
   void time_is_up(call& c, due why) noexcept;
   void close() noexcept;
 
@@ -83,7 +83,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  // With the lock held.
+  // Call these with the lock held.
   void take_out(call& c) noexcept;
   void finish(call& c, std::error_code ec) noexcept;
   void fail_all(calls& list, std::error_code ec) noexcept;
@@ -99,7 +99,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void turn() noexcept;
   void act(bool rang = false) noexcept;
   void dial_or_wait() noexcept;
-  time_point end_of_dial_for_nobody() const noexcept;
+  time_point end_of_unwanted_dial() const noexcept;
   void send_waiting() noexcept;
   void shut_down() noexcept;
   void drop_link() noexcept;
@@ -123,8 +123,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::string why_down_;  // the text with which the server refused the connection
   std::error_code cause_;
   client_stats stats_;
-  std::size_t abandoned_ = 0;  // of sent_: calls that have ended
-  std::size_t minding_ = 0;    // of sent_: calls that no later call restates
+  std::size_t abandoned_ = 0;  // calls in sent_ that have ended
+  std::size_t minding_ = 0;    // calls in sent_ that no later call restates
   round_trips line_;
   time_point silent_at_ = time_point::max();  // a server that says nothing until then is given up
   time_point last_read_ = time_point::min();
@@ -137,10 +137,10 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::atomic<phase> phase_ = phase::down;  // read from any thread
   std::shared_ptr<link> link_;
   std::uint32_t failures_ = 0;  // in a row
-  bool has_answered_ = false;   // the server of this link, to any call
+  bool has_answered_ = false;   // this link has brought an answer to a call
   time_point not_before_ = time_point::min();
   time_point dialed_at_ = time_point::min();
-  time_point unwanted_at_ = time_point::max();  // since then no caller waits for a connection
+  time_point unwanted_at_ = time_point::max();  // since when no caller waits for a connection
   canigo::detail::shared_alarm<engine> alarm_;
   std::uint64_t random_;
 };

@@ -15,10 +15,10 @@
 namespace canigo::redis::detail {
 namespace {
 
-// If no caller waits any more, the client still goes on with a connection that it is making. It stops when both of
-// these times are over: since its beginning, and since a caller waited last. A limit asks again within half a second.
-constexpr duration dial_for_nobody = std::chrono::seconds{3};
-constexpr duration dial_after_somebody = std::chrono::seconds{1};
+// If no caller waits any more, the client still goes on making a connection. It stops when both of these times are
+// over: since the attempt began, and since a caller last waited. A limit asks again within half a second.
+constexpr duration least_dial = std::chrono::seconds{3};
+constexpr duration dial_after_last_caller = std::chrono::seconds{1};
 
 }  // namespace
 
@@ -49,7 +49,7 @@ void engine::act(bool rang) noexcept {
     // No caller waits for the replies that are to come, and they have had their time.
     const bool is_forgotten = rang && waiting_.empty() && !sent_.empty() && abandoned_ == sent_.size();
     unwanted_at_ = waiting_.empty() ? std::min(unwanted_at_, time_->now()) : time_point::max();
-    if (phase_ == phase::dialing && time_->now() >= end_of_dial_for_nobody()) {
+    if (phase_ == phase::dialing && time_->now() >= end_of_unwanted_dial()) {
       if (!cause_) cause_ = errc::timed_out;
       drop_link();
     }
@@ -68,7 +68,7 @@ void engine::act(bool rang) noexcept {
     patience = std::max(std::min(timeout_, enough_silence), line_.allowance());
   }
   if (!has_waiting) {
-    set_alarm(phase_ == phase::dialing ? end_of_dial_for_nobody()
+    set_alarm(phase_ == phase::dialing ? end_of_unwanted_dial()
               : only_abandoned         ? std::min(silent_at, saturating_add(time_->now(), patience))
                                        : silent_at);
   } else if (phase_ == phase::up) {
@@ -79,8 +79,8 @@ void engine::act(bool rang) noexcept {
   }
 }
 
-time_point engine::end_of_dial_for_nobody() const noexcept {
-  return std::max(saturating_add(dialed_at_, dial_for_nobody), saturating_add(unwanted_at_, dial_after_somebody));
+time_point engine::end_of_unwanted_dial() const noexcept {
+  return std::max(saturating_add(dialed_at_, least_dial), saturating_add(unwanted_at_, dial_after_last_caller));
 }
 
 void engine::dial_or_wait() noexcept {
@@ -129,7 +129,7 @@ void engine::send_waiting() noexcept {
     constexpr auto length = command::run_id_placeholder.size();
     std::string id = link_->run_id();
     id.resize(length, '?');
-    // Nothing fails from here on.
+    // The statements from here on can't fail.
     for (auto& [c, sent_at] : waiting_) {
       if (c->asks_first_) {
         bytes += asking;

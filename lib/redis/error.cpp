@@ -77,7 +77,7 @@ error error_of(std::string_view text) noexcept {
   if (const auto inner = text.find(": -"); inner != text.npos && text.starts_with("ERR Error running script")) {
     text.remove_prefix(inner + 3);
   }
-  // How Redis 7.0 tells that of a script, and how 7.2 does.
+  // The texts that Redis 7.0 and Redis 7.2 use when a command inside a script is not permitted.
   for (const std::string_view said : {"The user executing the script can't", "ACL failure in script"})
     if (text.find(said) != text.npos) return error::no_permission;
   const std::string_view word = text.substr(0, text.find(' '));

@@ -19,9 +19,9 @@ struct holding {
   std::uint64_t id = 0;
   std::uint64_t weight = 0;
   std::uint64_t token = 0;
-  canigo::detail::amounts_by_unit amounts{};  // of each unit, as granted or settled
-  bool settles = false;                       // Redis has charged these
-  std::atomic<state> now = state::held;  // read without the lock
+  canigo::detail::amounts_by_unit amounts{};  // the amount of each unit, as granted or settled
+  bool settles = false;                       // Redis has charged these amounts
+  std::atomic<state> now = state::held;       // read without the lock
   cancel_source ended;
   std::shared_ptr<holding> next_to_tell;
 };

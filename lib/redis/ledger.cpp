@@ -199,7 +199,7 @@ void ledger::time_is_up(limit_waiter& w, due why) noexcept {
   const change c{*this};
   if (w.deadline_.rang()) return post_kept(w);
   const time_point now = time_->now();
-  if (now < plan_.end_of(w)) return set_deadline(w);  // it was to give up, and Redis has answered since
+  if (now < plan_.end_of(w)) return set_deadline(w);  // the waiter was about to give up, and Redis has answered since
   if (!plan_.is_closed() && !std::exchange(w.has_looked, true)) {
     const bool is_away = plan_.is_away(now, engine_->has_trouble());
     const std::error_code ec = is_away ? decide(w, now) : net::error::would_block;
@@ -382,7 +382,7 @@ void ledger::check(const request& r) const {
   if (r.flow != nullptr) throw_invalid("request.flow", "a flow", "none, because flows share a limit of one process");
   if (options_.units != nullptr) {
     options_.units->check(r.amounts);
-    if (options_.rates.empty()) return;  // tokens count nothing there
+    if (options_.rates.empty()) return;  // without rates, token amounts have no effect
   } else if (!r.amounts.empty()) {
     throw_invalid("request.amounts.size()", r.amounts.size(), "0, because this limit has no other unit");
   }
@@ -420,7 +420,7 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   if (!ec) {
     count_grant(w.wanted.priority, time_->now() - w.since);
   } else if (ec == net::error::would_block) {
-    // It counts as little as a try_acquire.
+    // Not counted, as for a try_acquire.
   } else if (ec == net::error::operation_aborted) {
     ++counts_.cancelled;
   } else if (ec == errc::timed_out || ec == errc::store_unavailable) {

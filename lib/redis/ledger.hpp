@@ -45,7 +45,7 @@ struct ledger_options {
   std::string space;
   std::uint64_t permits = 0;  // 0: no cap
   std::vector<rate_limit> rates = {};
-  std::shared_ptr<const unit_table> units = {};  // of a limiter
+  std::shared_ptr<const unit_table> units = {};  // the units of a limiter
   duration lease{};
   int priorities = 1;
   std::size_t queue_limit = 10'000;
@@ -53,7 +53,7 @@ struct ledger_options {
   duration give_up = duration::max();
   bool quarantine = true;
   failure_mode on_failure = failure_mode::closed();
-  duration horizon{};  // 0: nothing is kept or taken ahead
+  duration horizon{};  // 0: idle permits are given back at once, and no tokens are taken ahead
 };
 
 /// A limit in Redis, as one process has it: the lock, the client and the alarm around four values that decide.
@@ -113,7 +113,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   ~ledger() override = default;
   void end_with_context() noexcept override;
 
-  // Without the lock.
+  // Call these without the lock.
   void alarm_called() noexcept;
   void turn() noexcept;
   void send(command c) noexcept;
@@ -140,7 +140,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void evict() noexcept;
   bool is_idle_enough(const request& r, time_point now) const noexcept;
 
-  // Requests and permits.
+  // The members for requests and permits:
   permit hold(std::uint64_t id, const amounts_by_unit& amounts, std::uint64_t token);
   void grant(limit_waiter& w, std::int64_t token);
   void set_deadline(limit_waiter& w) noexcept { w.deadline_.set(*time_, plan_.end_of(w)); }
@@ -165,7 +165,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void begin_session() noexcept;
   void lose_session() noexcept;
 
-  // Without Redis.
+  // The members for the time without Redis:
   void failed(time_point now, std::error_code cause, std::string_view text = {}) noexcept;
   void call_is_late(time_point now) noexcept;
   void grant_without_redis(time_point now) noexcept;
@@ -173,7 +173,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::string located(std::error_code cause, std::string_view text) const noexcept;
   std::string why_slow() const;
 
-  // Published messages.
+  // The members for published messages:
   void listen(bool wanted) noexcept;
   /// Whether the messages of this session are to come from the node that has the limit.
   bool is_listening() const noexcept { return listening_to_ == session_.number() && listening_at_ == engine_; }
@@ -187,7 +187,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::string channel(std::uint64_t n) const { return prefix_ + "n:" + session_.name_of(n); }
 
   const ledger_options options_;
-  const std::string prefix_;  // of the keys
+  const std::string prefix_;  // the prefix of the keys
   session session_;
   book book_;
   terms terms_;
@@ -196,10 +196,10 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   queue_stats counts_;
   limit_stats stats_;
 
-  const std::shared_ptr<engine> home_;  // of the client
+  const std::shared_ptr<engine> home_;  // the engine of the client
   const unsigned slot_;
   std::shared_ptr<engine> engine_;    // the node that has the limit: another one in a cluster
-  std::shared_ptr<engine> for_once_;  // the next call goes there
+  std::shared_ptr<engine> for_once_;  // the node that gets the next call; null: engine_
   int redirections_ = 0;              // in a row
   bool send_text_ = false;            // Redis does not know the script
 
@@ -214,7 +214,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   // Work that a change leaves for after the lock.
   std::optional<command> call_;  // to be sent
   turn_call<ledger> turn_;
-  bool may_send_ = false;  // this is a turn: all that has gathered goes into one call
+  bool may_send_ = false;  // in a turn, all news that has gathered goes into one call
 
   canigo::detail::shared_alarm<ledger> alarm_;
 };

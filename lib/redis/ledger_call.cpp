@@ -37,7 +37,7 @@ void ledger::prepare(time_point now) {
   command c = s.encoded(send_text_);
   c.set_is_restated(true);
   call_ = std::move(c).with_timeout(plan_.time_limit(needs(), answer_within));
-  // Nothing fails from here on.
+  // The statements from here on can't fail.
   session_.call_begins(awake, s.leave);
   terms_.call_begins();
   book_.call_begins();
@@ -91,12 +91,12 @@ void ledger::answered(engine& from, const answer& given) noexcept {
     } else if (a.what == sync_answer::status::other_shape) {
       cause = error::other_shape;
     } else if (!is_ours || a.what == sync_answer::status::no_session) {
-      // A replica that may not write says so, too. Only a server that takes this process in has come back.
+      // A replica that may not write gives such an answer, too. Only a server that takes this process in has come back.
       plan_.call_again();
       return is_ours ? lose_session() : void();
     }
   } catch (...) {
-    // No memory for it: the next call asks again.
+    // There is no memory: the next call asks again.
     terms_.tell_again();
     cause = errc::not_enough_memory;
   }
@@ -107,7 +107,7 @@ void ledger::call_failed(engine& from, const answer& given, time_point now) noex
   const std::error_code ec = given.error;
   ++stats_.failed_calls;
   terms_.tell_again();
-  // The script is unknown after a restart or SCRIPT FLUSH: once more, with its text. Or another node has the keys.
+  // After a restart or SCRIPT FLUSH the script is unknown: the next call sends its text. Or another node has the keys.
   const bool is_unknown = ec == error::no_script && !std::exchange(send_text_, true);
   if (is_unknown || (ec == error::moved && is_redirected(from, given.what))) {
     if (session_.has_call()) {
@@ -165,7 +165,7 @@ void ledger::read_answer(const sync_answer& a, time_point now) {
   if (read_grants(a)) check_listening(now);
 }
 
-/// Whether one of them had been published before, and has not arrived.
+/// Returns whether one of the grants had been published before, and has not arrived.
 bool ledger::read_grants(const sync_answer& a) {
   bool was_missed = false;
   for (const auto& run : a.grants) {
@@ -191,7 +191,7 @@ void ledger::grant(limit_waiter& w, std::int64_t token) {
       try {
         w.granted_ = hold(id, w.amounts, static_cast<std::uint64_t>(token));
       } catch (...) {
-        // As if it were cancelled: Redis takes it back.
+        // The request ends as if it were cancelled: Redis takes the grant back.
         return end(w, errc::not_enough_memory);
       }
     }

@@ -42,7 +42,7 @@ void ledger::listen(bool wanted) noexcept {
   }
 }
 
-/// A message has not arrived, or not yet. Perhaps none arrives any more.
+/// A message has not arrived, or is only late. Perhaps no message arrives any more.
 void ledger::check_listening(time_point now) noexcept {
   if (!is_listening() || now < check_after_) return;
   try {
@@ -73,7 +73,7 @@ void ledger::refused(std::error_code ec, const std::string& text) noexcept {
 
 void ledger::unheard(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
-  // It may have ended its subscription meanwhile.
+  // The ledger may have ended its subscription meanwhile.
   if (!context_gone_ && listening_to_ != 0) note_unheard(ec, text);
 }
 

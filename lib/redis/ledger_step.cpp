@@ -56,7 +56,7 @@ void ledger::step() noexcept {
   if (plan_.may_do_without(now)) grant_without_redis(now);
   if (plan_.is_failing()) terms_.forget_overdue(now);
   if (plan_.next_call(needs(), now) > now) {
-    // Nothing to tell or to ask yet.
+    // There is nothing to tell Redis or to ask it yet.
   } else if (!may_send) {
     // It is posted after the waiters that have ended: then the requests of their handlers go into the same call.
     if (turn_.ask(shared_from_this())) post_kept(turn_);
@@ -115,7 +115,7 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   });
   if (!session_.has_call()) return;
   if (!session_.is_registered() && book_.cancels() >= most_untold) {
-    // Perhaps no request ever arrived there. Those that did end with that session's lease.
+    // Perhaps no request ever reached Redis. Requests that did reach it end with the lease of the old session.
     begin_session();
   } else {
     book_.ask_again();

@@ -46,7 +46,7 @@ std::string mode_of(const reply& hello) {
 
 constexpr duration ask_sentinels_every = std::chrono::seconds{1};
 
-/// How many sentinels name this master.
+/// Counts the sentinels that name this master.
 std::size_t count_of(const endpoint::address& a, const std::vector<named_master>& named) {
   return static_cast<std::size_t>(std::ranges::count_if(
       named, [&a](const named_master& b) { return a.host == b.where.host && a.port == b.where.port; }));
@@ -242,7 +242,7 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
     unwritten = std::current_exception();
   }
   try {
-    // A server that closes says why before. That can still be read where nothing can be written any more.
+    // A server that closes says why before. That can still be read even if nothing can be written any more.
     std::array<char, 4096> part;
     while (answers.size() < replies) {
       const std::size_t n = co_await s.read_some(net::buffer(part));
@@ -257,7 +257,7 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
   } catch (const std::system_error& e) {
     // A server that takes no client now says why, and closes.
     if (!answers.empty() && answers.back().is_error()) refusal_ = answers.back().text();
-    // It says so by an alert where it is about TLS.
+    // If the reason is about TLS, the server gives it by an alert.
     if (unwritten && e.code().category() != net::error::get_ssl_category()) std::rethrow_exception(unwritten);
     throw;
   }

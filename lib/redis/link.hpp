@@ -66,9 +66,9 @@ class link_listener {
   ~link_listener() = default;
 };
 
-/// One connection to one server, from its making to its end. All of it on one strand.
+/// One connection to one server, from its making to its end. All of it runs on one strand.
 ///
-/// It reads only while the listener expects replies. So an idle link keeps no loop running.
+/// The link reads only while the listener expects replies. So an idle link keeps no loop running.
 class link : public std::enable_shared_from_this<link> {
  public:
   link(net::any_io_executor strand, std::shared_ptr<const link_options> options,
@@ -80,9 +80,9 @@ class link : public std::enable_shared_from_this<link> {
   void send(std::string_view bytes);
   /// Reads until the listener wants no more.
   void read();
-  /// Whether it can be used again after a while without reads. Once it is up.
+  /// Whether the connection is still open after a while without reads. Call it once the link is up.
   bool is_open() noexcept { return stream_->is_open(); }
-  /// The server is not the one to ask: the next link begins with another sentinel.
+  /// Call it when the server is the wrong one to ask: the next link begins with another sentinel.
   void doubt() noexcept;
   /// Ends the link. It calls its listener no more.
   void close() noexcept;

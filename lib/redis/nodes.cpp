@@ -63,7 +63,7 @@ nodes::place nodes::follow(engine& from, std::string_view text) {
   return {std::move(target), there->is_once};
 }
 
-/// 0 if there are too many.
+/// The number of the node with this address; 0 if there are too many nodes.
 std::size_t nodes::number_of(endpoint::address a) {
   const auto is = [&a](const endpoint::address& b) { return a.host == b.host && a.port == b.port; };
   const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const node& n) { return is(n.where); });
@@ -104,7 +104,7 @@ void nodes::ask(const std::shared_ptr<engine>& whom) noexcept {
       try {
         if (!ec && !all.is_closed_) all.learn(r, *whom, dropped);
       } catch (...) {
-        // No memory: each slot is found by itself.
+        // There is no memory: each slot is found by itself.
       }
     }
     for (const auto& n : dropped) n.its->close();

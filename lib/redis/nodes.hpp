@@ -32,7 +32,7 @@ class nodes {
 
   struct place {
     std::shared_ptr<engine> where;  // null: nowhere
-    bool is_once = false;           // for one command, which must follow ASKING
+    bool is_once = false;           // the answer is for one command, which must follow ASKING
   };
 
   /// The node that has the slot, or a node that may know it.
@@ -50,12 +50,12 @@ class nodes {
  private:
   struct node {
     endpoint::address where;
-    std::shared_ptr<engine> its;  // null: that of home
+    std::shared_ptr<engine> its;  // null: the node is `home`
   };
 
   static std::string host_of(const engine& e);
 
-  // With the lock held.
+  // Call it with the lock held.
   std::shared_ptr<engine> at(std::size_t number) const;
   void learn(const reply& r, const engine& teller, std::vector<node>& dropped);
   std::size_t number_of(endpoint::address a);
@@ -65,7 +65,7 @@ class nodes {
   const client_options options_;
   mutable canigo::detail::mutex mutex_;
   std::vector<node> nodes_;
-  std::vector<std::uint16_t> owners_;  // of the slots: the place in nodes_ plus 1; 0: unknown
+  std::vector<std::uint16_t> owners_;  // the owner of each slot: its place in nodes_ plus 1; 0: unknown
   std::size_t front_ = 0;              // the node to ask if the owner is unknown, as above; 0: home
   bool is_asking_ = false;
   bool is_closed_ = false;

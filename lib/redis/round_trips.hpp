@@ -12,10 +12,11 @@ namespace canigo::redis::detail {
 /// or one long command, does not count as a slow line.
 class round_trips {
  public:
-  /// Another connection begins. The times of the one before say nothing about this one.
+  /// Call it when another connection begins. The times of the one before say nothing about this one.
   void begin(duration took) noexcept { flights_.fill(took); }
 
-  /// A command that was sent then is answered now. Of all commands under way together only the first counts.
+  /// Notes that a command that was sent at `sent` is answered now. Of all commands under way together only the first
+  /// counts.
   void add(time_point sent, time_point now) noexcept {
     if (sent < counted_) return;
     flights_[next_] = now - sent;
@@ -23,7 +24,7 @@ class round_trips {
     counted_ = now;
   }
 
-  /// 0 before the first.
+  /// The shortest round trip; 0 before the first.
   duration shortest() const noexcept { return *std::min_element(flights_.begin(), flights_.end()); }
 
   /// An answer that takes longer than this is late, even on a slow line. 0 if the line is unknown.

@@ -33,8 +33,8 @@ namespace {
 // there is a rate, the weight of a request is its amount of the first unit, and it takes one place of the capacity. If
 // there is none, the weight is the places. The first rate counts the first unit. The further rates are the numbers in
 // ARGV[6], whole doubles as well:
-// - the shape: a number that all processes agree on that have as many rates, of the same units; how many further rates
-//   and how many further units there are;
+// - the shape: a number on which all processes with as many rates, of the same units, agree; how many further rates and
+//   how many further units there are;
 // - of each further rate: tokens, period, burst, unit (1: the first), and a sum of 1 if its rate changes and 2 if its
 //   burst does;
 // - of each further unit: the amount charged until the last answered call, and until now.
@@ -61,7 +61,7 @@ namespace {
 // not yet seen it listen.
 //
 // The record of a session is text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles.
-// The number is half more than it is where Redis has seen the session's subscription.
+// The number is half more than it is once Redis has seen the session's subscription.
 // Then come the amounts charged of each further unit. Then come runs of waiters that are granted and not acknowledged.
 // A run is the number of its first waiter, how many they are, the places of each, and the token of the first. These are
 // doubles, too. The tokens of the others follow on that.

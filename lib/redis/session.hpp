@@ -44,22 +44,23 @@ class session {
   /// The number of the next call.
   std::uint64_t next_call() const noexcept { return calls_ + 1; }
   void call_begins(std::int64_t awake, bool leaves) noexcept;
-  /// The call has waited for a connection, and was sent only then.
+  /// Call it when the call has waited for a connection, and was sent only then.
   void sent(std::int64_t awake) noexcept { sent_at_ = awake; }
-  /// Whether the call that began last is one of this session. False if its answer came too late.
+  /// Whether the call that began last belongs to this session. False if its answer came too late.
   bool has_call() const noexcept { return number_of_call_ == number_; }
-  /// Redis has not run the script: the next call has the same number.
+  /// Call it when Redis has not run the script: the next call has the same number.
   void was_not_run() noexcept { --calls_; }
-  /// Redis has run it, and says what time it is there, in us. The lease begins anew from when the call was sent.
+  /// Call it when Redis has run the script. `there`: the time of Redis, in us. The lease begins anew from when the call
+  /// was sent.
   void answered(std::int64_t awake, std::int64_t there) noexcept;
   /// When the lease is to be renewed, seen from the answer.
   duration renew_in(std::int64_t awake) const noexcept { return lease_ / 3 - duration{awake - sent_at_}; }
-  /// How long the last answered call took if the lease does not stand that; else 0.
+  /// If the last answered call took too long for the lease: how long it took. Otherwise 0.
   duration too_slow() const noexcept { return too_slow_; }
 
   // ---- Redis' memory ----
 
-  /// The latest time that it can be where the script runs, in us; 0 if that is not known well enough.
+  /// The latest time that it can be on the server that runs the script, in us; 0 if that is not known well enough.
   std::int64_t latest_there(std::int64_t awake) const noexcept;
   std::int64_t epoch() const noexcept { return epoch_; }
   /// Takes over the epoch of an answer. True if it is another one than before: Redis has lost data, and may have
@@ -75,14 +76,14 @@ class session {
   const bool has_permits_;
   std::string name_;
   std::uint64_t number_ = 0;
-  std::uint64_t number_of_call_ = 0;  // of the session that it belongs to
+  std::uint64_t number_of_call_ = 0;  // the session that it belongs to
   std::uint64_t calls_ = 0;
   bool is_registered_ = false;
-  bool leaves_ = false;  // with the call under way
+  bool leaves_ = false;  // the call under way says that the session leaves
   std::int64_t lease_until_ = 0;
   std::int64_t sent_at_ = 0;
   std::int64_t told_at_ = 0;   // when the call was sent that was answered last
-  std::int64_t told_now_ = 0;  // with this time; 0: none was
+  std::int64_t told_now_ = 0;  // the server's time in that answer; 0: there was none
   duration too_slow_{};
   std::int64_t epoch_ = 0;
   std::uint64_t last_token_ = 0;

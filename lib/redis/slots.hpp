@@ -20,7 +20,7 @@ unsigned slot_of(std::string_view key) noexcept;
 /// command without keys.
 std::optional<unsigned> slot_of(const command& c);
 
-/// Where another node has a slot.
+/// The node that has a slot, as another node names it.
 struct redirection {
   unsigned slot = 0;
   endpoint::address where;  // without a host: the host of the node that says so
@@ -34,7 +34,7 @@ std::optional<redirection> redirection_of(std::string_view text);
 struct slot_range {
   unsigned first = 0;
   unsigned last = 0;
-  endpoint::address where;  // as above
+  endpoint::address where;  // the address of the node
   std::vector<endpoint::address> replicas = {};
 };
 

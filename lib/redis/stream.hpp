@@ -60,7 +60,7 @@ struct tls_settings {
   std::string key_file;
 };
 
-/// A connection was not made, and there is more to say than the code does.
+/// A connection was not made. The text says more than the error code.
 class stream_failure : public std::system_error {
  public:
   stream_failure(std::error_code ec, std::string text) : std::system_error{ec}, text_{std::move(text)} {}
@@ -71,7 +71,7 @@ class stream_failure : public std::system_error {
   std::string text_;
 };
 
-/// Connects to a host, or to the endpoint's socket where there is one. Throws std::system_error, or stream_failure.
+/// Connects to a host, or to the endpoint's socket if it has one. Throws std::system_error, or stream_failure.
 net::awaitable<std::unique_ptr<stream>> open_stream(const endpoint& e, endpoint::address a, const tls_settings& tls);
 
 /// Does the TLS handshake; an object of its own in the library, which needs OpenSSL.

@@ -91,7 +91,7 @@ class tls_stream final : public stream {
   }
 
  private:
-  /// The server asks for a certificate, and there is none. It may still go on without.
+  /// The server asks for a certificate, and this client has none. The server may go on without it.
   static int is_asked(SSL*, void* lacks_certificate) noexcept {
     *static_cast<bool*>(lacks_certificate) = true;
     return 1;

@@ -90,7 +90,7 @@ void subscriber::act() {
     if (link_ != nullptr) {
       wait(linger);
     } else if (is_waiting_) {
-      timer_->cancel();  // it would keep the loop running
+      timer_->cancel();  // the timer would keep the loop running
     }
   } else if (link_ == nullptr) {
     const time_point now = clock::now();
@@ -145,7 +145,7 @@ void subscriber::heard() noexcept {
 void subscriber::link_up() noexcept {
   is_up_ = true;
   change([this] {
-    const auto l = link_;  // it may go down at any of these
+    const auto l = link_;  // the link may go down in each of these calls
     for (auto it = channels_.begin(); it != channels_.end() && is_up_; ++it) ask_for(it->first, "SUBSCRIBE");
     if (is_up_ && !channels_.empty()) expect_anything();
     l->read();
@@ -161,7 +161,7 @@ bool subscriber::link_reply(reply&& r) noexcept {
   if (what != "message" && !asked_.empty()) asked_.pop_front();
   failures_ = 0;  // not at the login: a server may permit the login and then fail the subscription
   const auto found = channels_.find(parts[1].text());
-  if (found == channels_.end()) return true;  // it was on its way when the channel was removed
+  if (found == channels_.end()) return true;  // the message was on its way when the channel was removed
   const auto who = found->second.lock();
   if (who == nullptr) return true;
   if (what == "subscribe") who->subscribed();

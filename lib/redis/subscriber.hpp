@@ -31,7 +31,7 @@ class subscription {
   virtual void published(std::string_view message) noexcept = 0;
   /// The server does not permit the channel, and says why. No message comes from here on.
   virtual void refused(std::error_code ec, const std::string& text) noexcept = 0;
-  /// There is no connection for messages, and why. subscribed() follows once there is one.
+  /// Called when there is no connection for messages, with the reason. subscribed() follows once there is one.
   virtual void unheard(std::error_code ec, const std::string& text) noexcept = 0;
 
  protected:
@@ -44,7 +44,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
  public:
   subscriber(net::any_io_executor strand, std::shared_ptr<const link_options> options, const backoff& reconnect);
 
-  // From any thread. Without memory to tell the strand they throw, and nothing has happened.
+  // From any thread. If there is no memory to reach the strand, they throw and have changed nothing.
   void add(std::string channel, std::weak_ptr<subscription> s);
   void remove(std::string channel);
   /// Makes the connection anew unless the server sends something within `connect_timeout`. A connection whose other end
@@ -55,7 +55,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   void follow(const std::string& run_id) noexcept;
   /// Ends it, on the strand. Channels that are still to be added are not added.
   void close() noexcept;
-  /// The context goes away.
+  /// Call it when the context goes away.
   void shut_down() noexcept;
 
  private:

@@ -92,7 +92,7 @@ std::string further_of(const sync_call& c) {
   return packed(numbers);
 }
 
-/// The runs of waiters of an answer; nothing if it is not one.
+/// Reads the runs of waiters out of an answer; nothing if the text has another form.
 std::optional<std::vector<sync_answer::run>> runs_of(std::string_view text) {
   std::vector<sync_answer::run> runs;
   runs.reserve(text.size() / (4 * 8));
@@ -123,7 +123,7 @@ std::optional<limit_settings> settings_of(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<std::uint64_t>(numbers[i]); };
   constexpr std::uint64_t exact = std::uint64_t{1} << 53;
   for (std::size_t i = 0; i < count; ++i) {
-    if (i + 1 != of_first && at(i) > exact) return std::nullopt;  // or it is below 0
+    if (i + 1 != of_first && at(i) > exact) return std::nullopt;  // numbers below 0 are above it, too
   }
   limit_settings s;
   s.version = at(0);

@@ -57,9 +57,9 @@ struct charge_total {
 struct sync_call {
   struct wish {
     std::uint64_t id;
-    int priority;  // below 0: now or not at all
+    int priority;  // below 0: grant it at once, or refuse it
     std::uint64_t weight;
-    amounts_by_unit amounts{};  // those of further units count
+    amounts_by_unit amounts{};  // only the amounts of further units count
   };
   struct withdrawal {
     std::uint64_t id;
@@ -79,13 +79,13 @@ struct sync_call {
   std::uint64_t idle = 0;
   std::uint64_t ahead = 0;
   limit_settings settings;
-  std::uint64_t changes = 0;  // of setting
+  std::uint64_t changes = 0;  // the settings that the call changes: a sum of `setting`
   std::uint64_t shape = 0;    // of a limiter: a number for its units; 0: it has one rate at most
   std::size_t units = 1;
   std::array<charge_total, most_units> charged{};
   std::uint64_t seen = 0;   // the greatest token that is known here
   std::int64_t latest = 0;  // us: the latest time that it can be where the script runs; 0: not known
-  std::int64_t epoch = 0;   // of the answer that says so
+  std::int64_t epoch = 0;   // the epoch of the answer that tells `latest`
   const std::vector<std::uint64_t>* acknowledged = nullptr;
   const std::vector<withdrawal>* cancels = nullptr;
   std::vector<wish> wanted;
@@ -100,14 +100,14 @@ struct sync_answer {
   struct run {
     std::uint64_t first;
     std::uint64_t count;
-    std::int64_t token;   // of the first, and the others' follow; 0: they weigh too much; -1: not now
+    std::int64_t token;   // the token of the first waiter, and the others follow; 0: too heavy; -1: not now
     bool is_news = true;  // not told of before, by push or by an answer
   };
 
   explicit sync_answer(const reply& r);
 
   status what = status::other;
-  std::optional<duration> next;  // until the next useful call
+  std::optional<duration> next;  // how long until the next useful call
   std::uint64_t queue = 0;
   std::uint64_t held_by_all = 0;
   duration quarantine{};
@@ -117,7 +117,7 @@ struct sync_answer {
   std::optional<limit_settings> settings;
   std::vector<run> grants;
   std::int64_t now = 0;  // us: the time there
-  int form = 0;          // of the limit, if it is another one than ours
+  int form = 0;          // the form of the limit, if it is not ours
 };
 
 /// Numbers as the script reads them: doubles, the least byte first.

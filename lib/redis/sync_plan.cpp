@@ -23,11 +23,11 @@ using std::chrono::seconds;
 // Short, because the client has delays of its own for a server that it can't reach: both together are less than 2 s.
 constexpr backoff after_failures{.first = milliseconds{50}, .cap = milliseconds{500}};
 
-// Longer than the longest of those: while requests come, a failure is known until the next one.
+// Longer than the longest of those delays: while requests come, a failure is known until the next one.
 constexpr duration known_for = seconds{1};
 
-// A request that can't wait is decided after this time. Closed waits longer: it refuses the request, although perhaps
-// the machine was only busy.
+// A request that can't wait is decided after this time. If `on_failure` is closed, it takes longer: the request is
+// refused then, although perhaps the machine was only busy.
 constexpr duration decided_if_closed = milliseconds{500};
 constexpr duration decided_soonest = milliseconds{200};
 constexpr duration decided_latest = seconds{2};
@@ -55,7 +55,7 @@ void sync_plan::request_came() noexcept {
 void sync_plan::call_begins(time_point now, duration answer_within) noexcept {
   is_under_way_ = true;
   is_decided_ = is_hinted_ = is_wanted_ = false;
-  if (now < known_until_) known_until_ = time_point::max();  // until it has answered or failed
+  if (now < known_until_) known_until_ = time_point::max();  // until the call has answered or failed
   next_at_ = time_point::max();
   called_at_ = now;
   const duration soonest = is_closed() ? decided_if_closed : decided_soonest;
@@ -97,7 +97,7 @@ bool sync_plan::fails(std::error_code cause, std::string text, bool is_permanent
 bool sync_plan::turns_late(time_point now) noexcept { return is_late(now) && !std::exchange(is_decided_, true); }
 
 void sync_plan::do_without_until_answer(const limit_settings& s) noexcept {
-  // If Redis fails, it does so until this call ends.
+  // A failure that has begun lasts until this call ends.
   if (is_failing_) known_until_ = time_point::max();
   begin_share(called_at_, s);
 }
@@ -126,7 +126,7 @@ void sync_plan::rates_changed(time_point now, const limit_settings& s) noexcept 
   share_at_ = now;
 }
 
-/// The shares are empty when they begin.
+/// Gives this process its share of each rate. A share begins empty.
 void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept {
   if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
   shares_.clear();

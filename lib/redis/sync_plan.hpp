@@ -36,10 +36,10 @@ class sync_plan {
   struct needs {
     bool is_registered = false;  // Redis knows the session
     bool has_waiters = false;
-    bool has_fresh = false;       // some of them are unknown to Redis
+    bool has_fresh = false;       // Redis does not know some of the waiters
     bool is_engaged = false;      // there are waiters, permits, or idle permits or tokens
     bool has_returns = false;     // permits were given back, or waiters that Redis knows have left
-    bool has_changes = false;     // of settings, or charges
+    bool has_changes = false;     // settings were changed, or charges made
     bool may_hold_there = false;  // Redis may count something as held here
     bool is_leaving = false;      // the limit was stopped, and holds nothing
   };
@@ -48,36 +48,36 @@ class sync_plan {
 
   // ---- news ----
 
-  /// Redis may have something for this limit.
+  /// Call it when Redis may have something for this limit.
   void hint() noexcept { is_hinted_ = true; }
-  /// A call at that time may bring grants.
+  /// Notes that a call at that time may bring grants.
   void is_useful_at(time_point t) noexcept;
   /// A caller asks for a grant.
   void request_came() noexcept;
-  /// A call begins. Redis usually answers within `answer_within`; 0 if the line is unknown.
+  /// Call it when a call begins. Redis usually answers within `answer_within`; 0 if the line is unknown.
   void call_begins(time_point now, duration answer_within) noexcept;
   /// The call could not be made: try again then.
   void call_again_at(time_point t) noexcept { retry_at_ = t; }
-  /// The call has ended. The call of another member says how.
+  /// Call it when the call has ended. The call of another member says how it ended.
   void call_ended() noexcept { is_under_way_ = false; }
   /// Redis did not run the script, or asks this process to register anew: call again at once.
   void call_again() noexcept { is_wanted_ = is_failing_; }
   /// Redis works: the outage is over, if there was one.
   void recovered() noexcept;
-  /// Redis did what the call said. The lease is to be renewed after `renew_in`.
+  /// Call it when Redis did what the call said. The lease must be renewed after `renew_in`.
   void answered(time_point now, duration renew_in) noexcept;
-  /// The call has failed. True if this begins an outage.
+  /// Call it when the call has failed. True if this begins an outage.
   bool failed(time_point now, std::error_code cause, std::string text, bool is_permanent,
               const limit_settings& s) noexcept;
-  /// The client knows why there is no answer before the call has ended. True if this begins an outage.
+  /// Call it when the client knows, before the call has ended, why there is no answer. True if this begins an outage.
   bool fails(std::error_code cause, std::string text, bool is_permanent) noexcept;
-  /// The call takes longer than requests that can't wait wait for it. Returns true once for each call.
+  /// The call takes longer than the time for which requests that can't wait are kept.
   bool turns_late(time_point now) noexcept;
   /// Decides without Redis until the late call has ended.
   void do_without_until_answer(const limit_settings& s) noexcept;
-  /// A rate or a burst was changed here: this process's share changes at once.
+  /// Call it when a rate or a burst was changed here: this process's share changes at once.
   void rates_changed(time_point now, const limit_settings& s) noexcept;
-  /// The client is closed: never call again.
+  /// Call it when the client is closed: there will be no call again.
   void stop() noexcept;
 
   // ---- what is to be done ----
@@ -105,14 +105,14 @@ class sync_plan {
   bool is_late(time_point now) const noexcept { return is_under_way_ && now >= late_at_; }
   /// Whether Redis does not answer, as far as is known; `has_trouble`: the client has no connection.
   bool is_away(time_point now, bool has_trouble) const noexcept;
-  /// Whether waiters are served from here. After a while without requests this is false, so that the next request asks
-  /// Redis first, which may have come back.
+  /// Whether this process serves the waiters by itself. After a while without requests this is false, so that the next
+  /// request asks Redis first, which may have come back.
   bool may_do_without(time_point now) const noexcept;
   /// Decides a request that does not wait for Redis: granted without an error, would_block for "not now", or the error.
   /// A request for more than this process's share of a burst gets errc::store_unavailable.
   std::error_code decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
                          const limit_settings& s) noexcept;
-  /// The first waiter is to be served from here, and can't be yet: next_look() says when it can.
+  /// The first waiter is served by this process without Redis, but not yet: next_look() says when.
   void look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept;
   /// The error that a request gets at once because Redis fails; none if it may wait.
   std::error_code refusal(bool waits) const noexcept;
@@ -130,13 +130,13 @@ class sync_plan {
 
   // The call.
   bool is_under_way_ = false;
-  bool is_decided_ = false;  // requests that could not wait for it
+  bool is_decided_ = false;  // the requests that can't wait for the call were decided
   bool is_hinted_ = false;
   bool is_wanted_ = false;  // while Redis fails: requests came since the last call
   time_point called_at_ = time_point::min();
   time_point late_at_ = time_point::max();
   time_point renew_at_ = time_point::max();
-  time_point next_at_ = time_point::max();   // then a call is useful
+  time_point next_at_ = time_point::max();   // when a call becomes useful
   time_point retry_at_ = time_point::min();  // no call is made before
 
   // The outage.
@@ -145,7 +145,7 @@ class sync_plan {
   std::error_code cause_;
   std::string cause_text_;
   time_point failing_since_ = time_point::max();
-  time_point known_until_ = time_point::min();  // for so long the failure counts as known
+  time_point known_until_ = time_point::min();  // until then the failure counts as known
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
 

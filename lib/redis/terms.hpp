@@ -50,15 +50,15 @@ class terms {
   void set_rate(std::size_t index, const canigo::rate& r, time_point tell_until);
   void set_burst(std::size_t index, std::uint64_t n, time_point tell_until);
   void pause_until(time_point t, time_point now, time_point tell_until) noexcept;
-  /// An amount of a unit was used without a grant; below 0: was given back.
+  /// Notes that an amount of a unit was used without a grant; below 0: that it was given back.
   void charge(std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
 
-  /// Whether there are changes that no answered call has told.
+  /// Whether there are changes that Redis has not confirmed yet.
   bool has_untold() const noexcept {
     return unsaid_ != 0 || (charged_ != charged_and_answered_ && charged_ != overdue_);
   }
-  /// Redis fails: drops the settings that should have been told by now. Charges are never dropped, because a call that
-  /// was lost may have told them; but no call is made for those alone that should have been told.
+  /// Call it when Redis fails. Drops the settings that should have been told by now. Charges are never dropped, because
+  /// a call that was lost may have told them. But no call is made only for charges that are overdue.
   void forget_overdue(time_point now) noexcept;
 
   // ---- calls ----
@@ -68,11 +68,11 @@ class terms {
   void call_begins() noexcept;
   /// The call has failed, or Redis has not carried it out: the next call says the same.
   void tell_again() noexcept;
-  /// Redis knows the changes of the call.
+  /// Redis knows the changes of settings that the call told.
   void told() noexcept;
-  /// Redis knows the charges of the call.
+  /// Redis knows the charges that the call told.
   void charged() noexcept { charged_and_answered_ = overdue_ = charged_under_way_; }
-  /// Takes over the settings of all processes, except for those that were changed here since.
+  /// Takes over the settings of all processes. A setting that this process changed since stays.
   void adopt(const limit_settings& s, time_point now) noexcept;
 
   // ---- estimates ----
@@ -94,16 +94,16 @@ class terms {
   limit_settings settings_;
   time_point paused_until_ = time_point::min();
   std::uint64_t shape_ = 0;
-  std::uint64_t unsaid_ = 0;            // of setting: changed here
-  std::uint64_t unsaid_under_way_ = 0;  // told by the call under way
+  std::uint64_t unsaid_ = 0;            // settings changed here, as a sum of `setting`
+  std::uint64_t unsaid_under_way_ = 0;  // the settings of `unsaid_` that the call under way tells
   using totals = std::array<std::int64_t, most_units>;
-  totals charged_{};  // of each unit in all, less what was given back
+  totals charged_{};  // the amount charged of each unit, less what was given back
   totals charged_under_way_{};
   totals charged_and_answered_{};
-  totals overdue_{};  // no call is made for these alone
+  totals overdue_{};  // charges up to these totals need no call of their own
   time_point tell_until_ = time_point::max();
-  time_point closed_until_ = time_point::min();  // for a quarantine
-  bool is_heard_ = false;                        // then the buckets are known
+  time_point closed_until_ = time_point::min();  // the end of a quarantine
+  bool is_heard_ = false;                        // whether the buckets are known
   std::array<time_point, most_rates> empty_at_{};
 };
 

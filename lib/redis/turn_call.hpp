@@ -17,14 +17,14 @@ class turn_call final : public canigo::detail::suspended {
  public:
   explicit turn_call(const net::any_io_executor& where) noexcept : where_{&where} {}
 
-  /// Whether it is to be posted: it was not asked for before. Under the owner's lock.
+  /// Asks for the turn. True if the caller must post it, because it was not asked for before. Under the owner's lock.
   bool ask(std::shared_ptr<Owner> o) noexcept {
     if (std::exchange(is_asked_, true)) return false;
     owner_ = std::move(o);
     return true;
   }
   bool is_asked() const noexcept { return is_asked_; }
-  /// The turn comes now. Under the owner's lock.
+  /// Call it when the turn begins, under the owner's lock.
   void begin() noexcept { is_asked_ = false; }
 
   void resume() override {

@@ -153,7 +153,7 @@ std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& b
   return std::make_unique<interleaving::model_strand>(base, mark{owner, home, 0});
 }
 
-net::any_io_executor worker_strand::of_nobody(const net::any_io_executor& base) {
+net::any_io_executor worker_strand::of_no_worker(const net::any_io_executor& base) {
   return interleaving::model_strand{base, {}}.executor();
 }
 

@@ -20,7 +20,7 @@ struct aimd {
 /// call in twenty is dropped, the limit falls by a tenth. If the latency is far above, it falls by more, up to a half.
 /// Otherwise, if the limit binds, it grows by half of its square root, and by 1 at least.
 ///
-/// A cancelled call counts as one that took its age if that is more than the target; otherwise it does not count.
+/// A cancelled call counts with its age as its latency if that age is above the target; otherwise it does not count.
 ///
 /// Source: additive increase, multiplicative decrease: D. Chiu, R. Jain, "Analysis of the increase and decrease
 /// algorithms for congestion avoidance", 1989; with the square root of D. Bansal, H. Balakrishnan, "Binomial congestion

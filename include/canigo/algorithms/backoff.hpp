@@ -22,7 +22,7 @@ enum class jitter {
 /// Source of the jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 struct backoff {
   duration first = std::chrono::milliseconds{100};  ///< after the first failure, before jitter; 0 or more
-  std::uint32_t factor = 2;                         ///< each delay is the one before it times this; 1 or more
+  std::uint32_t factor = 2;                         ///< from one delay to the next; 1 or more
   duration cap = std::chrono::seconds{30};          ///< no delay is longer; 0 or more
   duration min = duration::zero();                  ///< no delay is shorter; 0 to cap
   canigo::jitter jitter = canigo::jitter::full;     ///< how much of each delay is random

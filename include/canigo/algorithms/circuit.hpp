@@ -16,11 +16,11 @@ namespace canigo {
 
 /// The states of a circuit breaker, by its treatment of calls.
 enum class circuit_state : std::uint8_t {
-  closed,         ///< they go, and are counted
-  open,           ///< they are refused
-  half_open,      ///< a few go as probes; the others are refused
-  forced_open,    ///< they are refused, by force_open()
-  forced_closed,  ///< they go, by force_closed()
+  closed,         ///< calls go, and are counted
+  open,           ///< calls are refused
+  half_open,      ///< a few calls go as probes; the others are refused
+  forced_open,    ///< calls are refused, by force_open()
+  forced_closed,  ///< calls go, by force_closed()
 };
 
 constexpr std::string_view to_string(circuit_state s) noexcept {
@@ -42,18 +42,18 @@ constexpr std::string_view to_string(circuit_state s) noexcept {
 class circuit_observer;
 
 struct circuit_breaker_options {
-  int failures = 50;                            ///< percent of the calls in the window that fail and open it; 1 to 100
-  std::uint64_t least_calls = 20;               ///< it stays closed if fewer are in the window; 1 or more
-  duration window = std::chrono::seconds{30};   ///< how long a call counts, to a tenth of it; 1 ms or more
-  duration slow = duration::max();              ///< a call that takes longer is slow; more than 0
-  int slow_percent = 80;                        ///< percent of the calls that are slow and open it; 1 to 100
-  duration open_for = std::chrono::seconds{5};  ///< how long it is open the first time; more than 0
-  duration most_open_for = std::chrono::seconds{60};  ///< doubled after each failed trial, up to this; open_for or more
-  int probes = 3;                                     ///< calls that go while it is half-open, and decide; 1 to 1000
+  int failures = 50;                                  ///< percent of failed calls in the window that opens it; 1 to 100
+  std::uint64_t least_calls = 20;                     ///< with fewer calls in the window it stays closed; 1 or more
+  duration window = std::chrono::seconds{30};         ///< how long a call counts, exact to a tenth of it; 1 ms or more
+  duration slow = duration::max();                    ///< a call that takes longer is slow; more than 0
+  int slow_percent = 80;                              ///< percent of slow calls in the window that opens it; 1 to 100
+  duration open_for = std::chrono::seconds{5};        ///< how long it is open the first time; more than 0
+  duration most_open_for = std::chrono::seconds{60};  ///< open_for doubles with each failed trial, up to this
+  int probes = 3;                                     ///< calls that decide while it is half-open; 1 to 1000
   /// Which errors of a call are failures. Null: is_failure_of_callee(). No lock is held.
   bool (*failed_if)(const std::exception_ptr& error) = nullptr;
   circuit_observer* observer = nullptr;     ///< must outlive the breaker and its calls
-  enforcement mode = enforcement::enforce;  ///< shadow: it refuses no call, and counts those that it would have
+  enforcement mode = enforcement::enforce;  ///< shadow: it refuses no call, and counts what it would have refused
   std::string name = {};                    ///< for the texts of errors
 };
 
@@ -62,8 +62,8 @@ struct circuit_change {
   circuit_state from = circuit_state::closed;
   circuit_state to = circuit_state::closed;
   time_point at{};
-  duration open_for{};       ///< if it is open now: for how long; max() if it was forced
-  std::uint64_t number = 0;  ///< 1 is the first; two threads may tell of two changes in any order
+  duration open_for{};       ///< how long an open circuit stays open; max() if it was forced open
+  std::uint64_t number = 0;  ///< 1 is the first; two threads may report two changes in either order
 };
 
 /// Learns of the state changes of a circuit breaker, for logs and alarms.
@@ -81,9 +81,10 @@ class circuit_observer {
 /// without a lock.
 ///
 /// Closed, it counts calls in a window of ten buckets. A call counts for nine to ten tenths of `window`. If there are
-/// `least_calls` and too many of them failed, or were slow, it opens. After `open_for` it is half-open: `probes` calls
-/// go, and as soon as they decide, it closes or opens again. The shares are those of the window, of all probes. Each
-/// failed trial doubles the time, up to `most_open_for`; closing sets it back.
+/// `least_calls` and too many of them failed, or were slow, it opens. After `open_for` it is half-open, and lets
+/// `probes` calls go. As soon as their results decide, it closes or opens again. The limits in percent are those for
+/// the window, applied to all probes. Each failed trial doubles the time for which it is open, up to `most_open_for`;
+/// closing resets that time.
 ///
 /// A call belongs to the state in which it began. Its report is ignored once the state has changed, so a
 /// call that began before the circuit opened is no probe.
@@ -105,9 +106,9 @@ class circuit {
 
   /// Lets a call begin, or refuses it.
   [[nodiscard]] std::optional<epoch> try_enter(time_point now) noexcept;
-  /// A call has ended. `e` is what try_enter() returned for it.
+  /// Call it when a call has ended. `e` is what try_enter() returned for it.
   void report(epoch e, bool failed, bool slow, time_point now) noexcept;
-  /// A call has ended without a report; it is no sample. If it was a probe, another call may be one.
+  /// Call it when a call has ended without a report; the call is no sample. If it was a probe, another call may be one.
   void leave(epoch e) noexcept;
 
   void force_open(time_point now) noexcept { change_to(circuit_state::forced_open, now); }
@@ -119,7 +120,7 @@ class circuit {
   circuit_state state(time_point now) const noexcept;
   /// How long calls are refused at least: 0 unless it is open, max() if that was forced.
   duration open_for(time_point now) const noexcept;
-  /// The calls that count just now: those of the window, or the probes that have reported.
+  /// The calls that count now: those of the window, or the probes that have reported.
   tally counted(time_point now) const noexcept;
   /// The last change; its number is 0 if there was none.
   const circuit_change& last_change() const noexcept { return last_; }
@@ -140,7 +141,7 @@ class circuit {
   circuit_state state_ = circuit_state::closed;
   circuit_change last_{};
   epoch epoch_ = 1;
-  duration open_for_;                          // the next time it opens
+  duration open_for_;                          // how long it is open the next time
   time_point open_until_ = time_point::max();  // in the state open
   std::uint64_t probing_ = 0;                  // half-open: probes that have not reported
   tally all_{};                                // of the window, or of the probes

@@ -19,16 +19,16 @@ struct knee {};
 ///
 /// If one call in twenty more than usual is dropped, L becomes the number of calls that succeeded at a time, but at
 /// least half of L. If at the lower limit as large a share is dropped, and the latency is as good as ever, the drops
-/// don't come from the load. Then L is what it was, and that share is the usual one. While hardly a call succeeds, L
-/// stays above half of the most that succeeded at a time before.
+/// don't come from the load. Then L returns to its former value, and that share counts as usual. While hardly a call
+/// succeeds, L stays above half of the greatest number that succeeded at a time before.
 ///
 /// The baseline is measured by probes: twice a minute the limit falls to 0.6·L for one window, and further as long as
 /// that shortens the latency. Probes are aligned by the wall clock, so many clients of one callee probe together. If
 /// they did not, each would measure the queue of the others.
 ///
 /// A cancelled call counts with its age if that is more than twice the latency; otherwise it does not count. If most
-/// calls at the limit end so, after they had waited longer than they ran, L grows by half. Their callers have spent
-/// their time on the wait for a place. If hardly more calls succeed then, L goes back, and no growth of that kind
+/// calls at the limit are cancelled after they had waited longer than they ran, L grows by half. Their callers have
+/// spent their time on the wait for a place. If hardly more calls succeed then, L goes back, and no growth of that kind
 /// follows for 30 s. So callers may race several calls, and cancel those that lose.
 ///
 /// Source: found by simulation; docs/policies.md has the results, and tests/adaptive repeats them. The gradient is that
@@ -71,7 +71,7 @@ class knee_control : public detail::windowed_limit {
   double top_ = 0;                             // the limit after the last drops
   double carried_ = 0;                         // calls at a time that succeeded while the latency was good
   double usual_drops_ = 0;                     // the share of drops that does not depend on the limit
-  time_point hold_until_ = time_point::min();  // no growth beyond that
+  time_point hold_until_ = time_point::min();  // until then the limit does not grow beyond top_
 
   bool is_probing_ = false;
   double back_ = 0, probe_latency_ = 0, probe_limit_ = 0;
@@ -79,19 +79,19 @@ class knee_control : public detail::windowed_limit {
   time_point next_probe_ = time_point::max();
 
   // A cut because of drops is a trial.
-  double trial_back_ = 0;  // the limit before it; 0: there is none
+  double trial_back_ = 0;  // the limit before the cut; 0: no trial
   time_point trial_until_{};
   double trial_limit_ = 0, trial_share_ = 0, trial_time_share_ = 0;
 
   // A raise for callers that starve is a trial, too.
-  double raised_from_ = 0;  // the limit before it; 0: there is none
+  double raised_from_ = 0;  // the limit before the raise; 0: no trial
   double raised_rate_ = 0;  // calls that succeeded a nanosecond
   time_point raise_again_at_ = time_point::min();
 
   int learned_ = 0;                   // windows
-  int streak_ = 0;                    // of windows in which the limit binds and the latency is near the baseline
-  int low_ = 0;                       // of windows below the baseline
-  std::uint64_t given_up_early_ = 0;  // in this window, while the limit bound
+  int streak_ = 0;                    // windows in a row in which the limit binds and the latency is near the baseline
+  int low_ = 0;                       // windows in a row below the baseline
+  std::uint64_t given_up_early_ = 0;  // calls given up early in this window, while the limit bound
   double low_sum_ = 0;
 
   duration to_wall_;

@@ -16,7 +16,7 @@ namespace canigo {
 /// `length`. So a quantile is over the last half to whole `length`. It is never below the true one, and above it by at
 /// most 25 % or 256 ns: see wait_histogram.
 ///
-/// `now` is always an argument. A `now` that steps back counts into the histogram that is young.
+/// `now` is always an argument. A `now` that steps back counts into the younger histogram.
 ///
 /// Threads: any, all members, at once. Allocates: never. 2.5 KiB.
 class latency_window {

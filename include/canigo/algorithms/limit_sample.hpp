@@ -17,9 +17,9 @@ enum class sample_outcome : std::uint8_t {
 /// One call, as an adaptive limit learns of it when it has ended.
 struct limit_sample {
   duration latency{};           ///< from its start to its end; of a cancelled call, until it was given up
-  std::uint64_t in_flight = 1;  ///< calls under way when it started, with itself
+  std::uint64_t in_flight = 1;  ///< calls under way when this call started, itself included
   sample_outcome outcome = sample_outcome::ok;
-  duration waited{};  ///< for its place, before it started
+  duration waited{};  ///< how long it waited for its place, before it started
 };
 
 /// The bounds of an adaptive limit.

@@ -17,9 +17,9 @@ namespace canigo {
 /// If P/N is a whole number of nanoseconds, the upper bound holds for closed windows too. If not, tokens fall due
 /// between two nanoseconds; they are given at the later one, and keep their place in the schedule.
 ///
-/// It remembers one instant at which it was full, and how much was taken since. Tokens in between are computed, so
-/// nothing is rounded and nothing drifts. This is the generic cell rate algorithm (ITU-T I.371). Its theoretical
-/// arrival time is kept as a ratio: origin + taken · P/N.
+/// It remembers one instant at which it was full, and the number of tokens that were taken since. Tokens in between are
+/// computed, so nothing is rounded and nothing drifts. This is the generic cell rate algorithm (ITU-T I.371). Its
+/// theoretical arrival time is kept as a ratio: origin + taken · P/N.
 ///
 /// `now` is always an argument. A `now` before the origin counts as the origin, so a clock that steps back adds no
 /// credit. Counts and instants saturate at the ends of their range.
@@ -91,14 +91,14 @@ class token_bucket {
     origin_ = l.origin;
     taken_ = l.taken;
   }
-  /// Whether it can't be told from a new bucket that is full. A bucket that became full between two nanoseconds can be:
-  /// its next token comes earlier by a fraction.
+  /// Whether it can't be told from a new bucket that is full. A bucket that became full between two nanoseconds can be
+  /// told apart: its next token comes earlier by a fraction.
   bool is_as_new(time_point now) const noexcept {
     const uint128 credit = gained(now);
     return spent(taken_) == credit || overflows(credit);
   }
 
-  /// In lowest terms.
+  /// The rate in lowest terms.
   canigo::rate rate() const noexcept {
     return {static_cast<std::int64_t>(tokens_), duration{static_cast<std::int64_t>(period_)}};
   }
@@ -131,7 +131,7 @@ class token_bucket {
   void reanchor(time_point now) noexcept;
 
   std::int64_t origin_;   // the bucket was full then, in the clock's nanoseconds
-  std::uint64_t taken_;   // since then
+  std::uint64_t taken_;   // tokens that were taken since then
   std::uint64_t tokens_;  // per period_
   std::uint64_t period_;  // in nanoseconds; the rate is in lowest terms
   std::uint64_t burst_;

@@ -33,14 +33,15 @@ namespace canigo::http {
 /// `negotiated` speaks HTTP/1.1 for a request with a body. libcurl (seen with 7.88) has faults there over HTTP/2:
 /// - A server that answers before it has the body may end the stream, as those in Go do. The answer is then lost, and
 ///   the request ends with error::http2_stream_failed.
-/// - Where a server answers in full and takes no more, or where both bodies flow at once, libcurl may wait for ever.
+/// - If a server answers in full and takes no more of the request, or if both bodies flow at once, libcurl may wait for
+///   ever.
 enum class http_version {
   negotiated,  ///< HTTP/2 where a server offers it in the TLS handshake, else HTTP/1.1; HTTP/1.1 for all with a body
   http1,       ///< HTTP/1.1
   http2,       ///< HTTP/2 from the first byte, without TLS too; the server must know it
 };
 
-/// The address of a host, for a client that is not to look it up.
+/// The address of a host, so that the client does not look it up.
 struct known_address {
   std::string host;  ///< as in a URL: letters of ASCII, digits, and - . _
   std::uint16_t port = 0;
@@ -57,46 +58,47 @@ struct client_options {
   duration timeout = std::chrono::seconds{30};
   int max_redirects = 5;  ///< hops followed for GET, HEAD and POST, up to 100; 0: a redirect is a plain
                           ///< response
-  /// Bytes of the body of a response to send(). With decode_body they are counted decoded, and those of a response to
-  /// open() are bounded where the caller has not read them yet.
+  /// Bytes of the body of a response to send(). With decode_body the decoded bytes count, and the bound holds for the
+  /// unread bytes of a response to open(), too.
   std::size_t max_body = 16 << 20;
-  /// Bytes of its header fields, of all hops together. libcurl accepts some 300 kB of a response, and 100 kB in a line.
+  /// Bytes of the header fields of a response, of all hops together. libcurl accepts some 300 kB of a response, and 100
+  /// kB in a line.
   std::size_t max_headers = 64 << 10;
-  /// Asks for an encoded body, in those of gzip, br and zstd that libcurl has, and decodes it. A field Accept-Encoding
-  /// of the request replaces that list. Content-Encoding and Content-Length stay as the server sent them. Off by
-  /// default: then the body is what these fields say, and costs the loop no decoder.
+  /// Asks for an encoded body, in all of gzip, br and zstd that libcurl supports, and decodes it. A field
+  /// Accept-Encoding of the request replaces that list. Content-Encoding and Content-Length stay as the server sent
+  /// them. Off by default: the body then stays encoded as these fields say, and the loop spends no time on decoding.
   ///
   /// libcurl does not see that an encoded body lacks its end, if the transfer itself is whole. It is whole if as many
   /// bytes came as were announced, or if the server ended the body as usual. So a body that a broken cache has cut
-  /// short may look whole. libcurl takes one member of gzip: bytes after it are a bad_content_encoding.
+  /// short may look whole. libcurl decodes one member of gzip: bytes after it are error::bad_content_encoding.
   bool decode_body = false;
-  http_version version = http_version::negotiated;  ///< of HTTP: which one to speak
+  http_version version = http_version::negotiated;  ///< the version of HTTP to speak
   std::string user_agent = "canigo";                ///< empty: the field is not sent
   bool verify_tls = true;                           ///< check the server's certificate and name
   std::string ca_file = {};       ///< PEM file of trusted certificates; the constructor reads it once; empty:
                                   ///< the file that CURL_CA_BUNDLE or SSL_CERT_FILE names, else the system's
   std::string ca_data = {};       ///< the certificates themselves, PEM, instead of a file; each new connection
                                   ///< reads them
-  std::string cert_file = {};     ///< PEM file of the client's certificate, and of those between it and its authority
+  std::string cert_file = {};     ///< PEM file of the client's certificate, and of the intermediate certificates
   std::string key_file = {};      ///< PEM file of the key for it; empty: cert_file has the key, too
-  std::string key_password = {};  ///< that of the key; empty: it has none
+  std::string key_password = {};  ///< the password of the key; empty: it has none
   std::optional<std::string> proxy = {};  ///< unset: as http_proxy, https_proxy, all_proxy and no_proxy say when
                                           ///< the client is made; empty: none
   /// Connections go to this Unix socket, whatever the host of the URL is. No proxy is used. Empty: none.
   std::string unix_socket = {};
-  /// Hosts that are not looked up. Of two for one host and port the last one counts.
+  /// Hosts that are not looked up. Of two entries for one host and port the last one counts.
   std::vector<known_address> known_addresses = {};
   /// Whether to connect to an address, for example is_public. It is asked for each address of a name before each new
-  /// connection, those behind redirects too. It is not asked for a Unix socket. Empty: connect to all. It may be called
-  /// on any thread of the executor, by one at a time; if it throws, that is a no.
+  /// connection, also behind redirects. It is not asked for a Unix socket. Empty: connect to all. It may be called on
+  /// any thread of the executor, one call at a time; if it throws, that counts as no.
   ///
-  /// A proxy resolves the names itself, so this would not be asked. Therefore it is refused beside a proxy, also beside
-  /// one of the environment: `proxy` must then be empty.
+  /// A proxy resolves the names itself, so this would not be asked. Therefore it can't be combined with a proxy, also
+  /// with one of the environment: `proxy` must then be empty.
   std::function<bool(const net::ip::address&)> allow_address = {};
 };
 
 struct client_stats {
-  std::size_t waiting = 0;  ///< for one of the connections
+  std::size_t waiting = 0;  ///< requests that wait for one of the connections
   std::size_t running = 0;
   std::uint64_t finished = 0;  ///< responses and errors
 };
@@ -104,9 +106,9 @@ struct client_stats {
 /// Sends HTTP requests: libcurl on an executor. Connections are kept, and requests share them.
 ///
 /// Any number of requests may be out. `connections_per_host` of them to one host are under way at a time, and
-/// `connections` of all; the others wait in the order of arrival. Hosts that have a place take turns.
+/// `connections` of all; the others wait in the order of arrival. Hosts below their bound take turns.
 ///
-/// That wait comes after a limit around the call, so a token is taken long before its request goes. Give the limit
+/// A limit around the call comes before that wait, so it takes a token long before the request goes. Give the limit
 /// `concurrency = client.connections_per_host()`: it then takes the token and the place in one step.
 ///
 /// If a connection breaks before the first byte of the answer, the server may or may not have executed the request. If
@@ -170,13 +172,13 @@ class client {
   /// Sends the request and waits for the head of the response; the caller then reads the body, as slowly as it likes.
   /// Redirects are followed before.
   ///
-  /// The timeout counts until the head is there. request::keep_body means nothing here, nor max_body without
+  /// The timeout counts until the head is there. request::keep_body has no effect here, and max_body has one only with
   /// decode_body.
   /// Errors: those of send(), thrown the same way.
   /// Allocates: the exchange.
   net::awaitable<exchange> open(request r);
 
-  /// A request whose body the caller writes part by part. Without a `length`, in bytes, it is unknown.
+  /// A request whose body the caller writes part by part. `length` is the size of the body in bytes, if it is known.
   ///
   /// Errors: errc::invalid_argument for a request that can't be sent, for GET and HEAD, and for one with a body. Its
   /// text names the field, the value and what is allowed.

@@ -11,11 +11,11 @@
 
 namespace canigo::http {
 
-/// Sends the request, and makes the body of the response the file `to`.
+/// Sends the request, and writes the body of the response to the file `to`.
 ///
 /// The file appears as a whole or not at all: the body goes to a new file in the same folder, which takes the place of
 /// `to` at the end. After an error the new file is removed. The result is the head of the response, with its body_size.
-/// If its status is not from 200 to 299, there is no file, and an old one stays.
+/// If its status is not from 200 to 299, no file is written, and an old one stays.
 ///
 /// The client must stay until the head is there. No time limit counts after the head, as for client::open(). The file
 /// has the mode 0666 without the bits of the process's umask. It is written by ordinary calls, which hold up the thread

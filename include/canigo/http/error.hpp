@@ -36,7 +36,7 @@ enum class error {
   proxy_refused,                  ///< the proxy did not connect, for another reason than the next
   proxy_authentication_required,  ///< 407: the proxy wants a user and a password, or others
   address_refused,                ///< client_options::allow_address refused every address of the server
-  server_failed,                  ///< the answer has the status 408, or one from 500 on: of send_checked()
+  server_failed,                  ///< only of send_checked(): the answer has the status 408, or one from 500 on
 };
 
 /// The category "curl": its values are CURLcode, its texts are curl's.

@@ -31,8 +31,8 @@ class event_parser {
   /// `max_event`: most bytes of an event, and of a line.
   explicit event_parser(std::size_t max_event) noexcept : max_event_{max_event} {}
 
-  /// Takes the next part, and appends the events that end in it. False: one is too large. Then, and after an exception,
-  /// it is of no more use. Throws std::bad_alloc.
+  /// Takes the next part, and appends the events that end in it. False: an event is too large. After that, or after an
+  /// exception, the parser can't be used any more. Throws std::bad_alloc.
   bool take(std::string_view part, std::deque<server_event>& events);
 
   const std::string& last_event_id() const noexcept { return last_id_; }
@@ -61,8 +61,8 @@ class event_parser {
 ///     http::event_stream events{co_await client.open(std::move(r))};
 ///     while (auto event = co_await events.next()) use(*event);
 ///
-/// Whether the exchange is one, its head tells: status 200, and Content-Type text/event-stream. The caller connects
-/// again: with last_event_id(), after retry(), and not after a status of 204.
+/// The head of the exchange tells whether it is such a stream: status 200, and Content-Type text/event-stream. After
+/// its end the caller connects again: with last_event_id(), after retry(), and not after a status of 204.
 ///
 /// No time limit counts; put one around next() if the server may fall silent. The server waits while the caller does
 /// not read.
@@ -83,7 +83,7 @@ class event_stream {
 
   /// The id to send as Last-Event-ID when connecting again; empty: none.
   const std::string& last_event_id() const noexcept { return parser_.last_event_id(); }
-  /// How long the server asks to wait before that; nothing: it has not said.
+  /// How long the server asks to wait before connecting again; nothing: it has not said.
   std::optional<duration> retry() const noexcept { return parser_.retry(); }
   const response& head() const noexcept { return exchange_.head(); }
 

@@ -25,13 +25,14 @@ class stream;
 ///
 /// The body comes no faster than it is read. While the caller does not read, the server has to wait, and the other
 /// requests go on. With HTTP/1.1 the client holds 64 KiB at most of such an exchange.
-/// With client_options::decode_body the client keeps the bytes that one read of the connection decodes to. If these are
-/// more than max_body, it ends with errc::too_large.
+/// With client_options::decode_body the client keeps all bytes that it decodes from one read of the connection. If
+/// these are more than max_body, the exchange ends with errc::too_large.
 ///
 /// It takes up one of client_options::connections until the last byte was read. No time limit counts after the head;
-/// put one around read_some() where the server may fall silent.
+/// put one around read_some() if the server may fall silent.
 ///
-/// Cancellation: destroying it before its end resets it at once. Its connection is closed; of HTTP/2 only the stream.
+/// Cancellation: destroying it before its end resets it at once. Its connection is closed; with HTTP/2 only the stream
+/// is.
 /// Threads: one at a time, any. It may outlive the client.
 /// Copies: none. A moved-from one, like one that was made without an argument, can be assigned to and destroyed only.
 class exchange {

@@ -6,8 +6,7 @@
 
 namespace canigo::http {
 
-/// Whether an address belongs to the public Internet: for client_options::allow_address, where URLs come from
-/// strangers.
+/// Whether an address belongs to the public Internet: for client_options::allow_address, if URLs come from strangers.
 ///
 /// It is false for addresses of a private network, the loopback, a link, a carrier's NAT, documentation, benchmarks,
 /// multicast, and for all that are reserved. An IPv6 address that carries an IPv4 address is judged by that one: those

@@ -19,15 +19,15 @@ namespace canigo::http {
 struct request {
   std::string method = "GET";
   std::string url;                  ///< http:// or https://, absolute
-  http::headers headers;            ///< beside those that HTTP itself needs
+  http::headers headers;            ///< added to the fields that HTTP itself needs
   std::string body;                 ///< sent unchanged, with any method but GET and HEAD
   std::optional<duration> timeout;  ///< instead of the client's, from send() to the last byte; more than 0; max: none
   /// Sent instead of the URL's path and query, as it is: "*" for OPTIONS, for example. Visible characters of ASCII.
   /// Redirects are then not followed. Empty: none.
   std::string target;
   bool keep_body = true;  ///< false: the body of the response is counted, and dropped as it comes
-  /// How long the client waits for the answer when its caller has gone, at the timeout or by a cancellation. If all of
-  /// the request was sent, it keeps its connection so long at most. It also keeps its place in the client and in the
+  /// How long the client waits for the answer when its caller has gone, at the timeout or by a cancellation. A request
+  /// that was sent in full keeps its connection for so long at most. It also keeps its place in the client and in the
   /// `limits` of a policy around it, but not one of an adaptive limit or of a pool. So no more requests are under way
   /// at the server than these caps say. The answer is dropped. 0: the connection is closed at once, and the server may
   /// go on. Only for client::send() and send_checked(); 0 or more.

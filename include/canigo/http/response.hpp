@@ -31,12 +31,12 @@ struct response {
   std::string redirect;         ///< the target of a redirect that was not followed, absolute; empty: none
   int redirects = 0;
   int resends = 0;      ///< times that it was sent again after a broken connection: at most 1, see client
-  bool reused = false;  ///< the request was sent, over a connection that was there before
+  bool reused = false;  ///< the request was sent over a connection that was there before
   http::timing timing;
-  /// After an error: the host, and the cause where a code does not tell it. That is a timeout that passed, and what was
-  /// still missing, or a bound that was passed. It is also the fault of an encoded body or certificate, or the answer
-  /// of a proxy. It names an option with its value, and nothing of the URL but the host. Empty after errc::stopped,
-  /// invalid_argument and not_enough_memory.
+  /// After an error: the host, and the cause if a code does not tell it. The cause is, for example, a timeout that
+  /// passed and the part that was still missing, or a bound that was exceeded. It may also be a fault of an encoded
+  /// body or certificate, or the answer of a proxy. The text names an option with its value, and of the URL only the
+  /// host. Empty after errc::stopped, invalid_argument and not_enough_memory.
   std::string problem;
 };
 

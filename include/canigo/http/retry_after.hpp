@@ -8,8 +8,8 @@
 
 namespace canigo::http {
 
-/// How long the server asks its clients to wait: Retry-After, in seconds or as a date. Where there is one,
-/// retry-after-ms (Azure, OpenAI) counts in its place; where there is neither, x-amz-retry-after does. Both are in
+/// How long the server asks its clients to wait: Retry-After, in seconds or as a date. If there is a field
+/// retry-after-ms (Azure, OpenAI), it counts instead; if there is neither, x-amz-retry-after counts. Both are in
 /// milliseconds. A fraction of a second, which HTTP does not know, is rounded up to milliseconds.
 ///
 /// A date is compared with the response's own Date field, so a wrong clock on either side does no harm. Without that

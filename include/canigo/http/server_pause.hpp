@@ -27,10 +27,10 @@ class server_pause {
   /// `most`: the longest pause that a server gets, more than 0. Throws errc::invalid_argument. `limit` must stay.
   explicit server_pause(limiter& limit, duration most = std::chrono::minutes{5});
 
-  /// Obeys http::asked_wait() of an answer. Returns for how long it asks; zero: for nothing.
+  /// Pauses the limit for the http::asked_wait() of an answer. Returns that time; zero: the answer asks for no wait.
   duration obey(const response& answer);
 
-  /// http::send_checked(), and obeys its answer, good or bad.
+  /// Like http::send_checked(), and obeys its answer, good or bad.
   net::awaitable<response> send_checked(client& c, request r);
 
  private:

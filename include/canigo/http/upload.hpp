@@ -27,14 +27,14 @@ namespace canigo::http {
 /// The body goes no faster than the server takes it, because the client keeps 64 KiB of it at most. While the caller
 /// does not write, the other requests go on.
 ///
-/// It is sent at the first write. A body of unknown length goes out in chunks with HTTP/1.1. No part can come again, so
-/// the request is sent once, also by PUT, and no redirect is followed.
+/// It is sent at the first write. A body of unknown length goes out in chunks with HTTP/1.1. No part can be sent again,
+/// so the request is sent once, also by PUT, and no redirect is followed.
 ///
 /// The timeout of the request counts until the server begins to take the body, and then from finish() to the head. No
-/// time limit counts in between; put one around write() where the server may fall silent.
+/// time limit counts in between; put one around write() if the server may fall silent.
 ///
-/// Cancellation: destroying it before finish() resets it at once. Its connection is closed; of HTTP/2 only the stream.
-/// So no server takes a part of a body for the whole.
+/// Cancellation: destroying it before finish() resets it at once. Its connection is closed; with HTTP/2 only the stream
+/// is. So no server takes a part of a body for the whole.
 /// Threads: one at a time, any. It may outlive the client.
 /// Copies: none. A moved-from one, like one that was made without an argument, can be assigned to and destroyed only.
 class upload {
@@ -45,8 +45,8 @@ class upload {
   ~upload();
 
   /// Waits until the client has taken bytes of `from`, at least one, and returns how many. Zero: the server has
-  /// answered already and takes no more; finish() has its answer. Its status is 300 or more, or any other where the
-  /// server has closed the connection behind it.
+  /// answered already and takes no more; finish() has its answer. The status of that answer is 300 or more, or any
+  /// status if the server has closed the connection after it.
   ///
   /// Only one at a time. `from` must stay until it ends.
   /// Errors: those of client; errc::stopped after client::stop() or the client's end; errc::invalid_argument for no

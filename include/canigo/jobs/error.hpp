@@ -5,15 +5,15 @@
 
 namespace canigo::jobs {
 
-/// The errors of stores of jobs, and how jobs end that bring no result.
+/// The errors of job stores, and the ends of jobs that bring no result.
 ///
-/// The text of the exception names the file or server, the database's own code, and what to do. Nothing of a call that
-/// failed was written, unless the code is unknown_outcome. The library's own decisions have codes of their own:
+/// The text of the exception names the file or server, the database's own code, and what to do. A call that failed has
+/// written nothing, unless the code is unknown_outcome. The library's own decisions have codes of their own:
 /// errc::invalid_argument, invalid_priority, too_large, stopped, timed_out.
 enum class error {
   full = 1,         ///< no space is left. Equals std::errc::no_space_on_device
   read_only,        ///< the store can't be written. Equals std::errc::read_only_file_system
-  locked,           ///< others kept it locked for too long. Equals std::errc::resource_unavailable_try_again
+  locked,           ///< other connections kept it locked for too long. Equals std::errc::resource_unavailable_try_again
   corrupt,          ///< the file is damaged, or is not a database
   newer_schema,     ///< a newer version of this library made it
   cannot_open,      ///< the file or server can't be reached

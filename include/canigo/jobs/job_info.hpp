@@ -25,14 +25,14 @@ inline constexpr int most_priorities = 16;
 inline constexpr std::size_t most_bytes = std::size_t{64} << 20;
 /// The longest name of a queue or kind, and the longest key of a unique job, in bytes.
 inline constexpr std::size_t most_name = 255;
-/// A store counts so many jobs of one state at least.
+/// A store counts at least so many jobs of one state.
 inline constexpr std::size_t most_counted = 100'000;
-/// The store keeps the first bytes of the text of a failure.
+/// A store keeps so many bytes of the text of a failure, the first ones.
 inline constexpr std::size_t most_error_text = 1000;
-/// The store keeps the last entries of the history of a job.
+/// A store keeps so many entries of the history of a job, the last ones.
 inline constexpr std::size_t most_events = 32;
 
-/// Where a job is. A job that waits for its time or for another attempt is `waiting`, too.
+/// The state of a job. A job that waits for its time or for another attempt is `waiting`, too.
 ///
 ///     waiting ──claim──▶ running ──complete──▶ done
 ///        ▲                  │
@@ -51,7 +51,7 @@ constexpr std::string_view to_string(job_state s) noexcept {
 enum class unique_scope : std::uint8_t {
   until_begun,  ///< until the job is claimed for the first time
   until_ended,  ///< until it is done, dead or cancelled
-  for_a_time,   ///< for new_job::unique_for from the put on, also if it has ended
+  for_a_time,   ///< for the time new_job::unique_for from the put on, even if the job has ended
 };
 
 /// A job as it is handed in. Spans count from the put on, by the store's clock.
@@ -62,14 +62,14 @@ struct new_job {
   int priority = 0;                       ///< class, 0 (first) … 15
   duration delay = duration::zero();      ///< before it can be claimed; 0 or more
   std::optional<instant> at = {};         ///< when it can be claimed, instead of a delay; 1970 to 9999
-  duration expires_in = duration::max();  ///< then a job that waits is dead; more than 0; max: never
+  duration expires_in = duration::max();  ///< a job that still waits then is dead; more than 0; max: never
   std::uint32_t max_attempts = 25;        ///< 1 to 1'000'000; crashes do not count
   std::string unique_key = {};            ///< any bytes, up to most_name; empty: not unique
   unique_scope scope = unique_scope::until_ended;
   duration unique_for = duration::zero();  ///< for unique_scope::for_a_time; more than 0
-  std::string batch = {};  ///< it is one of the jobs of this name, up to most_name bytes; empty: of none
-  /// It waits until all jobs of that batch have ended, however they end; so it has no delay. Empty: for none. If no job
-  /// of the batch waits or runs when it is put, it does not wait.
+  std::string batch = {};                  ///< the batch that it is one of, up to most_name bytes; empty: none
+  /// The job waits until all jobs of that batch have ended, however they end; so it has no delay. Empty: it waits for
+  /// no batch. If no job of the batch waits or runs when the job is put, it does not wait.
   std::string after_batch = {};
 };
 
@@ -79,7 +79,7 @@ struct put_answer {
   bool is_new = false;  ///< false: a job with the same key is there, and was left as it is
 };
 
-/// The right to end one run of a job. The token rises with every claim, so an old one has no effect.
+/// The right to end one run of a job. The token rises with every claim, so an old lease has no effect.
 struct lease {
   job_id id = 0;
   std::uint64_t token = 0;
@@ -97,7 +97,7 @@ struct claimed_job {
   std::uint32_t max_attempts = 0;
   std::uint32_t crashes = 0;  ///< runs that ended with their process
   std::uint32_t snoozes = 0;
-  instant run_at;                         ///< since when it was due
+  instant run_at;                         ///< when it fell due
   duration expires_in = duration::max();  ///< from the claim on; max: no deadline
 };
 
@@ -139,7 +139,7 @@ struct job_info {
   std::optional<instant> deadline = {};
   std::optional<instant> cancel_at = {};  ///< when it was cancelled; a job that runs is told of it
   std::optional<instant> finished_at = {};
-  std::string unique_key = {};      ///< that it has now; empty: none
+  std::string unique_key = {};      ///< the key that it has now; empty: none
   std::string batch = {};           ///< as in new_job
   std::string after_batch = {};     ///< as in new_job; run_at is instant::max() while it waits for the batch
   std::string result = {};          ///< of a job that is done; of one that runs: its progress
@@ -151,9 +151,9 @@ struct job_info {
 struct queue_count {
   std::string queue;
   bool is_paused = false;
-  std::size_t by_state[5] = {};  ///< index: job_state; of those that are done: among the last ones that ended
-  bool has_more[5] = {};         ///< index: job_state; by_state is the least number, and there may be more
-  /// For how long the first job has been due that waits; 0: none is due.
+  std::size_t by_state[5] = {};  ///< index: job_state; done: only among the last jobs that ended
+  bool has_more[5] = {};         ///< index: job_state; by_state is a lower bound
+  /// How long the first of the jobs that wait has been due; 0: none is due.
   duration oldest = duration::zero();
   std::size_t of(job_state s) const noexcept { return by_state[static_cast<std::size_t>(s)]; }
   bool operator==(const queue_count&) const = default;

@@ -30,7 +30,7 @@ T from_json(std::string_view text) {
   return nlohmann::json::parse(text).template get<T>();
 }
 
-/// A handler that takes a value, and no bytes: net::awaitable<R>(const T&, job&). R is void, or a type that
+/// A handler that takes a value instead of bytes: net::awaitable<R>(const T&, job&). R is void, or a type that
 /// nlohmann::json can take, which becomes the result.
 ///
 ///     auto confirm = [&](const order& o, jobs::job& j) -> net::awaitable<receipt> { … };

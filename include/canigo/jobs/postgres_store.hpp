@@ -28,7 +28,7 @@ struct postgres_store_options {
   /// How long the server may be silent while a step waits for it; more than 0. Then the connection is given up. It is
   /// also how long count() and list() may take; then they end with error::locked.
   duration answer_limit = std::chrono::seconds{30};
-  /// How often callers of changed() are told to look, in case they were not told of a change; more than 0.
+  /// How often callers of changed() are woken even without a known change; more than 0.
   duration poll = std::chrono::seconds{30};
 };
 
@@ -48,14 +48,16 @@ struct postgres_store_options {
 ///
 /// The names of queues and kinds are text: UTF-8 without NUL. Each transaction of the store is READ COMMITTED, whatever
 /// the server's default is, and leaves no setting behind. So a proxy may lend connections by transaction, as PgBouncer
-/// does in that mode. But it carries no notifications: then facts() says so, and jobs are looked for every second.
+/// does in that mode. But such a proxy carries no notifications. Then facts() says so, and the store looks for jobs
+/// every second.
 ///
 /// Threads: any, all members, at once.
-/// Lifetime: the destructor waits for the steps that were handed over, for the limits of the options at most for each.
+/// Lifetime: the destructor waits for the steps that were handed over. Each takes as long as the limits of the options
+/// at most.
 class postgres_store final : public store {
  public:
-  /// `url` is a URL of PostgreSQL, or a string such as "host=/run/postgresql dbname=shop". The environment has what is
-  /// left out, in PGHOST, PGPASSWORD and so on; or the file of passwords.
+  /// `url` is a URL of PostgreSQL, or a string such as "host=/run/postgresql dbname=shop". Parts that are left out come
+  /// from the environment, as PGHOST, PGPASSWORD and so on, or from the file of passwords.
   ///
   /// Throws std::system_error, errc::invalid_argument, naming the field and the range; never the URL.
   postgres_store(const net::any_io_executor& executor, const std::string& url, const postgres_store_options& options);
@@ -74,9 +76,9 @@ class postgres_store final : public store {
   /// Adds a job on a connection of the program, in the transaction that is open there: the job exists if and only if
   /// that transaction is committed. Services are told after the commit. It waits for the server.
   ///
-  /// A transaction that is REPEATABLE READ or SERIALIZABLE sees what was there at its begin. It can't hand in a job
+  /// A transaction that is REPEATABLE READ or SERIALIZABLE sees the data as of its beginning. It can't hand in a job
   /// with `after_batch`: errc::invalid_argument. If the job that holds the unique key has changed since, the call
-  /// throws error::locked, and the whole transaction is to be done again.
+  /// throws error::locked, and the whole transaction must be repeated.
   ///
   /// Errors: those of put(). The connection must be idle, to this database with this search path, and used by no other
   /// thread meanwhile. The tables must be there: any call of a store has made them.

@@ -34,10 +34,10 @@ class schedule {
   /// If neither field of a day begins with `*`, a day has to match one of the two, otherwise both. Instead of the
   /// fields, a word: `@hourly`, `@daily` or `@midnight`, `@weekly` (on Sunday), `@monthly`, `@yearly` or `@annually`.
   ///
-  /// Before it there may be a zone, as in `CRON_TZ=Europe/Berlin 30 6 * * *`. Without one the times are in UTC.
+  /// A zone may stand before the fields, as in `CRON_TZ=Europe/Berlin 30 6 * * *`. Without one the times are in UTC.
   ///
-  /// Where clocks are put forward, local times are skipped. A job that was due at one of them is due at once, when the
-  /// clocks are put forward, and once for all that were skipped. Where they are put back, local times come twice. The
+  /// When clocks are put forward, local times are skipped. A job that was due at one of them is due at once, when the
+  /// clocks are put forward, and once for all that were skipped. When clocks are put back, local times come twice. The
   /// first one counts. A schedule follows the clock instead if its minute or hour begins with `*`. Then a time that is
   /// skipped does not come, and one that comes twice is due twice.
   ///
@@ -46,13 +46,13 @@ class schedule {
   static schedule cron(std::string_view text);
   /// Like cron(text), in a zone of the time zone database, such as `Europe/Berlin`, and not in UTC.
   ///
-  /// Reads it from a file in the folder that the variable TZDIR names, or /usr/share/zoneinfo. A later change of that
-  /// file has no effect on this schedule. Throws also for a zone that is not there.
+  /// Reads the zone from a file in the folder that the variable TZDIR names, or /usr/share/zoneinfo. A later change of
+  /// that file has no effect on this schedule. Throws also if there is no such zone.
   static schedule cron(std::string_view text, std::string_view zone);
 
   /// The first time after `t`; instant::max() if that is later than the year 9999.
   instant next_after(instant t) const;
-  /// As it was made: "every 10m", or the text of cron(), with its zone.
+  /// The text of the schedule: "every 10m", or the text of cron(), with its zone.
   const std::string& text() const noexcept { return text_; }
 
  private:
@@ -64,7 +64,7 @@ class schedule {
   instant next_in_zone(instant t) const;
 
   std::string text_;
-  std::chrono::seconds period_{0};  // 0: of cron()
+  std::chrono::seconds period_{0};  // 0: made by cron()
   // A bit for each value.
   std::uint64_t minutes_ = 0;
   std::uint32_t hours_ = 0;

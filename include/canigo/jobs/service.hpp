@@ -47,7 +47,7 @@ class admitted {
 
   /// Runs the job. A grant whose permit can be lost overrides this, and ends the job with it.
   virtual net::awaitable<std::string> run(net::awaitable<std::string> work) { return work; }
-  /// There was no job to run. Gives back also the tokens that count as used from the grant on.
+  /// Called if there was no job to run. It must also give back the tokens that count as used from the grant on.
   virtual void unused() noexcept {}
 };
 
@@ -92,8 +92,8 @@ class permit_of final : public admitted {
 
 }  // namespace detail
 
-/// The admission by a limit of the library, for one token or permit a job: a scheduler, semaphore or limiter, or one
-/// in Redis. `r` has the priority among all that ask that limit. `l` must outlive the service.
+/// The admission by a limit of the library, for one token or permit a job: a scheduler, semaphore or limiter, or one in
+/// Redis. `r` has the priority of these jobs among all requests to that limit. `l` must outlive the service.
 template <limit Limit>
 admission within(Limit& l, request r = {}) {
   return [&l, r]() -> net::awaitable<std::shared_ptr<admitted>> {
@@ -109,29 +109,29 @@ admission within(Limit& l, request r = {}) {
 struct queue_options {
   std::string name = "default";        ///< 1 to most_name bytes
   std::size_t concurrency = 1;         ///< jobs of this service that run at once; 1 to 100'000
-  duration timeout = duration::max();  ///< of each run; more than 0; max: none
-  /// Between the attempts of a job.
+  duration timeout = duration::max();  ///< the time limit of each run; more than 0; max: none
+  /// The delays between the attempts of a job.
   canigo::backoff retry = {.first = std::chrono::seconds{5}, .cap = std::chrono::hours{1}};
-  jobs::admission limit = {};                        ///< empty: as many as there are; see within()
-  duration keep_ended = std::chrono::hours{24 * 7};  ///< then jobs that have ended go; 0 or more; max: never
-  std::size_t most_ended = SIZE_MAX;                 ///< of those that have ended, so many stay; see trim_request::keep
+  jobs::admission limit = {};                        ///< empty: no limit; see within()
+  duration keep_ended = std::chrono::hours{24 * 7};  ///< jobs that ended longer ago are removed; 0 or more; max: never
+  std::size_t most_ended = SIZE_MAX;                 ///< how many jobs that have ended stay, at most; see trim_request
   restart_policy restart = {};                       ///< how often workers may break before the service stops
-  pool_observer* observer = nullptr;                 ///< of the queue's pool; must outlive the service
+  pool_observer* observer = nullptr;                 ///< observes the queue's pool; must outlive the service
 };
 
 struct service_options {
-  std::vector<queue_options> queues = {};     ///< that it takes jobs from; none: it hands jobs in only
+  std::vector<queue_options> queues = {};     ///< the queues that it takes jobs from; none: it only hands jobs in
   duration lease = std::chrono::seconds{30};  ///< renewed while a job runs; 1 ms or more
-  /// Between the attempts to use a store that fails.
+  /// The delays between the attempts to use a store that fails.
   canigo::backoff store_retry = {.first = std::chrono::milliseconds{100}, .cap = std::chrono::seconds{10}};
   /// After so many failures in a row to take jobs for one queue, the service stops with the last one as the cause.
   /// Other calls of the store do not count. 0: never.
   std::uint32_t most_store_failures = 0;
-  /// Whether start() waits for a store that can't be opened, as a file in a folder that is missing, a database that is
-  /// missing, or tables of a newer version. If not, the service stops, with the store's error as the cause. A store
-  /// that others keep locked, or that is full, is waited for in either case.
+  /// Whether start() waits for a store that can't be opened, such as a file in a missing folder, a missing database, or
+  /// tables of a newer version. If not, the service stops, with the store's error as the cause. A store that others
+  /// keep locked, or that is full, is waited for in either case.
   bool waits_for_store = false;
-  store_observer* observer = nullptr;  ///< of the store's failures; must outlive the service and its jobs
+  store_observer* observer = nullptr;  ///< is told of the store's failures; must outlive the service and its jobs
 };
 
 /// The names are copied at the call.
@@ -141,8 +141,8 @@ struct submit_options {
   duration delay = duration::zero();               ///< before it may run; 0 or more
   duration expires_in = duration::max();           ///< its deadline, from now; more than 0; max: none
   std::uint32_t max_attempts = 25;                 ///< 1 or more
-  std::string_view unique = {};                    ///< the key of a job of which there is one only; empty: none
-  unique_scope scope = unique_scope::until_ended;  ///< for how long it is the only one
+  std::string_view unique = {};                    ///< the key of which only one job exists at a time; empty: none
+  unique_scope scope = unique_scope::until_ended;  ///< how long it is the only one
   duration unique_for = duration::zero();          ///< for unique_scope::for_a_time
   std::string_view batch = {};                     ///< the batch that it is one of; empty: none
   std::string_view after_batch = {};               ///< it waits until all jobs of this batch have ended; empty: none
@@ -157,8 +157,8 @@ struct submit_options {
 ///     auto id = co_await jobs.submit("send", payload, {.queue = "mail", .unique = "order-7"});
 ///     std::string result = co_await jobs.result(id);
 ///
-/// It claims only what it can run at once. So a job that comes later and matters more goes first, whatever process it
-/// came from. It renews the leases of what runs. A handler that throws has failed, and the job waits for its next
+/// It claims only what it can run at once. So a job that comes later and is more important goes first, whatever process
+/// it came from. It renews the leases of what runs. A handler that throws has failed, and the job waits for its next
 /// attempt. A job may run more than once: after a crash, or if its process stood still for longer than the lease.
 ///
 /// While the store fails, jobs go on, and the service tries again. A result that can't be written is kept and written
@@ -200,13 +200,13 @@ class service {
     }
   }
 
-  /// Hands in a job of the kind for each time of a schedule, from start() on. Call it before that.
+  /// Hands in a job of the kind for each time of a schedule, from start() on. Call it before start().
   ///
-  /// One job waits for the next time, in the store. Its key has that time, so one of all services and processes hands
-  /// it in. If no process runs at that time, the job runs once they do, and the times that were missed after it have
-  /// no job. The name of a schedule is o.unique, or the kind; it has up to 200 bytes, and a service has one of each.
-  /// Of the other options, a delay and a batch are refused, and the scope has no effect. Each time counts by the clock
-  /// of the store.
+  /// One job at a time waits in the store, for the next time of the schedule. Its key contains that time, so only one
+  /// of all services and processes hands it in. If no process runs at that time, the job runs once one does, and later
+  /// times that were missed have no job. The name of a schedule is o.unique, or the kind. It has up to 200 bytes, and
+  /// no two schedules of a service have the same name. Of the other options, a delay and a batch are refused, and the
+  /// scope has no effect. Each time counts by the clock of the store.
   ///
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
   void repeat(std::string kind, schedule when, std::string payload, const submit_options& o);
@@ -216,11 +216,11 @@ class service {
   /// see service_options::waits_for_store.
   void start();
 
-  /// Hands a job in. When it returns, the job is durable: its number, or that of the job with the same key.
+  /// Hands a job in. When it returns, the job is durable. Returns its number, or that of the job with the same key.
   net::awaitable<job_id> submit(std::string kind, std::string payload, const submit_options& o);
   net::awaitable<job_id> submit(std::string kind, std::string payload);
 
-  /// Waits for the end of a job, of whatever process, and returns its result.
+  /// Waits for the end of a job, whatever process runs it, and returns its result.
   ///
   /// Errors: error::job_failed with the text of the last failure, job_crashed, job_expired, job_cancelled,
   /// unknown_job; errc::stopped once the service has stopped.
@@ -234,21 +234,22 @@ class service {
   net::awaitable<void> pause(std::string queue);
   net::awaitable<void> resume(std::string queue);
 
-  /// Begins to stop, at the call: takes no more jobs, and stops the pools by `mode`. `drain` is as finish_running, and
-  /// leaves jobs in the store.
+  /// Begins to stop, at the call: takes no more jobs, and stops the pools by `mode`. `drain` acts like finish_running:
+  /// it leaves the jobs that wait in the store.
   ///
-  /// A job that was claimed and not begun goes back at once. So does one that the stop cancels; that uses up no
+  /// A job that was claimed and not begun goes back at once. A job that the stop cancels goes back, too, and uses up no
   /// attempt. After `grace`, the jobs that still run are cancelled. Returns when no job of this service runs and the
-  /// store knows of each; if the store fails, when the leases are over. Idempotent; a harder mode may follow. A handler
-  /// must not wait for it, as it waits for handlers. Throws errc::invalid_argument, at once, for an unknown mode.
+  /// store knows the end of each. If the store fails, returns when the leases are over. Idempotent; a harder mode may
+  /// follow. A handler must not wait for it, because it waits for handlers. Throws errc::invalid_argument, at once, for
+  /// an unknown mode.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<void> stop(stop_mode mode = stop_mode::finish_running, duration grace = duration::max());
   /// Like stop(), without waiting; also for a handler.
   void request_stop(stop_mode mode = stop_mode::finish_running, duration grace = duration::max());
-  /// Waits until it has stopped. If it stopped by itself, throws the cause: the store's error, that of a limit which
-  /// was stopped, or that of workers which broke too often.
+  /// Waits until the service has stopped. If the service stopped by itself, throws the cause: the store's error, that
+  /// of a limit which was stopped, or that of workers which broke too often.
   net::awaitable<void> closed();
-  /// Calls request_stop(), also once this object has gone. For the library itself.
+  /// A function that calls request_stop(), and that may be called after this object has gone. For the library itself.
   std::function<void(stop_mode, duration)> stopper() const;
 
   /// The pool of a queue, for its statistics: `exporter.add("mail", jobs.pool("mail"))`. Its tasks have the names of
@@ -258,7 +259,7 @@ class service {
   /// The jobs that ran here, by how they ended, and those of all processes: `exporter.add("jobs", jobs)`.
   ///
   /// It does not wait for the store. A call lets the store count its jobs, for a tenth of the time and once a second at
-  /// most; a later call returns that. Allocates.
+  /// most; a later call returns these counts. Allocates.
   service_stats stats() const;
 
  private:

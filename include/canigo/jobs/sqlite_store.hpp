@@ -22,7 +22,7 @@ struct sqlite_store_options {
   store_policy policy = {};  ///< for jobs that crash
   /// How long a step waits for a lock that another process holds; 0 or more.
   duration busy_limit = std::chrono::seconds{5};
-  /// How often it looks for changes of processes that could not tell it; more than 0.
+  /// How often the store looks for changes that other processes could not tell it; more than 0.
   duration poll = std::chrono::seconds{2};
   /// Whether an answer waits for the disk. If not, a loss of power loses the last steps; the end of a process loses
   /// none in either case.
@@ -39,13 +39,13 @@ struct sqlite_store_options {
 /// thread and a connection of its own. All steps that wait are one transaction, so the price of the disk is shared.
 ///
 /// Processes wake each other by datagrams, with sockets in the folder FILE-wake. A process that was killed is noticed
-/// by its socket, within `poll`, and its leases end. Where sockets are impossible, a change is noticed within `poll`.
+/// by its socket, within `poll`, and its leases end. If sockets are impossible, a change is noticed within `poll`.
 ///
 /// The constructor does not wait for its thread to open the file. If the file can't be opened or used, each call says
 /// why, and the next one tries again. An error that leaves open whether the step took place is error::unknown_outcome.
 ///
 /// Not for files on a network file system. Threads: any, all members, at once.
-/// Lifetime: the destructor waits for the steps that were handed over, for busy_limit at most for each.
+/// Lifetime: the destructor waits for the steps that were handed over. Each takes busy_limit at most.
 class sqlite_store final : public detail::local_store {
  public:
   /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
@@ -67,7 +67,7 @@ class sqlite_store final : public detail::local_store {
   ///
   /// Errors: those of put(). The connection must be to this file, and used by no other thread meanwhile.
   put_answer put_in(sqlite3* connection, const new_job& j);
-  /// Tells all processes that there may be jobs that they were not told of.
+  /// Tells all processes to look for jobs of which no process was told.
   void wake() noexcept;
 
   net::awaitable<std::uint64_t> changed(std::uint64_t seen) override;

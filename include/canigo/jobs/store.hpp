@@ -20,7 +20,7 @@ namespace canigo::jobs {
 /// The rules of a store for all of its jobs.
 struct store_policy {
   std::uint32_t most_crashes = 3;  ///< a job that crashes so often is dead; 1 or more
-  /// Before a job that crashed may run again.
+  /// The delay before a job that crashed may run again.
   backoff after_crash = {.first = std::chrono::seconds{1}, .cap = std::chrono::minutes{1}, .jitter = jitter::equal};
 };
 
@@ -65,9 +65,9 @@ enum class remove_answer : std::uint8_t { unknown, running, removed };
 
 struct trim_request {
   std::string queue = "default";
-  duration older_than = duration::max();  ///< jobs that ended so long ago go; 0 or more; max: none by age
-  std::size_t keep = SIZE_MAX;            ///< of the others, the last so many stay; at most 100'000, or SIZE_MAX: all
-  std::size_t limit = 500;                ///< most jobs to remove in one step; 1 or more
+  duration older_than = duration::max();  ///< jobs that ended so long ago are removed; 0 or more; max: none by age
+  std::size_t keep = SIZE_MAX;  ///< how many of the others stay, the last ones; up to 100'000, or SIZE_MAX: all
+  std::size_t limit = 500;      ///< most jobs to remove in one step; 1 or more
 };
 
 struct list_request {
@@ -78,7 +78,7 @@ struct list_request {
   std::size_t limit = 100;              ///< most jobs to return; 1 to 1000
 };
 
-/// The database of a store, and a trouble that it has though its calls succeed.
+/// The database of a store, and a trouble that it has although its calls succeed.
 struct store_facts {
   std::string engine = {};        ///< the database and its version, such as "SQLite 3.40.1"; empty: unknown yet
   std::error_code trouble = {};   ///< such as error::not_notified
@@ -134,8 +134,8 @@ class store {
   virtual net::awaitable<extension> extend(lease l, duration d, std::optional<std::string> progress) = 0;
 
   virtual net::awaitable<cancel_answer> cancel(job_id id) = 0;
-  /// Lets a job that has ended run again: at once, with one attempt more at least, without its crashes and a deadline
-  /// that has passed.
+  /// Lets a job that has ended run again, at once. It gets one attempt more at least; its crashes are forgotten, and so
+  /// is a deadline that has passed.
   virtual net::awaitable<requeue_answer> requeue(job_id id) = 0;
   /// Forgets a job that does not run.
   virtual net::awaitable<remove_answer> remove(job_id id) = 0;
@@ -147,20 +147,20 @@ class store {
   virtual net::awaitable<void> resume(std::string queue) = 0;
 
   /// The time until a claim can find more than now: a job of the queue falls due, or a lease or deadline of any queue
-  /// ends. 0: at once; max: nothing is known.
+  /// ends. 0: at once; max: no such time is known.
   virtual net::awaitable<duration> next_due(std::string queue) = 0;
   /// The time by the store's clock.
   virtual net::awaitable<instant> clock() = 0;
   virtual net::awaitable<std::optional<job_info>> look(job_id id) = 0;
-  /// Jobs by number, without payload, result and history. It reads through all jobs that it leaves out.
+  /// Jobs by number, without payload, result and history. It also reads every job that it leaves out.
   virtual net::awaitable<std::vector<job_info>> list(list_request r) = 0;
   /// All queues that are known, by name.
   virtual net::awaitable<std::vector<queue_count>> count() = 0;
 
   /// Waits until something has changed that callers may wait for: jobs came, ended or were cancelled.
   ///
-  /// `seen` is what the last call returned, at first 0. A hint: changes of other processes may be told late, after
-  /// seconds. Errors: errc::stopped. Cancellation: terminal, partial, total.
+  /// `seen` is the result of the last call, at first 0. The result is a hint: changes of other processes may be noticed
+  /// late, after seconds. Errors: errc::stopped. Cancellation: terminal, partial, total.
   virtual net::awaitable<std::uint64_t> changed(std::uint64_t seen) = 0;
 
   /// Ends every later call, and every changed(), with errc::stopped. Calls that were handed over are carried out.
@@ -169,7 +169,7 @@ class store {
 
   /// Where the jobs are: a file, or a URL without its password.
   virtual std::string where() const = 0;
-  /// As known from the last calls. Does not wait. Allocates.
+  /// The facts as known from the last calls. Does not wait. Allocates.
   virtual store_facts facts() const { return {}; }
 };
 

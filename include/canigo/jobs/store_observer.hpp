@@ -19,9 +19,10 @@ struct store_failure {
 /// should return soon: a coroutine of the service waits for it.
 class store_observer {
  public:
-  /// A call failed, except those of users. The service tries again, less and less often, unless it stops for it.
+  /// Called when a call failed. Calls of users do not count. The service tries again, less and less often, unless this
+  /// failure stops it.
   virtual void store_failed(const store_failure&) noexcept {}
-  /// Calls succeed again.
+  /// Called when calls succeed again.
   virtual void store_recovered() noexcept {}
 
  protected:

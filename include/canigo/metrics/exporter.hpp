@@ -32,7 +32,7 @@ struct shared_limit_stats : queue_stats {
   std::uint64_t round_trips = 0, failed_calls = 0, lost_leases = 0, granted_ahead = 0, granted_locally = 0;
   wait_histogram round_trip;
   bool available = true;
-  std::string cause;  // the message of the last error's code, of which there are few
+  std::string cause;  // the message of the last error's code: one of few texts
   duration quarantine{};
 };
 
@@ -52,14 +52,14 @@ struct jobs_stats {
   struct queue {
     std::string name;
     std::uint64_t running = 0, claimed = 0, done = 0, failed = 0, discarded = 0, snoozed = 0, given_back = 0, lost = 0;
-    /// Of all processes: jobs by state, in the order of jobs::job_state. Empty: unknown.
+    /// The jobs of all processes by state, in the order of jobs::job_state. Empty: unknown.
     std::vector<std::uint64_t> by_state = {};
     duration oldest{};
     bool is_paused = false;
   };
   std::vector<queue> queues;
   std::uint64_t store_failures = 0;
-  std::string cause = {};  // the message of the last error's code, of which there are few
+  std::string cause = {};  // the message of the last error's code: one of few texts
 };
 
 /// Shows limits, flows, circuit breakers, pools and the lag of loops to Prometheus, and also HTTP clients, services of

@@ -43,7 +43,7 @@ struct client_options {
   std::string cert_file = {};          ///< PEM file of the client's own certificate and its chain; empty: none
   std::string key_file = {};           ///< PEM file of its key, without a password; empty: the key is in cert_file
   std::string sentinel_user = {};      ///< the user for sentinels; empty: sentinel_password alone, if there is one
-  std::string sentinel_password = {};  ///< if both are empty, sentinels that want a login get that of the URL
+  std::string sentinel_password = {};  ///< if both are empty, sentinels that want a login get the login of the URL
 };
 
 struct client_stats {
@@ -79,8 +79,8 @@ struct client_stats {
 /// - errc::too_large for a reply beyond the bound;
 /// - errc::queue_full, errc::not_enough_memory, errc::stopped.
 ///
-/// The files of TLS are read for each connection. So a new connection takes what was renewed. A file that can't be read
-/// or is wrong ends the commands that wait, with errc::invalid_argument and a text that names it.
+/// The files of TLS are read for each connection. So a new connection uses renewed files. A file that can't be read or
+/// is wrong ends the commands that wait, with errc::invalid_argument and a text that names it.
 ///
 /// Cancellation: terminal, partial, total. A command that was not sent yet is dropped. If it was sent, its reply is
 /// thrown away when it comes.
@@ -115,7 +115,7 @@ class client {
     return run(command{name, args...});
   }
 
-  /// Like run(), for any completion token; signature void(std::error_code, redis::reply). An error reply gives both.
+  /// Like run(), for any completion token; signature void(std::error_code, redis::reply). An error reply sets both.
   /// With errc::store_unavailable, the reply's text says why.
   template <net::completion_token_for<void(std::error_code, reply)> Token = net::use_awaitable_t<>>
   auto async_run(const command& c, Token&& token = Token()) {

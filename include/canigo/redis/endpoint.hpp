@@ -23,7 +23,7 @@ struct endpoint {
   };
 
   std::vector<address> addresses;  ///< one; those of the sentinels if there is a `master`; none for a socket
-  std::string path;                ///< of a Unix domain socket
+  std::string path;                ///< the path of a Unix domain socket
   std::string master;              ///< the name by which sentinels know it
   std::string user;
   std::string password;

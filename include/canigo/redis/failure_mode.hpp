@@ -4,8 +4,8 @@ namespace canigo::redis {
 
 /// How a limit on rates behaves while Redis does not answer.
 ///
-/// Processes with another shape of the limit, or another version of the library, are no outage. Every mode refuses
-/// then.
+/// It is no outage if other processes use another shape of the limit or another version of the library. Every mode
+/// refuses requests then.
 class failure_mode {
  public:
   enum class kind { closed, open, local };
@@ -14,7 +14,7 @@ class failure_mode {
   static constexpr failure_mode closed() noexcept { return {kind::closed, 0}; }
   /// Grants every request.
   static constexpr failure_mode open() noexcept { return {kind::open, 1}; }
-  /// This process goes on by itself with its share of each rate and of each burst; more than 0, up to 1.
+  /// This process goes on by itself with its share of each rate and of each burst; `share` is more than 0, up to 1.
   static constexpr failure_mode local(double share) noexcept { return {kind::local, share}; }
 
   constexpr kind what() const noexcept { return what_; }

@@ -51,11 +51,12 @@ class limit_handle {
     return async_acquire(request{}, std::forward<Token>(token));
   }
 
-  /// Takes the tokens or permits if they are available at once: with one round trip at most, and no place in the queue.
+  /// Takes the tokens or permits if they are available at once: with one round trip at most, and without joining the
+  /// queue.
   ///
   /// Returns false or no permit if they are not there or another request waits. If Redis does not answer, `on_failure`
-  /// decides after 0.2 s, or after three round trips of a slow line. Where it is closed, as always for a semaphore, the
-  /// call ends with errc::store_unavailable after 0.5 s. Other errors: those of acquire.
+  /// decides after 0.2 s, or after three round trips of a slow line. If `on_failure` is closed, as always for a
+  /// semaphore, the call ends with errc::store_unavailable after 0.5 s. Other errors: those of acquire.
   [[nodiscard("co_await it")]] net::awaitable<attempt> acquire_now(request r = {});
 
   /// Takes a token that was taken ahead, or a permit that is kept here, if no request of this process waits. Never

@@ -21,19 +21,19 @@
 namespace canigo::redis {
 
 struct limiter_options {
-  /// All must admit; up to 16 of up to 5 units, or none if there is a cap. Each burst is 1 to 2^31, and each bucket
-  /// must fill in less than 285 years. Where a rate is n tokens in a whole number of µs, in lowest terms, n times the
-  /// burst must also be below 2^53. The text of an error names the greatest burst. `initial_tokens` is 0:
-  /// the buckets start empty. `window` is rate_window::average.
+  /// All rates must admit a request; up to 16 rates of up to 5 units, or none if there is a cap. Each burst is 1 to
+  /// 2^31, and each bucket must fill in less than 285 years. If a rate is n tokens in a whole number of µs, in lowest
+  /// terms, n times the burst must also be below 2^53. The text of an error names the greatest burst. `initial_tokens`
+  /// is 0: the buckets start empty. `window` is rate_window::average.
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;     ///< most permits out at once, in all processes; 1 to 2^31, or unlimited
   duration lease = std::chrono::seconds{5};  ///< with a cap: how long a crashed holder keeps it; 10 ms to 1 day
   int priorities = 1;                        ///< classes 0 (first) … priorities-1; 1 to 256
   std::size_t queue_limit = 10'000;          ///< most waiters of this process; 1 or more
   overflow on_overflow =
-      overflow::reject_new;  ///< of a full queue; any but overflow::wait; only this process's waiters are evicted
+      overflow::reject_new;  ///< how a full queue treats a newcomer; only this process's waiters are evicted
   failure_mode on_failure = failure_mode::closed();  ///< with a cap only closed
-  duration give_up = std::chrono::seconds{10};       ///< closed: waiters end after that without an answer; max: never
+  duration give_up = std::chrono::seconds{10};       ///< closed: waiters end after so long without answer; max: never
   std::string space = "default";                     ///< separates limits of the same name in one Redis
   bool quarantine = true;  ///< with a cap: grant nothing for one lease after Redis lost its data; off: unsafe
 };
@@ -51,10 +51,10 @@ struct limiter_options {
 /// only some units, it takes nothing of the rest, and does not wait for them, even if they are in debt. Settle each
 /// unit by its name: `p.settle("tokens", 1130)`.
 ///
-/// All processes must have as many rates, with the same units in the same order, and all a cap or none. Otherwise
-/// acquires end with redis::error::other_shape as long as the others use the limit, in every failure mode. All other
-/// options should be the same. If they differ, those of the process that called last count. The setters and
-/// pause_until() change the limit for all processes, as those of redis::scheduler do.
+/// All processes must have the same number of rates, with the same units in the same order, and either all of them or
+/// none a cap. Otherwise acquires end with redis::error::other_shape as long as the others use the limit, in every
+/// failure mode. All other options should be the same. If they differ, those of the process that called last count. The
+/// setters and pause_until() change the limit for all processes, as those of redis::scheduler do.
 ///
 /// A permit of a limiter without a cap is only for settling: it has no lease, and a crash loses nothing. A permit of a
 /// limiter with a cap ends with its lease, as that of a semaphore does.

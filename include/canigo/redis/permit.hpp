@@ -57,9 +57,9 @@ class [[nodiscard]] permit {
   /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
   ///
   /// The rates of a limiter are charged the difference, into debt if necessary. If less was used, they get it back, up
-  /// to their bursts. Redis is told at once, and each difference counts once, even if an answer is lost. Where rates
-  /// have several units, these are the tokens of the first one. In a semaphore nothing changes. Nor does anything for a
-  /// permit that was granted without Redis.
+  /// to their bursts. Redis is told at once, and each difference counts once, even if an answer is lost. If rates have
+  /// several units, these are the tokens of the first one. In a semaphore, and for a permit that was granted without
+  /// Redis, nothing changes.
   ///
   /// Call it before release(), also after the lease was lost. An empty permit settles nothing.
   /// Throws std::system_error, errc::invalid_argument, for more than 2^31.

@@ -21,15 +21,15 @@ namespace canigo::redis {
 struct scheduler_options {
   canigo::rate rate;  ///< tokens released per period, to all processes together
   /// Most tokens kept while no request comes, and most for one request; 1 to 2^31. The bucket must fill in less than
-  /// 285 years. Where the rate is n tokens in a whole number of µs, in lowest terms, n times the burst must also be
-  /// below 2^53. The text of an error names the greatest burst.
+  /// 285 years. If the rate is n tokens in a whole number of µs, in lowest terms, n times the burst must also be below
+  /// 2^53. The text of an error names the greatest burst.
   std::uint64_t burst = 1;
   int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 256
   std::size_t queue_limit = 10'000;  ///< most waiters of this process; 1 or more
   overflow on_overflow =
-      overflow::reject_new;  ///< of a full queue; any but overflow::wait; only this process's waiters are evicted
+      overflow::reject_new;  ///< how a full queue treats a newcomer; only this process's waiters are evicted
   failure_mode on_failure = failure_mode::closed();  ///< the rule while Redis does not answer
-  duration give_up = std::chrono::seconds{10};       ///< closed: waiters end after that without an answer; max: never
+  duration give_up = std::chrono::seconds{10};       ///< closed: waiters end after so long without answer; max: never
   std::string space = "default";                     ///< separates limits of the same name in one Redis
   duration horizon{};  ///< for so long, tokens may be taken ahead and used here without asking Redis; up to 1 min
 };
@@ -47,7 +47,7 @@ struct scheduler_options {
 /// as soon as Redis answers, or drops the change after `give_up`. It drops no refund and no charge: after `give_up`
 /// they travel with the next call.
 ///
-/// With a `horizon`, a call takes tokens ahead if no request waits and they are there. The next acquires in this
+/// With a `horizon`, a call takes tokens ahead if no request waits and tokens are available. The next acquires in this
 /// process then need no round trip. If all of them are used within the horizon, the next call takes twice as many, up
 /// to the tokens that come in within the horizon and to the burst. Unused ones go back, at once if a request of another
 /// process waits; the next call then takes one. The price:

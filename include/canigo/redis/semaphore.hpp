@@ -20,7 +20,7 @@ struct semaphore_options {
   int priorities = 1;                        ///< classes 0 (first) … priorities-1; 1 to 256
   std::size_t queue_limit = 10'000;          ///< most waiters of this process; 1 or more
   overflow on_overflow =
-      overflow::reject_new;  ///< of a full queue; any but overflow::wait; only this process's waiters are evicted
+      overflow::reject_new;  ///< how a full queue treats a newcomer; only this process's waiters are evicted
   duration give_up = std::chrono::seconds{10};  ///< waiters end after so long without an answer; max: never
   std::string space = "default";                ///< separates limits of the same name in one Redis
   /// How long a permit that is given back may be kept for the next acquire in this process; up to the lease. 0: not at
@@ -44,9 +44,9 @@ struct semaphore_options {
 /// drops the change after `give_up`.
 ///
 /// With a `horizon`, a permit that is given back while no request waits in any process is kept for the next acquire in
-/// this process. Neither needs a round trip. The permit counts as held meanwhile. It goes back when the time is over,
-/// or when a request of another process waits, which Redis tells at once. Permits that this process handed out itself
-/// share the fencing token of the latest grant by Redis to it.
+/// this process. Neither the release nor that acquire needs a round trip. The permit counts as held meanwhile. It goes
+/// back when the time is over, or when a request of another process waits, which Redis tells at once. Permits that this
+/// process handed out itself share the fencing token of the latest grant by Redis to it.
 ///
 /// The members for asking, pausing and stopping are those of every limit in Redis: redis::limit_handle.
 ///
@@ -54,7 +54,7 @@ struct semaphore_options {
 /// - errc::stopped after stop();
 /// - errc::queue_full or errc::evicted, by `on_overflow`;
 /// - errc::deadline_unreachable at once if the deadline has passed, errc::timed_out when it passes;
-/// - errc::store_unavailable instead if Redis has not answered by then, or for `give_up`;
+/// - errc::store_unavailable instead if Redis has not answered by the deadline, or for `give_up`;
 /// - errc::lease_lost if the lease ended before the caller could run;
 /// - errc::too_large, errc::invalid_priority and errc::invalid_argument at once;
 /// - errc::not_enough_memory if there is no memory to wait with;

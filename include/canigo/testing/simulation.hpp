@@ -17,10 +17,10 @@ namespace canigo::testing {
 
 /// An execution context in virtual time that runs ready handlers in an order drawn from a seed.
 ///
-/// An io_context with one thread runs handlers first in, first out. With several threads it runs them in any order,
-/// but never in the same one again. Here each seed is an order, and the same one every time. So a test that fails
-/// prints its seed, and a run with that seed can be debugged. Handlers that must keep their order need a strand, here
-/// as there.
+/// An io_context with one thread runs handlers first in, first out. With several threads it runs them in any order, but
+/// never in the same one again. Here each seed stands for one order, the same every time. So a test that fails prints
+/// its seed, and a run with that seed can be debugged. Handlers that must keep their order need a strand, here as
+/// there.
 ///
 ///     for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
 ///       testing::simulation world{seed};
@@ -53,11 +53,11 @@ class simulation : public net::execution_context {
 
   /// Runs one of the ready handlers. Returns false if there is none. Exceptions of the handler come out here.
   bool step();
-  /// Runs handlers, and moves the time to the next deadline when none is ready. Returns when neither is left: the
-  /// number of handlers that ran.
+  /// Runs handlers, and moves the time to the next deadline when none is ready. Returns the number of handlers that
+  /// ran, once no handler is ready and no deadline is left.
   ///
-  /// Throws std::runtime_error after ten million handlers at the same time: they call each other for ever. So do
-  /// run_until(), run_for() and poll().
+  /// Throws std::runtime_error after ten million handlers at the same time: they call each other for ever. run_until(),
+  /// run_for() and poll() throw in the same case.
   std::size_t run();
   /// Like run(), up to and including `t`. Then the time is `t`.
   std::size_t run_until(time_point t);

@@ -31,8 +31,8 @@ class virtual_time {
   time_point now() const noexcept { return clock_.now(); }
   duration elapsed() const noexcept { return now() - start_; }
 
-  /// Runs handlers, and moves the time to the next deadline when none is ready. Returns when neither is left: the
-  /// number of handlers that ran. Exceptions of a handler come out here.
+  /// Runs handlers, and moves the time to the next deadline when none is ready. Returns the number of handlers that
+  /// ran, once no handler is ready and no deadline is left. Exceptions of a handler come out here.
   std::size_t run();
   /// Like run(), up to and including `t`. Then the time is `t`.
   std::size_t run_until(time_point t);

@@ -31,7 +31,8 @@ void admission::check(const request& r) const {
   if (!r.amounts.empty()) check_amounts(r);
 }
 
-/// The clock costs half of what a free semaphore does, and that needs it only for a request with a deadline.
+/// Reading the clock costs half as much as taking a free permit. A semaphore needs the time only for a request with a
+/// deadline.
 inline time_point admission::now_for(time_point deadline) const noexcept {
   return supplies_.has_rates() || deadline != time_point::max() ? clock() : time_point::min();
 }
@@ -43,8 +44,8 @@ bool admission::is_paused(time_point now) noexcept {
   return false;
 }
 
-/// Inline, and what mostly happens first: it is half of what a free acquire costs. `closer` looks at what is not usual;
-/// so a request that is only a class need not be written anywhere before that.
+/// Inline, with the usual case first: this is half of what a free acquire costs. `closer` handles the unusual cases. So
+/// a request that is only a class need not be written anywhere in the usual case.
 template <class Closer>
 [[gnu::always_inline]] inline outcome admission::try_enter_locked(int priority, std::uint64_t tokens, time_point now,
                                                                   bool is_usual, Closer closer) noexcept {
@@ -55,7 +56,7 @@ template <class Closer>
       counts_.add_grant_at_once(priority);
       return outcome::granted;
     }
-    if (tokens == 1) return outcome::must_wait;  // one is never too many
+    if (tokens == 1) return outcome::must_wait;  // one token is never too many
   }
   return closer();
 }
@@ -170,9 +171,9 @@ void admission::enter(waiter& w, const request& r) noexcept {
     if (w.amounts_ != nullptr) wait_for_amounts(w);
     if (delays_ && queue_.size(w.priority) == 1) delays_->first_comes(w.priority, now);
   }
-  somebody_waits_.store(true, std::memory_order_relaxed);
+  has_waiters_.store(true, std::memory_order_relaxed);
   wait_in_queue(w, r);
-  // A waiter that came first in the queue may be able to go where the former first, heavier or less important, could
+  // The waiter that now stands first may be able to go, although the former first one, heavier or less important, could
   // not.
   if (evicted || (!ways_.through && delays_) || queue_.front(now) == &w) pump(now);
 }
@@ -226,7 +227,7 @@ void admission::finish(waiter& w, outcome o) noexcept {
 
 /// The rest of finish(), for a waiter that is out of the queue.
 [[gnu::always_inline]] inline void admission::conclude(waiter& w, outcome o) noexcept {
-  somebody_waits_.store(!queue_.empty(), std::memory_order_relaxed);
+  has_waiters_.store(!queue_.empty(), std::memory_order_relaxed);
   if (w.holds_work_) release_loop();
   w.outcome_ = o;
   if (o != outcome::granted) {
@@ -254,7 +255,7 @@ void admission::limit_passed(waiter& w) noexcept {
   {
     const change c{*this};
     if (w.state_ == waiter::state::queued) {
-      // At its very deadline it may still go; and it may only go before the others.
+      // At its very deadline the waiter may still go. And it may go only before the waiters behind it.
       const time_point now = time_->now();
       pump(now);
       if (w.state_ == waiter::state::queued) {
@@ -344,7 +345,7 @@ void admission::end_too_large() noexcept {
 
 void admission::wake_at(time_point when) noexcept {
   if (wake_armed_) {
-    // If it is being called just now, that call looks again; a second one to come would be one too many.
+    // If wake_up_ is being called just now, that call looks again, and a second call must not follow.
     if (when == wake_time_ || !time_->cancel(wake_up_)) return;
     wake_armed_ = false;
   }
@@ -393,7 +394,7 @@ void admission::release(std::uint64_t places, std::uint64_t kept) noexcept {
   unlock();
 }
 
-/// The rest of a release, which concerns others. Called with the lock held. Releases it.
+/// The rest of a release: tells other engines and waiters of the free places. Called with the lock held. Releases it.
 void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept {
   const std::uint32_t flow = flow_places::flow(places);
   places = flow_places::places(places);

@@ -46,7 +46,7 @@ void admission::move_to_flows(time_point now) {
   flows->take_over(queue_, now, delays_ ? &*delays_ : nullptr);
   flows_ = std::move(flows);
   choose_ways();
-  somebody_waits_.store(false, std::memory_order_relaxed);
+  has_waiters_.store(false, std::memory_order_relaxed);
 }
 
 void admission::close_flow(std::uint32_t flow) noexcept {
@@ -70,10 +70,10 @@ void admission::set_flow_rate(std::uint32_t flow, std::size_t index, const rate&
   const change c{*this};
   const std::size_t rates = flows_->ceiling(flow).rates().size();
   if (index >= rates) throw_invalid("flow.set_rate: index", index, "less than " + std::to_string(rates));
-  pump(clock());  // for requests that were due before
+  pump(clock());  // grants requests that were due before
   advance_flows();
   flows_->set_rate(flow, index, r);
-  // A strict window may have become too small for some.
+  // A strict window may have become too small for some waiters.
   const std::size_t units = supplies_.has_units() ? supplies_.units()->size() : 1;
   flows_->for_each_of(flow, [&](wait_node& n) {
     for (std::size_t unit = 0; unit < units; ++unit) {
@@ -107,10 +107,10 @@ void admission::pause_flow(std::uint32_t flow, time_point t, bool may_shorten) n
 
 flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   flow_stats s;
-  s.available.reserve(most_rates_of_flow);  // not under the lock
+  s.available.reserve(most_rates_of_flow);  // allocated before the lock is taken
   const std::lock_guard lock{mutex_};
   read_flow(*flows_, flow, clock(), s);
-  if (is_shadow()) {  // the callers of those in the queue have gone
+  if (is_shadow()) {  // the callers of the phantoms in the queue have gone
     s.waiting = 0;
     s.is_held_back = false;
   }
@@ -223,7 +223,8 @@ void admission::leave_flow(waiter& w, outcome o) noexcept {
   if (o != outcome::granted) flows_->count_failure(w.flow());
 }
 
-/// Of the classes above only what nothing holds back; and only until the newcomer has risen to the first.
+/// Of the classes above, only requests that nothing holds back count, and only until the newcomer has risen to the
+/// first class.
 time_point admission::earliest_in_flow(const request& r, time_point now) const noexcept {
   const std::uint32_t flow = number_of(r);
   const auto with = [&r](std::uint64_t ahead) {

@@ -1,4 +1,4 @@
-// Supply meets demand where a limit has more than tokens and places of its own: a share, units, strict windows,
+// Supply meets demand in a limit that has more than tokens and places of its own: a share, units, strict windows,
 // shedding, slack, shadow mode.
 
 #include "canigo/detail/admission/admission.hpp"

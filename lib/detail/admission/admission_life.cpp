@@ -180,11 +180,11 @@ void admission::end_with_context() noexcept {
         take(n);
       });
     }
-    somebody_waits_.store(false, std::memory_order_relaxed);
+    has_waiters_.store(false, std::memory_order_relaxed);
     waiters.append(take_all());
     time_ = nullptr;
   }
-  // Their frames may hold permits, other waiters' handles, and the handle of this.
+  // The frames of the waiters may hold permits, handles of other waiters, and the handle of this engine.
   while (suspended* s = waiters.pop()) s->destroy();
   // A strand's executor would reach for its context when this goes.
   const std::lock_guard lock{mutex_};

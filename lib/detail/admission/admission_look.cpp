@@ -52,8 +52,8 @@ std::vector<const wait_node*> admission::first_waiters(time_point now, std::size
   return all;
 }
 
-/// A row of the list, as if the waiters before it had gone. While a rate holds them up, an unknown number of them has
-/// ended until its turn. So their places count only if no rate waits.
+/// A row of the list, as if the waiters before it had gone. While a rate holds them up, an unknown number of them may
+/// have ended before its turn. So their places count only if no rate waits.
 waiting_request admission::row_of(time_point now, const wait_node& n, const turn& t) const {
   const demand all{t.all[0], &t.all};
   time_point ready = supplies_.rates().ready_at(now, all);
@@ -154,7 +154,7 @@ duration admission::estimate(const request& r) const {
 }
 
 void admission::read_counts(queue_stats& s) const noexcept {
-  if (is_shadow()) return counts_.write(s);  // the callers of those in the queue have gone
+  if (is_shadow()) return counts_.write(s);  // the callers of the phantoms in the queue have gone
   const auto read = [&s](const auto& queue) {
     s.waiting = queue.size();
     for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue.size(static_cast<int>(i));

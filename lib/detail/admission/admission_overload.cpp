@@ -29,7 +29,7 @@ void admission::shed_of_flows(time_point now) noexcept {
   }
 }
 
-/// When a waiter is to be shed, or another one is the next to go, although none came or left.
+/// When a waiter must be shed, or another one is the next to go, although no waiter came or left.
 time_point admission::next_overload(time_point now) const noexcept {
   time_point next = time_point::max();
   if (flows_ != nullptr) return flows_->size() > 1 ? flows_->next_overdue() : next;
@@ -51,8 +51,8 @@ wait_node* admission::next_to_go(wait_queue& queue, time_point now) noexcept {
 
 wait_node* admission::next_to_go(fair_queue& queue, time_point now) noexcept { return queue.front(now); }
 
-/// When to wake up for a waiter that is ready then: at a multiple of the slack, so that engines meet, but not so late
-/// that a bucket overflows meanwhile.
+/// When to wake up for a waiter that is ready at `ready`. That is a multiple of the slack, so that engines meet, but
+/// not so late that a bucket overflows meanwhile.
 time_point admission::wake_for(time_point now, time_point ready) const noexcept {
   if (ready == time_point::max()) return ready;
   const duration since_last = ready.time_since_epoch() % slack_;

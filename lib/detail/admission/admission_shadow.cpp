@@ -16,17 +16,17 @@ struct admission::phantom final : waiter {
   void resume() override {}
   void post() override {}
   void destroy() noexcept override { delete this; }
-  time_point until;  // after which a grant would have been too late
+  time_point until;  // a grant after this would have been too late
 };
 
-/// Lets a request go. If it would have had to wait, a phantom does so in its place.
+/// Lets a request go. If the request would have had to wait, a phantom waits in its place.
 outcome admission::enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept {
   const outcome wrong = why_not_amounts(r);
   if (wrong == to_outcome(errc::invalid_argument)) return wrong;
   if (now == time_point::min()) now = clock();
   if (units_ != nullptr) {
     if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
-    units_->records.promise(now);  // the permit's; a phantom takes another one
+    units_->records.promise(now);  // this record is the permit's; a phantom takes another one
   }
   amounts_by_unit amounts{r.tokens};
   if (units_ != nullptr) resolve(r, amounts);
@@ -62,7 +62,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
     return;
   }
   auto* const p = new (std::nothrow) phantom{*this, r.deadline};
-  if (p == nullptr) return;  // it is not counted then, but it has gone
+  if (p == nullptr) return;  // no memory: the request goes, but is not counted
   p->is_phantom_ = true;
   p->state_ = waiter::state::queued;
   p->tokens = r.tokens;
@@ -82,7 +82,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
   pump(now);
 }
 
-/// Whether the deadline of a phantom has passed before it would have been granted. It is gone then.
+/// Whether the deadline of a phantom has passed before it would have been granted. If so, the phantom is deleted.
 bool admission::is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept {
   auto& w = static_cast<waiter&>(n);
   if (!w.is_phantom_) return false;
@@ -108,7 +108,7 @@ void admission::grant_in_shadow(wait_node& n, time_point now) noexcept {
 void admission::finish_phantom(waiter& w, outcome o) noexcept {
   if (flows_ == nullptr) {
     queue_.remove(w);
-  } else if (o != outcome::granted) {  // else it has been taken out
+  } else if (o != outcome::granted) {  // a grant has taken the waiter out already
     flows_->remove(w);
   }
   if (w.amounts_ != nullptr) {

@@ -76,7 +76,7 @@ outcome admission::enter_flow_with_units(const request& r, time_point now, std::
   return outcome::granted;
 }
 
-/// Keeps with a waiter what it wants, if it is granted or waits. Returns the outcome.
+/// Keeps the amounts that a waiter wants, if it is granted or waits. Returns the outcome.
 outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept {
   if (o == outcome::granted) w.amounts_ = units_->records.take_promised();
   if (o == outcome::must_wait || o == outcome::must_wait_in_flow) {
@@ -152,7 +152,7 @@ std::size_t admission::find_unit(const unit_key& unit, std::string_view field) c
   return found;
 }
 
-/// Where grants leave records.
+/// Call it only if grants leave records.
 void admission::settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept {
   adjust_supplies([&](supplies& s, time_point now) {
     unit_record& record = *to_record(kept);

@@ -24,7 +24,7 @@ std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error
     const std::string name = limit != nullptr ? *limit : "a limit";
     return std::make_exception_ptr(error_at{error, was_refused ? name : "in the queue of " + name});
   } catch (...) {
-    return to_exception(error);  // says less, and needs less memory
+    return to_exception(error);  // this exception has no text of ours, and needs less memory
   }
 }
 

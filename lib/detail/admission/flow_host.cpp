@@ -22,7 +22,7 @@ std::size_t unit_of(const rate_limit& l, const supplies* of, const std::string& 
   return unit;
 }
 
-/// No rate of the limit ever gives more than that of a unit at once.
+/// No rate of the limit ever gives more tokens of a unit at once.
 std::uint64_t deepest(const supplies* of, std::size_t unit) noexcept {
   if (of == nullptr || !of->has_rates()) return token_bucket::max_burst;
   std::uint64_t most = 0;

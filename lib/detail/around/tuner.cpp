@@ -22,7 +22,7 @@ void tuner::align(duration to_wall) noexcept {
   if (std::holds_alternative<knee_control>(control_)) control_ = knee_control{bounds_, to_wall, seed};
 }
 
-/// Whether the limit is another one now.
+/// Returns whether the limit has changed.
 bool tuner::record(const limit_sample& s, time_point now) noexcept {
   const std::uint64_t next = std::visit([&](auto& c) { return c.record(s, now); }, control_);
   if (next == limit_.load(std::memory_order_relaxed)) return false;

@@ -107,8 +107,8 @@ void hand_over_a_batch() noexcept {
 
 void keep(void* p) noexcept { mine.blocks[mine.count++] = p; }
 
-/// Where the thread has no room: yet, any more, or just now. Never inline, like the next one: that would make the usual
-/// way longer.
+/// Called if the thread has no room for a block: not yet, no longer, or just now. Never inline, like the next function:
+/// that would make the usual way longer.
 [[gnu::noinline]] void keep_or_free(void* p) noexcept {
   if (mine.is_over) return ::operator delete(p);
   if (!mine.cleared_at_exit) register_thread();
@@ -118,7 +118,7 @@ void keep(void* p) noexcept { mine.blocks[mine.count++] = p; }
 
 [[gnu::noinline]] void* allocate_without_cache(std::size_t size) {
   if (size > block_size) return ::operator new(size);
-  // Of a block's size in any case where another thread may keep it.
+  // The memory has a block's size, because another thread may keep it in its cache.
   if (!enabled || mine.is_over || !refill()) return ::operator new(enabled ? block_size : size);
   return allocate_block(size);
 }

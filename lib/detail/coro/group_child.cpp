@@ -9,7 +9,7 @@
 namespace canigo::detail {
 
 group_child::~group_child() {
-  // One by one: a chain of thousands must not be destroyed from inside each other.
+  // One by one: the destruction of a chain of thousands must not be recursive.
   auto next = std::move(next_failed_);
   while (next && next.use_count() == 1) next = std::move(next->next_failed_);
 }
@@ -103,7 +103,7 @@ void task_group_core::cancel() noexcept {
     {
       const std::lock_guard lock{mutex_};
       is_cancelled_ = true;
-      if (first_ == nullptr || !visit.lasts()) return;  // a context that goes takes its children along
+      if (first_ == nullptr || !visit.lasts()) return;  // the end of a context destroys the children, too
       c = first_->shared_from_this();
     }
     try {
@@ -117,7 +117,7 @@ void task_group_core::cancel() noexcept {
   }
 }
 
-/// There was no memory to tell all of them.
+/// Called if there was no memory to tell all children.
 void task_group_core::cancel_later() noexcept {
   const std::lock_guard lock{mutex_};
   if (!retry_.is_set()) retry_.set(saturating_add(time_.now(), retry_after), *this);
@@ -138,8 +138,8 @@ void task_group_core::detach() noexcept {
 
 // ---- waiting for all ------------------------------------------------------------------------------------------------
 
-/// Waits for the children. A cancellation does not end the wait. It goes on to the children, and their end ends the
-/// wait.
+/// Waits for the children. A cancellation does not end the wait. It goes on to the children, and the wait ends when
+/// they have ended.
 class task_group_core::joiner : public plain_waiter {
  public:
   explicit joiner(task_group_core& core, bool at_home) noexcept
@@ -207,7 +207,7 @@ void task_group_core::begin_wait(bool first_ends_all) noexcept {
   if (first_ends_all && has_failed) cancel();
 }
 
-/// Takes the failures so far out of the group.
+/// Takes the failures out of the group.
 std::shared_ptr<group_child> task_group_core::end_wait() noexcept {
   const std::lock_guard lock{mutex_};
   first_ends_all_ = false;

@@ -33,7 +33,7 @@ void hedge_race::start_next() noexcept {
   }
 }
 
-/// The place in the group, if this was the last copy that the group waits for.
+/// Returns the place in the group, if this was the last copy that the group waits for.
 permit hedge_race::ended(std::size_t index, const std::exception_ptr& failure) noexcept {
   runs_[index] = false;
   --running_;
@@ -49,8 +49,8 @@ void hedge_race::note_winner(std::size_t index) noexcept {
   if (index == 0 || !is_first_noted_) note_latency();
 }
 
-/// The first copy has a result, or is ended because another one has: then it took this long at least. Without such
-/// times, the window would know fast calls only, and the quantile would sink.
+/// Called when the first copy has a result, or is ended because another one has: then it took this long at least.
+/// Without such times, the window would know fast calls only, and the quantile would sink.
 void hedge_race::note_latency() noexcept {
   is_first_noted_ = true;
   const time_point now = time().now();
@@ -63,7 +63,7 @@ void hedge_race::end_all() noexcept {
     try {
       signals_[i]->emit(net::cancellation_type::terminal);
     } catch (...) {
-      // The operation was asked to end, so an exception here stays with it.
+      // The operation was asked to end. An exception of its handler concerns only that operation.
     }
   }
 }

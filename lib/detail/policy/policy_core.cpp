@@ -71,13 +71,13 @@ std::error_code code_of(const std::exception_ptr& error) noexcept {
   }
 }
 
-/// For the parts that stand around the wait it is an abort, so that none of them tries again.
+/// The parts around the wait take this error for a cancellation, so that none of them tries again.
 class too_late final : public error_at {
  public:
   explicit too_late(const std::string& place) : error_at{net::error::operation_aborted, place} {}
 };
 
-/// Where a call was when its time was up; empty: unknown. Nothing: the error is of a type that knows more.
+/// The place of a call when its time was up; empty: unknown. Nothing: the error is of a type that knows more.
 std::optional<std::string> place_of_timeout(const std::exception_ptr& error, bool is_own) {
   try {
     std::rethrow_exception(error);
@@ -185,13 +185,13 @@ struct operation_mark final : executor_mark {
     if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) place.release();
   }
 
-  const std::shared_ptr<operation_mark> outer;  // of the operation of the same policy that it runs inside of
+  const std::shared_ptr<operation_mark> outer;  // the mark of the operation of the same policy in which this one runs
   bool is_running = true;
-  std::size_t waits = 0;  // for a place, inside of it
+  std::size_t waits = 0;  // how many calls inside of it wait for a place
   permit place;
 
  private:
-  atomic<std::size_t> holders_{1};  // of the place: the operation itself, and those that keep it
+  atomic<std::size_t> holders_{1};  // holders of the place: the operation itself, and the calls that keep it
 };
 
 policy_call::policy_call(policy_core& core, const net::any_io_executor& executor, const request& r)

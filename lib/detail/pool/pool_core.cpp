@@ -118,7 +118,7 @@ void pool_core::end_with_context() noexcept {
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
       w->rest_.disarm();
-      self_waits_.disown(*w);  // destroyed below, and before the operation that they are of
+      self_waits_.disown(*w);  // they are destroyed below, before the operation that they belong to
       if (w->current_ != nullptr) take_over(w->current_->waiters_);
       if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
     }
@@ -132,7 +132,7 @@ void pool_core::end_with_context() noexcept {
     replaces_workers_ = false;
   }
   tell_ended(ended);
-  // Their frames may hold other tasks, handles, and the handle of this.
+  // The frames of the waiters may hold other tasks, handles, and the handle of this pool.
   while (suspended* s = waiters.pop()) s->destroy();
   while (suspended* s = workers.pop()) s->destroy();
   const std::lock_guard lock{mutex_};

@@ -36,7 +36,7 @@ void pool_core::apply_stop(stop_mode mode) noexcept {
   check_stop();
 }
 
-/// Looks whether the workers have nothing left to do, and whether they have all gone.
+/// Checks whether the workers have nothing left to do, and whether they have all gone.
 void pool_core::check_stop() noexcept {
   if (!stop_.is_asked()) return;
   if (stop_.is_draining() && backlog_.size() + crew_.running() == 0) wake_all();

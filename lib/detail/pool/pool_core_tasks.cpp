@@ -68,7 +68,7 @@ bool pool_core::make_room(pool_task& t) noexcept {
   return true;
 }
 
-/// Inline, as it is half of what handing over an operation costs.
+/// Inline, because it is half of what handing over an operation costs.
 [[gnu::always_inline]] inline void pool_core::accept(pool_task& t) noexcept {
   t.id_ = ++next_id_;
   ++counts_.report.submitted;

@@ -11,7 +11,7 @@
 
 namespace canigo::detail {
 
-/// Inline, as is all else that a short operation passes through in work_off: the calls were a fifth of its price.
+/// Inline, like everything else that a short operation passes through in work_off: the calls were a fifth of its cost.
 [[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
   pool_task* first = backlog_.take(flows_);
   if (first == nullptr) return nullptr;
@@ -109,7 +109,7 @@ pool_core::step pool_core::next_step_with_resource(pool_worker& w, pool_task*& t
   if (due == worker_resource::function::none) {
     if (!w.is_retired() && (w.is(pool_worker::state::leaving) || must_leave())) w.retire();
     if (w.is_retired() || (w.resource_.get() != nullptr && !w.is_equipped())) {
-      // Maybe it was told since it was about to sleep; then it goes, whatever is wanted now.
+      // The worker may have been told to leave since it was about to sleep; then it leaves, whatever is wanted now.
       if (w.resource_.get() != nullptr) due = worker_resource::function::destroy;
       s = step::leave;
     } else if (w.is(pool_worker::state::resting) || !backlog_.has_ready()) {
@@ -130,7 +130,8 @@ pool_core::step pool_core::next_step_with_resource(pool_worker& w, pool_task*& t
   return s;
 }
 
-/// The operation of `t` has ended, at coarse_now_ if it has extras. True if the worker is to release the task.
+/// Called when the operation of `t` has ended, at coarse_now_ if it has extras. True if the worker must release the
+/// task.
 bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   std::exception_ptr e = w.end_.take_error();
   crew_.end(w, t.is_long());
@@ -144,7 +145,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   if (x != nullptr) {
     x->alarm.disarm();
     const duration ran = time_between(x->started_at, coarse_now_);
-    if (!t.is_told_) x->ran = ran;  // else an observer may be reading it
+    if (!t.is_told_) x->ran = ran;  // an observer of a told task may be reading `ran`
     if (x->name != nullptr) x->name->ran.record(ran);
     if (t.flow() != 0) flows_.release(t);
   }

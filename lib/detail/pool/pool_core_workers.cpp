@@ -54,7 +54,7 @@ void pool_core::resize(std::size_t concurrency) {
       workers_.push_back(std::move(w));
     }
     crew_.want(concurrency);
-    // They go although others may be free before they are woken.
+    // These idle workers leave, although other workers may be free before they are woken.
     while (crew_member* m = crew_.to_leave()) {
       auto& w = static_cast<pool_worker&>(*m);
       w.rest_.disarm();
@@ -97,12 +97,12 @@ void pool_core::replace_workers() noexcept {
     try {
       static_cast<pool_worker&>(*m).spawn();
     } catch (...) {
-      return;  // its end has noted that it is missed
+      return;  // its worker_life has noted that the worker is missing
     }
   }
 }
 
-/// The coroutine of a worker has ended, or its frame was destroyed. Gives up the reference that it held.
+/// Called when the coroutine of a worker has ended, or its frame was destroyed. Gives up the reference that it held.
 void pool_core::gone(pool_worker& w) noexcept {
   pool_task* cut_off = nullptr;
   {
@@ -119,7 +119,7 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.parked_ = nullptr;
     crew_.lose(w);
     if (cut_off != nullptr) flows_.release(*cut_off);
-    // The operation that it waited for has dropped it, or Asio had no memory to resume it.
+    // The operation that the coroutine waited for has dropped it, or Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();
     if (is_missed) retry_soon();
     if (cut_off != nullptr && !cut_off->is_told_) {

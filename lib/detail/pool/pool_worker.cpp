@@ -170,7 +170,7 @@ void pool_worker::parked(suspended& s) noexcept {
   s.destroy();
 }
 
-/// Looks at how an operation ended. That may take user code.
+/// Looks at how an operation ended. That may call user code.
 void pool_worker::weigh(pool_task& t) noexcept {
   end_.weigh(home_->options_.restart, t.extras_);
   if (!end_.may_retry) t.drop();
@@ -212,7 +212,7 @@ void pool_worker::cancel_now() noexcept {
 
 // ---- sleeps and rests -----------------------------------------------------------------------------------------------
 
-/// Lets it sleep, parked as it is, unless there is a reason not to, noted under the lock under which work comes in.
+/// Lets the parked worker sleep, unless there is a reason not to. The reasons and the work come in under the same lock.
 void pool_worker::settle() noexcept {
   pool_core& core = *home_;
   if (is(state::leaving) || core.must_leave()) {
@@ -228,7 +228,7 @@ void pool_worker::settle() noexcept {
   }
 }
 
-/// The worker has broken. It rests before it starts again, or the pool gives up.
+/// Called when the worker has broken. It rests before it starts again, or the pool gives up.
 void pool_worker::restart(const std::exception_ptr& cause) noexcept {
   pool_core& core = *home_;
   ++core.counts_.restarts;
@@ -263,7 +263,7 @@ void pool_worker::rest_is_over() noexcept {
   if (home_->time_->now() < at) {
     rest_.arm(at);
   } else if (home_->crew_.equipped() > home_->resources_->min_idle) {
-    home_->crew_.unequip(*this);  // so next_step() has the resource destroyed
+    home_->crew_.unequip(*this);  // so that next_step() has the resource destroyed
     home_->crew_.wake(*this);
     wake();
   }
@@ -285,7 +285,7 @@ void pool_worker::note_idle() noexcept {
 
 // ---- the resource ---------------------------------------------------------------------------------------------------
 
-/// The function `f` is due. It has a time of its own.
+/// Called when the function `f` is due. The function has a time limit of its own.
 void pool_worker::begin_care(worker_resource::function f) noexcept {
   if (care_ == worker_resource::function::none) {
     if (!is(state::leaving)) home_->crew_.repair(*this);
@@ -325,7 +325,7 @@ net::awaitable<void> pool_worker::care() {
   }
 }
 
-/// The function that was due has returned, or has thrown `error`.
+/// Called when the function that was due has returned, or has thrown `error`.
 void pool_worker::end_care(std::exception_ptr error) noexcept {
   if (error) {
     const auto is_overdue = [this] {

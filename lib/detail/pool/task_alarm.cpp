@@ -36,8 +36,8 @@ void task_alarm::rang(due why) noexcept {
       --late_calls_;
     } else {
       is_armed_ = false;
-      // A late call may stand in for the alarm that was set after it. If that one never comes, this one leaves no call
-      // behind that its references could be for.
+      // A late call may stand in for the alarm that was set after it. If the call of that alarm never comes, this late
+      // call leaves no other call behind that its references could be for.
       if (late_calls_ > 0 && core.time_->cancel(*this)) {
         --late_calls_;
       } else {

@@ -44,7 +44,7 @@ struct strand_of_worker {
   Strand strand;
   std::atomic<const void*> owner;
   const void* home;
-  std::atomic<std::uint32_t> operation{0};  // that the worker's coroutine runs, or ran last
+  std::atomic<std::uint32_t> operation{0};  // the operation that the worker's coroutine runs, or ran last
 };
 
 /// A strand without the property that counts outstanding work.
@@ -82,7 +82,7 @@ class worker_executor {
   template <class Function>
   void execute(Function&& f) const {
     if (!never_blocks_ && strand_->strand.running_in_this_thread()) {
-      // As the strand would do, but without memory: a worker's coroutine must be able to end where there is none.
+      // Like the strand, but without memory: a worker's coroutine must be able to end when there is none.
       std::decay_t<Function> function{std::forward<Function>(f)};
       std::move(function)();
       return;
@@ -156,7 +156,7 @@ class strand_on final : public worker_strand {
   }
 
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const override {
-    strand_->operation.store(0, std::memory_order_relaxed);  // of the last one, if it was cut off
+    strand_->operation.store(0, std::memory_order_relaxed);  // the mark of the last operation, if it was cut off
     // From Asio 1.24 on, co_spawn may post once more after the coroutine, and then reaches for the slot. So the worker
     // lives until the handler goes, and not only until the frame of the coroutine does.
     auto end = [life = std::move(until_it_goes)](const std::exception_ptr&) {};
@@ -168,7 +168,7 @@ class strand_on final : public worker_strand {
   typename worker_executor<net::strand<Inner>>::shared_strand strand_;
   net::any_io_executor executor_;
   net::any_io_executor operations_executor_;
-  std::uint32_t operation_ = 0;  // which that is marked as
+  std::uint32_t operation_ = 0;  // the operation that operations_executor_ is marked as
 };
 
 using io_strand = net::strand<net::io_context::executor_type>;
@@ -185,7 +185,7 @@ std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& b
   return std::make_unique<strand_on<net::any_io_executor>>(inner, owner, home);
 }
 
-net::any_io_executor worker_strand::of_nobody(const net::any_io_executor& base) {
+net::any_io_executor worker_strand::of_no_worker(const net::any_io_executor& base) {
   if (const auto* io = target_of<net::io_context::executor_type>(base)) {
     return worker_executor<io_strand>{std::make_shared<strand_of_worker<io_strand>>(*io, nullptr, nullptr), 0, false};
   }

@@ -153,7 +153,8 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
     return end_of_step();
   }
   const row& r = rows_[flow];
-  // Behind the first waiter it stays, as both rise. The waiter after the first is looked for when the first one goes.
+  // Behind the first waiter it stays, because both rise. The waiter after the first is looked for when the first one
+  // goes.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(flow);
   end_of_step();
@@ -252,7 +253,7 @@ time_point fair_queue::next_change() const noexcept {
   return rises_.empty() ? held : std::min(held, time_of(rises_.top()));
 }
 
-/// Puts a flow where it belongs: among those that may go, those that are held, or nowhere.
+/// Puts a flow among the flows that may go, among those that are held, or in neither.
 void fair_queue::look_at(std::uint32_t flow) noexcept {
   row& r = rows_[flow];
   if (r.is_limited) end_pause_if_over(flow);

@@ -112,7 +112,7 @@ void fair_queue::end_pause_if_over(std::uint32_t flow) noexcept {
   look_whether_limited(flow);
 }
 
-/// Moves what the flow wants into the sums of those without a ceiling, or out of them.
+/// Moves the amounts that the flow wants into the sums of the flows without a ceiling, or out of them.
 void fair_queue::look_whether_limited(std::uint32_t flow) noexcept {
   const bool was_limited = std::exchange(rows_[flow].is_limited, extras_[flow].ceiling.is_any());
   if (was_limited == rows_[flow].is_limited) return;

@@ -64,7 +64,7 @@ wait_node* fair_queue::youngest_of_least_important() const noexcept {
   return found;
 }
 
-/// Whether `a` has more waiters for its weight than `b` with some more.
+/// Whether `a` has more waiters for its weight than `b` with `more_of_b` more.
 bool fair_queue::waits_more(std::uint32_t a, std::uint32_t b, std::uint32_t more_of_b) const noexcept {
   const row &x = rows_[a], &y = rows_[b];
   return std::uint64_t{x.size} * y.weight > (std::uint64_t{y.size} + more_of_b) * x.weight;

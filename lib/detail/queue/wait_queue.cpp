@@ -20,7 +20,7 @@ std::size_t checked(int priorities, duration ageing) {
   return static_cast<std::size_t>(priorities);
 }
 
-constexpr std::size_t mostly_all = 192;  // of what waits
+constexpr std::size_t mostly_all = 192;  // bytes of a waiter, which are most of it
 
 constexpr unsigned highest(std::uint64_t word) noexcept {
   return word_bits - 1 - static_cast<unsigned>(std::countl_zero(word));
@@ -112,7 +112,7 @@ void wait_queue::remove(wait_node& node) noexcept {
     if (next == nullptr) {
       waiting_.erase(node.priority);
     } else {
-      fetch(next, mostly_all);  // it is the next to go
+      fetch(next, mostly_all);  // it goes next
     }
   } else {
     node.previous_->next_ = next;

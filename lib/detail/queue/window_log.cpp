@@ -30,7 +30,7 @@ std::uint64_t window_log::used_at(time_point now) const noexcept {
 }
 
 time_point window_log::ready_at(time_point now, std::uint64_t tokens) const noexcept {
-  // Each of these comes a window, and a nanosecond, after the one that is as many before it as a window holds.
+  // Each of these tokens comes a window and a nanosecond after the token that is one full window before it.
   const std::uint64_t windows = (tokens - 1) / most_;
   const std::uint64_t last = tokens - windows * most_;
   time_point ready = now;
@@ -77,7 +77,7 @@ void window_log::add(time_point now, std::uint64_t tokens) noexcept {
   used_ += tokens;
 }
 
-/// From the slot that the grant is in, or else from one before it, which leaves the window sooner.
+/// Takes the tokens from the slot of that grant, or else from a slot before it, which leaves the window sooner.
 void window_log::give_back(time_point granted_at, std::uint64_t tokens) noexcept {
   if (granted_at <= forgotten_) return;
   std::size_t i = 0;

@@ -28,7 +28,7 @@ class cursor {
   void skip(std::string_view expected) noexcept {
     if (!skips(expected)) is_good_ = false;
   }
-  /// Takes it if it comes next.
+  /// Skips `expected` if it comes next.
   bool skips(std::string_view expected) noexcept {
     const bool is_next = text_.starts_with(expected);
     if (is_next) text_.remove_prefix(expected.size());
@@ -55,7 +55,7 @@ class cursor {
     }
     return value;
   }
-  /// Digits, at least one. Whether one of them is not 0.
+  /// Reads digits, at least one. Returns whether one of them is not 0.
   bool fraction() noexcept {
     bool is_more = false;
     if (text_.empty() || !is_digit(text_.front())) is_good_ = false;
@@ -92,7 +92,7 @@ std::optional<sys_seconds> instant_of(const fields_of_date& d) noexcept {
   return sys_days{date} + hours{d.hour} + minutes{d.minute} + seconds{d.second};
 }
 
-/// "Sun, 06 Nov 1994 08:49:37 GMT"
+/// Reads "Sun, 06 Nov 1994 08:49:37 GMT".
 std::optional<sys_seconds> fixed_form(std::string_view text) noexcept {
   cursor c{text};
   fields_of_date d;
@@ -109,7 +109,7 @@ std::optional<sys_seconds> fixed_form(std::string_view text) noexcept {
   return c.is_at_end() ? instant_of(d) : std::nullopt;
 }
 
-/// "Sunday, 06-Nov-94 08:49:37 GMT"
+/// Reads "Sunday, 06-Nov-94 08:49:37 GMT".
 std::optional<sys_seconds> rfc850_form(std::string_view text) noexcept {
   cursor c{text};
   fields_of_date d;
@@ -127,7 +127,7 @@ std::optional<sys_seconds> rfc850_form(std::string_view text) noexcept {
   return c.is_at_end() ? instant_of(d) : std::nullopt;
 }
 
-/// "Sun Nov  6 08:49:37 1994"
+/// Reads "Sun Nov  6 08:49:37 1994".
 std::optional<sys_seconds> asctime_form(std::string_view text) noexcept {
   cursor c{text};
   fields_of_date d;
@@ -145,9 +145,9 @@ std::optional<sys_seconds> asctime_form(std::string_view text) noexcept {
 
 struct unit_of_time {
   std::string_view name;
-  std::int64_t times, parts;  // of a second
+  std::int64_t times, parts;  // parts of a second
 };
-// A name comes before those that it begins with. The microsecond has two signs.
+// "ms" comes before "m", because the first match counts. The microsecond has two signs.
 constexpr unit_of_time units[] = {{"ms", 1, 1'000},
                                   {"us", 1, 1'000'000},
                                   {"\xc2\xb5s", 1, 1'000'000},

@@ -68,7 +68,7 @@ std::string_view without_quotes(std::string_view text) noexcept {
   return text.size() >= 2 && text.front() == '"' && text.back() == '"' ? text.substr(1, text.size() - 2) : text;
 }
 
-/// Compares instants with the response's own.
+/// Compares instants with the response's own Date.
 class clock_of_response {
  public:
   clock_of_response(std::string_view date, std::chrono::system_clock::time_point now, duration most) noexcept
@@ -145,7 +145,7 @@ limit_fields::row* limit_fields::find(const quota_name& key, std::string_view po
   r.policy = policy;
   r.told.unit = key.unit;
   if (key.window != duration::zero()) r.told.window = key.window;
-  // So do those of OpenAI and Anthropic, whose reset is when they are full.
+  // Quotas of OpenAI and Anthropic refill, too: their reset is when they are full.
   r.told.refills = key.names_unit && key.window == duration::zero();
   return &r;
 }
@@ -202,7 +202,7 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
       break;
     case part::reset:
     case part::reset_after:
-      // Where both are told, as Discord does, the one that needs no clock counts.
+      // If a response tells both, as Discord's do, the reset that needs no clock counts.
       if (!r->reset.empty() && !(name.what == part::reset_after && !r->is_reset_after)) break;
       r->reset = value;
       r->is_reset_after = name.what == part::reset_after;
@@ -226,7 +226,7 @@ void limit_fields::take_element(std::string_view element, bool is_policy) noexce
     const std::string_view name = next_part(rest, ';');
     if (name.find('=') == std::string_view::npos || name.starts_with('"')) policy = without_quotes(name);
   }
-  // Without a name each is a part of one quota.
+  // Without a name, each field is a part of one quota.
   row* const r = find({}, policy);
   if (r == nullptr) return;
   while (!element.empty()) {

@@ -20,14 +20,14 @@ class reply_builder {
  public:
   explicit reply_builder(std::size_t max_reply) noexcept : bound_{max_reply} {}
 
-  std::size_t spent = 0;  // on the reply that is under construction
+  std::size_t spent = 0;  // the cost of the reply that is under construction
   bool over = false;
   bool is_too_deep = false;
   bool no_memory = false;
 
   reply* add(const redisReadTask& task, std::size_t bytes, reply::kind k) noexcept {
     spent += sizeof(reply) + bytes;
-    over = spent > bound_;  // the last that it is asked for
+    over = spent > bound_;  // hiredis asks for no object after a null
     if (over) return nullptr;
     try {
       reply* r = nullptr;

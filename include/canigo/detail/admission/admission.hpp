@@ -40,8 +40,8 @@ namespace canigo::detail {
 class fair_queue;
 class flow_ceiling;
 
-/// The name of a limit, for the texts of errors; null: it has none. A waiter keeps it, as the limit may be destroyed
-/// before.
+/// The name of a limit, for the texts of errors; null: it has none. A waiter keeps it, because the limit may be
+/// destroyed before the waiter.
 using limit_name = std::shared_ptr<const std::string>;
 limit_name make_name(const std::string& name);
 
@@ -57,18 +57,19 @@ struct admission_options {
   limit_name name = {};
 };
 
-/// Throws unless a rate can have these, naming them with `prefix` before.
+/// Throws unless a rate can have this burst and these initial tokens. The text names the field, with `prefix` before
+/// it.
 void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t initial_tokens = 0);
 
-/// Throws unless a rate can have this window, naming it, or the burst, with `prefix` before.
+/// Throws unless a rate can have this window. The text names the window or the burst, with `prefix` before it.
 void check_window(std::string_view prefix, rate_window w, const rate& r, std::uint64_t burst);
 /// Adds the window of the last of so many rates.
 void add_window(rate_windows& all, std::size_t rates, rate_window w, const rate& r);
 
-/// `o`, if each of it is in its range; else throws, naming it as a field of `type`.
+/// Returns `o` if each field is in its range; otherwise throws, naming the field as one of `type`.
 admission_options checked(std::string_view type, const admission_options& o);
 
-/// Something that belongs to an engine and lives as long.
+/// An object that belongs to an engine and lives as long as it.
 struct companion {
   virtual ~companion() = default;
 };
@@ -85,7 +86,7 @@ struct companion {
 /// From its first flow on it has its waiters in a fair_queue. Then no request takes the short way in.
 class admission final : public delivery, public flow_host {
  public:
-  /// The handle's reference is the caller's to release with close().
+  /// The caller gets the handle's reference, and releases it by close().
   static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options,
                          std::unique_ptr<companion> beside = nullptr);
   /// Ends every waiter with `stopped` and gives up the handle's reference.
@@ -94,10 +95,10 @@ class admission final : public delivery, public flow_host {
   /// Grants `r` if that is possible without waiting and without overtaking a waiter.
   outcome try_enter(const request& r) noexcept;
   outcome try_enter(int priority) noexcept;
-  /// Whether a request has to wait, by a look that takes no lock: another request waits, and nothing can be wrong with
-  /// this one. False where that takes a closer look.
+  /// Whether a request certainly has to wait, found without the lock: another request waits, and nothing can be wrong
+  /// with this one. False if only a closer look can tell.
   bool is_behind_others(int priority = 0) const noexcept {
-    return somebody_waits_.load(std::memory_order_relaxed) && priority == 0;
+    return has_waiters_.load(std::memory_order_relaxed) && priority == 0;
   }
   bool is_behind_others(const request& r) const noexcept {
     return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max() && r.flow == nullptr &&
@@ -108,7 +109,7 @@ class admission final : public delivery, public flow_host {
   outcome try_enter_in_turn(int priority = 0) noexcept;
   /// Lets `w` wait for `r`. Ends by a post, always.
   void enter(waiter& w, const request& r) noexcept;
-  /// Delivers to `w` what was decided without it, by a post.
+  /// Delivers to `w`, by a post, an outcome that was decided before.
   void deliver(waiter& w, const request& r, outcome o) noexcept;
   void cancel(waiter& w) noexcept;
 
@@ -120,31 +121,31 @@ class admission final : public delivery, public flow_host {
       end_too_large();
     });
   }
-  /// Like change_supplies(), for a change of what is there, not of what there can be at most.
+  /// Like change_supplies(), for a change of the tokens that are there, not of the most that there can be.
   template <class Function>
   void adjust_supplies(Function&& f) {
     const change c{*this};
     if (context_gone_) return;
     const time_point now = time_->now();
-    if (!queue_.empty() || flows_ != nullptr) pump(now);  // those that were due before
+    if (!queue_.empty() || flows_ != nullptr) pump(now);  // grants that were due before
     f(supplies_, now);
     pump(now);
   }
-  /// Settles a use for which `from` tokens were taken, and which has needed `to`.
+  /// Settles a use that has taken `from` tokens and has needed `to`.
   void settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept;
   /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
   bool occupy(std::uint64_t places) noexcept;
   std::uint64_t occupied() const noexcept;
-  /// Frees places, and what a permit keeps, on any thread, also after close() and when the context is gone. Of a flow:
-  /// see flow_places.
+  /// Frees places, and the amounts that a permit keeps, on any thread, also after close() and when the context is gone.
+  /// For the places of a flow, see flow_places.
   void release(std::uint64_t places, std::uint64_t kept = 0) noexcept;
 
   bool has_records() const noexcept { return supplies_.has_records(); }
-  /// The permit of a request that was granted just now keeps this: the tokens, or where there are units or strict
-  /// windows a record of all amounts.
+  /// The permit of a request that was granted just now keeps this: the tokens, or with units or strict windows, a
+  /// record of all amounts.
   std::uint64_t keep(const request& r) noexcept { return has_records() ? keep_amounts(r) : r.tokens; }
   std::uint64_t keep() noexcept { return has_records() ? keep_amounts({}) : 1; }
-  /// The number of a unit. Throws errc::invalid_argument if there is none, naming it as `field`.
+  /// The number of a unit. If there is none, throws errc::invalid_argument, naming the unit as `field`.
   std::size_t find_unit(const unit_key& unit, std::string_view field) const;
   /// Says how much was used of a unit, instead of the amount that is kept.
   void settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept;
@@ -153,7 +154,7 @@ class admission final : public delivery, public flow_host {
   void resume() noexcept { pause_until(time_point::min()); }
   void stop() noexcept;
   duration estimate(const request& r) const;
-  /// Fills in what became of the requests, and shows `f` the supplies of the same moment.
+  /// Fills in how the requests ended, and shows `f` the supplies of the same moment.
   template <class Function>
   void stats(queue_stats& s, Function&& f) const {
     s.classes.resize(static_cast<std::size_t>(priorities_));
@@ -162,17 +163,17 @@ class admission final : public delivery, public flow_host {
     f(supplies_, clock());
   }
   std::size_t waiting() const noexcept;
-  /// From now on grants each request at once and counts what would have been, or no longer. Requests that wait when
-  /// it begins are granted.
+  /// Begins or ends shadow mode, in which each request is granted at once, and what would have been is counted.
+  /// Requests that wait when it begins are granted.
   ///
-  /// Errors: errc::invalid_argument for an unknown value, and for shadow mode where places are shared.
+  /// Errors: errc::invalid_argument for an unknown value, and for shadow mode if places are shared.
   void set_mode(enforcement mode, std::string_view field);
   enforcement mode() const noexcept;
-  /// The counts of shadow mode; with the lock held, as stats() has it.
+  /// The counts of shadow mode. Call it with the lock held, as inside stats().
   shadow_stats read_shadow() const { return shadow_ != nullptr ? shadow_->counts : shadow_stats{}; }
   /// The first `most` waiters, and what binds each when those before it have gone.
   std::vector<waiting_request> list(std::size_t most) const;
-  /// How long each limit was binding; with the lock held, as stats() has it.
+  /// How long each limit was binding. Call it with the lock held, as inside stats().
   binding_stats read_binding(time_point now) const { return binding_ ? binding_->read(now) : binding_stats{}; }
   /// Calls `f` with the supplies, the demand of the first waiter (or nullptr), the end of a pause, the time, and the
   /// ceiling that holds its flow (or nullptr).
@@ -196,7 +197,7 @@ class admission final : public delivery, public flow_host {
   std::uint64_t places_of(const request& r) const noexcept {
     return r.flow == nullptr ? places_for(r.tokens) : places_in_flow(r);
   }
-  /// Throws what `r` has wrong, naming it; returns otherwise.
+  /// Throws if a field of `r` is wrong, naming it.
   void check(const request& r) const;
 
   std::uint32_t open_flow(const flow_options& o) override;
@@ -213,19 +214,19 @@ class admission final : public delivery, public flow_host {
     explicit wake_up(admission& a) noexcept;
     admission* owner;
   };
-  /// Only where a request can want several units, or a grant is to be found again in a strict window.
+  /// Exists only if a request can want several units, or if a grant must be found again in a strict window.
   struct unit_state {
     explicit unit_state(int priorities) : waiting(static_cast<std::size_t>(priorities)) {}
     unit_records records;
-    std::vector<std::array<uint128, most_units>> waiting;  // of each class, what its waiters want
+    std::vector<std::array<uint128, most_units>> waiting;  // of each class: the amounts that its waiters want
   };
-  /// Only once it has been in shadow mode. Its waiters are phantoms then.
+  /// Exists only once the limit has been in shadow mode. While shadow mode is on, all waiters are phantoms.
   struct shadow_state {
     bool is_on = true;
     shadow_stats counts;
   };
   struct phantom;
-  /// Stands for the engine among those that share its places.
+  /// The seat of this engine among the engines that share its places.
   struct seat final : place_seeker {
     explicit seat(admission& a) noexcept : owner{&a} {}
     void keep() noexcept override { owner->add_ref(); }
@@ -234,7 +235,7 @@ class admission final : public delivery, public flow_host {
     admission* owner;
   };
 
-  /// The short ways that are open. Only choose_ways() opens and closes them, after each change of what it looks at.
+  /// The short ways that are open. Only choose_ways() opens and closes them, after each change of a condition for them.
   ///
   /// | way     | use                                               | closed by                                      |
   /// |---------|---------------------------------------------------|------------------------------------------------|
@@ -277,7 +278,7 @@ class admission final : public delivery, public flow_host {
   void read_counts(queue_stats& s) const noexcept;
   void count_end(outcome o) noexcept;
 
-  // How a wait ends.
+  // The members that end waits:
   void finish(waiter& w, outcome o) noexcept;
   void conclude(waiter& w, outcome o) noexcept;
   void end_wait(waiter& w, outcome o) noexcept;
@@ -285,7 +286,7 @@ class admission final : public delivery, public flow_host {
   void limit_passed(waiter& w) noexcept;
   void end_too_large() noexcept;
 
-  // Supply meets demand (admission.cpp; admission_full.cpp where the short way through is closed).
+  // Supply meets demand (admission.cpp; admission_full.cpp if the short way through is closed).
   void pump(time_point now) noexcept;
   void pump_otherwise(time_point now) noexcept;
   template <class Queue>
@@ -297,7 +298,7 @@ class admission final : public delivery, public flow_host {
   void woken() noexcept;
   void choose_ways() noexcept;
 
-  // Where grants leave records (admission_units.cpp).
+  // The members for grants that leave records (admission_units.cpp):
   bool resolve(const request& r, amounts_by_unit& result) const noexcept;
   outcome try_enter_with_units(const request& r, time_point now) noexcept;
   outcome why_not_amounts(const request& r) const noexcept;
@@ -318,7 +319,7 @@ class admission final : public delivery, public flow_host {
     return {n.tokens, amounts != nullptr ? &amounts->amounts : nullptr};
   }
 
-  // In shadow mode (admission_shadow.cpp).
+  // The members for shadow mode (admission_shadow.cpp):
   bool is_shadow() const noexcept { return shadow_ != nullptr && shadow_->is_on; }
   outcome enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept;
   void let_wait_in_shadow(const request& r, std::uint32_t flow, time_point now) noexcept;
@@ -328,34 +329,34 @@ class admission final : public delivery, public flow_host {
   void finish_phantom(waiter& w, outcome o) noexcept;
   void let_all_go(time_point now) noexcept;
 
-  // When there are too many, and wake-ups for several at once (admission_overload.cpp).
+  // Shedding in an overload, and wake-ups for several waiters at once (admission_overload.cpp).
   void shed(time_point now) noexcept;
   void shed_of_flows(time_point now) noexcept;
   time_point next_overload(time_point now) const noexcept;
   wait_node* next_to_go(wait_queue& queue, time_point now) noexcept;
   static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
-  /// A class that may serve its last arrival first lets no request wait for others of the same class. Nor does a repeat
-  /// wait for those that arrived after it; with ageing, it may go before those of any class.
+  /// A class that may serve its last arrival first lets no request wait for others of the same class. A repeat does not
+  /// wait for requests that arrived after it either; with ageing, it may go before requests of any class.
   int last_class_ahead(const request& r) const noexcept {
     const bool is_repeat = r.since != time_point::max();
     if (is_repeat && queue_.ageing() != duration::max()) return -1;
     return r.priority - (is_repeat || (delays_ && delays_->takes_newest_at_times()) ? 1 : 0);
   }
 
-  // A list of those that wait (admission_look.cpp).
+  // A list of the waiters (admission_look.cpp).
   void note_binding(time_point now) noexcept;
   /// The amounts that are known to go before a waiter, with its own.
   struct turn {
-    amounts_by_unit own{};     // of its flow, or of all where there are none
-    amounts_by_unit all{};     // own, and those of the classes above, of flows that nothing holds
-    std::uint64_t places = 0;  // of its flow
+    amounts_by_unit own{};     // amounts of its flow, or of all waiters if there are no flows
+    amounts_by_unit all{};     // `own`, and the amounts of the classes above, of flows that nothing holds
+    std::uint64_t places = 0;  // places of its flow
   };
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
   std::vector<amounts_by_unit> certain_turns(const std::vector<const wait_node*>& waiters, bool takes_newest) const;
   waiting_request row_of(time_point now, const wait_node& n, const turn& t) const;
 
-  // Where there are flows (admission_flows.cpp).
+  // The members for limits with flows (admission_flows.cpp):
   bool is_of_this(const request& r) const noexcept;
   static std::uint32_t number_of(const request& r) noexcept;
   std::uint64_t places_in_flow(const request& r) const noexcept;
@@ -376,26 +377,26 @@ class admission final : public delivery, public flow_host {
   wait_queue queue_;
   bool stopped_ = false;
   short_ways ways_;
-  bool kept_by_places_ = false;         // the handle is gone, and its reference stands for what is occupied
-  bool dying_ = false;                  // deleted by the wake-up that is being called just now
-  bool wake_armed_ = false;             // exactly one call of wake_up_ is to come
-  std::uint8_t in_a_row_ = 0;           // grants to coroutines since one last passed through the event loop
-  atomic<bool> somebody_waits_{false};  // queue_ has waiters; also read without the lock, if either answer will do
+  bool kept_by_places_ = false;      // the handle is gone; its reference lasts until no place is occupied
+  bool dying_ = false;               // deleted by the wake-up that is being called just now
+  bool wake_armed_ = false;          // exactly one call of wake_up_ is to come
+  std::uint8_t in_a_row_ = 0;        // grants to coroutines since one last passed through the event loop
+  atomic<bool> has_waiters_{false};  // queue_ has waiters; also read without the lock, if either answer will do
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();
 
   admission_counts counts_;
   std::optional<binding_times> binding_;
-  std::optional<delay_watch> delays_;  // where waiters are shed
+  std::optional<delay_watch> delays_;  // only if waiters are shed
   std::unique_ptr<shadow_state> shadow_;
-  const duration slack_;  // for so long a wake-up may wait to meet others
+  const duration slack_;  // how long a wake-up may wait to meet others
   const std::size_t queue_limit_;
   const overflow on_overflow_;
   const int priorities_;
 
   wake_up wake_up_;
-  const std::unique_ptr<seat> seat_;         // where places are shared
-  const std::unique_ptr<unit_state> units_;  // where grants leave records
+  const std::unique_ptr<seat> seat_;         // only if places are shared
+  const std::unique_ptr<unit_state> units_;  // only if grants leave records
   std::unique_ptr<fair_queue> flows_;        // from the first flow on, instead of queue_
   const std::unique_ptr<companion> beside_;
   const limit_name name_;

@@ -39,19 +39,19 @@ class admission_counts {
  public:
   explicit admission_counts(int priorities);
 
-  /// One was granted without having waited.
+  /// Counts a request that was granted without a wait.
   void add_grant_at_once(int priority) noexcept { ++at_once_[static_cast<std::size_t>(priority)]; }
   void add_grant(int priority, duration waited) noexcept;
   void add_cancelled() noexcept { ++counts_.cancelled; }
-  /// One was refused, or has waited without success.
+  /// Counts a request that was refused, or has waited without success.
   void add_failure(errc why) noexcept;
 
-  /// Writes the counts to `s`, whose classes are there; `s` knows how many of each wait.
+  /// Writes the counts to `s`, which already has its classes, and the number of waiters of each.
   void write(queue_stats& s) const noexcept;
 
  private:
-  queue_stats counts_;                  // of those that had to wait, and of those that failed
-  std::vector<std::uint64_t> at_once_;  // per class, apart, so that it costs one increment
+  queue_stats counts_;                  // the counts of requests that had to wait, and of requests that failed
+  std::vector<std::uint64_t> at_once_;  // grants at once by class; apart from `counts_`, so each costs one increment
 };
 
 }  // namespace canigo::detail

@@ -26,7 +26,7 @@ struct start_parked {
 
   admission* home;
   room* frame;
-  const request* wanted;  // in the frame, too
+  const request* wanted;  // the request, which lies in the frame, too
   bool granted;           // all that is left to do is to pass through the event loop
   [[no_unique_address]] std::tuple<Extra...> extra = {};
 
@@ -60,10 +60,10 @@ struct start_parked {
 std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error) noexcept;
 
 inline const request& as_request(const request& r) noexcept { return r; }
-[[gnu::cold]] request as_request(int priority = 0) noexcept;  // not inline, so that it costs nothing before
+[[gnu::cold]] request as_request(int priority = 0) noexcept;  // not inline: grants at once don't pay for it
 
-/// A waiter of a coroutine that takes an exception. It has the limit's name itself, as the limit may be destroyed
-/// before it.
+/// A waiter of a coroutine that takes an exception. It owns the limit's name, because the limit may be destroyed before
+/// the waiter.
 template <class Base>
 class throwing_waiter : public Base {
  public:
@@ -83,8 +83,8 @@ class throwing_waiter : public Base {
   limit_name limit_;
 };
 
-/// Waits for a request; `wanted` is the request, or its first fields. The body of every acquire(). A frame of a request
-/// that is granted at once has those fields only.
+/// The body of every acquire(): waits for a request. `wanted` is the request, or its first fields. The frame of a
+/// request that is granted at once has only those fields.
 ///
 /// The frame holds one request and no copy: Asio 1.22 recycles frames of up to 1020 bytes.
 template <class Waiter, class... Wanted>

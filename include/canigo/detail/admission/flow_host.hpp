@@ -19,22 +19,22 @@ class fair_queue;
 class supplies;
 struct flow_terms;
 
-/// The terms of a new flow with these options: as a share of these supplies, or of a pool: nullptr. Throws for wrong
-/// options, naming the field.
+/// The terms of a new flow with these options. `of`: the supplies of which the flow is a share; nullptr: it is a share
+/// of a pool. Throws for wrong options, naming the field.
 flow_terms to_terms(const flow_options& o, const supplies* of, time_point now);
 /// Throws for an invalid weight, naming it as `field`.
 void check_flow_weight(std::string_view field, std::uint32_t weight);
-/// How a flow of `q` fares. `s.available` has room for most_rates_of_flow.
+/// Writes the statistics of a flow of `q` to `s`. `s.available` has room for most_rates_of_flow.
 void read_flow(const fair_queue& q, std::uint32_t flow, time_point now, flow_stats& s);
 
 inline constexpr std::size_t most_rates_of_flow = 16;
 
-/// An engine that has flows, as canigo::flow sees it. Each open flow holds a reference to the engine.
+/// The interface of an engine with flows, for canigo::flow. Each open flow holds a reference to the engine.
 ///
 /// Threads: any.
 class flow_host {
  public:
-  /// Returns the number of the new flow. Throws what is wrong with the options, naming it.
+  /// Returns the number of the new flow. Throws for wrong options, naming the field.
   virtual std::uint32_t open_flow(const flow_options& o) = 0;
   /// Ends its waiters with `stopped`.
   virtual void close_flow(std::uint32_t flow) noexcept = 0;
@@ -42,7 +42,7 @@ class flow_host {
   virtual void set_flow_weight(std::uint32_t flow, std::uint32_t weight) = 0;
   virtual void set_flow_rate(std::uint32_t flow, std::size_t index, const rate& r) = 0;
   virtual void set_flow_concurrency(std::uint32_t flow, std::uint64_t concurrency) = 0;
-  /// Of several pauses the last one counts, or, if it may not shorten, the one that ends last.
+  /// Of several pauses the last one counts; without `may_shorten`, the one that ends last.
   virtual void pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept = 0;
   virtual flow_stats stats_of_flow(std::uint32_t flow) const = 0;
 

@@ -25,13 +25,13 @@ namespace canigo::detail {
 class admission;
 struct unit_record;
 
-/// How a request ended or goes on: 0 granted, above an errc, below one of these.
+/// How a request ended or goes on. 0: granted; above 0: an errc; below 0: one of these values.
 enum class outcome : int {
   granted = 0,
   aborted = -1,            ///< cancelled
   must_wait = -2,          ///< not now: enter the queue
   granted_by_post = -3,    ///< granted, but the event loop is due for a turn first
-  must_wait_in_flow = -4,  ///< as must_wait, where there are flows
+  must_wait_in_flow = -4,  ///< like must_wait, in a limit with flows
 };
 
 constexpr outcome to_outcome(errc code) noexcept { return static_cast<outcome>(code); }
@@ -79,7 +79,7 @@ class waiter : public suspended, public wait_node {
   };
 
   limit* limit_ = nullptr;
-  unit_record* amounts_ = nullptr;  // where there are units
+  unit_record* amounts_ = nullptr;  // only if there are units
   std::uint64_t tag_ = 0;
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
@@ -117,7 +117,7 @@ class limited_waiter : public Base {
   typename Base::limit limit_;
 };
 
-/// Lets a made waiter wait for `wanted`.
+/// Lets a waiter that exists already wait for `wanted`.
 struct enter {
   admission& home;
   const request& wanted;

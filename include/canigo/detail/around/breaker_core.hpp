@@ -26,7 +26,7 @@ struct circuit_counts {
   std::uint64_t opened = 0;
 };
 
-/// The shell of a `circuit`: a lock, the time, and the observer. It lives as long as its handle and its calls.
+/// A `circuit` with a lock, the time, and the observer. It lives as long as its handle and its calls.
 class breaker_core final : public counted_member {
  public:
   /// How a call ended.
@@ -34,11 +34,11 @@ class breaker_core final : public counted_member {
   struct entry {
     bool goes;
     circuit::epoch epoch;
-    time_point since;   // only where slow calls count
-    duration open_for;  // if it does not go
+    time_point since;   // only if slow calls count
+    duration open_for;  // if the call is refused
   };
 
-  /// The handle's reference is the caller's to release.
+  /// The caller gets the handle's reference, and releases it.
   static breaker_core* open(const net::any_io_executor& executor, const circuit_breaker_options& options);
 
   entry enter() noexcept;

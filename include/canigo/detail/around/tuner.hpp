@@ -28,13 +28,13 @@ class tuner final : public companion {
 
   tuner(const limit_bounds& bounds, const std::variant<knee, aimd>& algorithm);
 
-  /// Tells it the wall clock, before the first call: `to_wall` is to be added to a time.
+  /// Sets the wall clock, before the first call: a time plus `to_wall` is the time of the wall clock.
   void align(duration to_wall) noexcept;
 
   std::uint64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
-  /// A call starts; how many are under way with it.
+  /// A call starts. Returns how many are under way, this one included.
   std::uint64_t begin() noexcept { return in_flight_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  /// A call has ended, and gives its place back. Without an outcome it is no sample.
+  /// Called when a call has ended. Gives its place back. Without an outcome the call is no sample.
   void end(admission& home, permit place, limit_sample s, std::optional<sample_outcome> how) noexcept;
   readings read() const noexcept;
   duration latency() const noexcept;

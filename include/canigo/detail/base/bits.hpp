@@ -7,7 +7,7 @@ namespace canigo::detail {
 
 inline constexpr unsigned word_bits = 64;
 
-/// Of a row of words, one bit for each index: that of `index` in its word.
+/// The bit of `index` in its word, for a row of words with one bit for each index.
 constexpr std::uint64_t bit(unsigned index) noexcept { return std::uint64_t{1} << index % word_bits; }
 
 /// The index of the lowest bit that is set; 64 if none is.

@@ -9,11 +9,11 @@ namespace canigo::detail {
 /// malloc.
 ///
 /// A thread keeps up to 64 blocks. It gives a surplus, in batches, to a store that all threads share, up to 2048
-/// blocks. A thread without blocks takes a batch from there. So it stays cheap if one thread makes the objects that
-/// another one frees.
+/// blocks. A thread without blocks takes a batch from there. So allocation stays cheap if one thread makes the objects
+/// that another one frees.
 inline constexpr std::size_t block_size = 256;
 
-/// From the cache if `size` fits a block. Throws std::bad_alloc.
+/// A block from the cache if `size` fits one, else memory from the heap. Throws std::bad_alloc.
 void* allocate_block(std::size_t size);
 void deallocate_block(void* p, std::size_t size) noexcept;
 

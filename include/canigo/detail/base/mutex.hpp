@@ -6,9 +6,9 @@ namespace canigo::detail {
 
 /// The library's only lock, for critical sections of some tens of instructions.
 ///
-/// Free, it costs one exchange and one store, half of std::mutex. Taken, it spins briefly, then yields, then
-/// sleeps, so that a holder that lost its core gets one. Never hold it while user code runs.
-/// docs/decisions/0001 has the reasons and the price.
+/// A free one costs one exchange and one store, half of std::mutex. At a taken one a thread spins briefly, then yields,
+/// then sleeps, so that a holder that lost its core gets one. Never hold it while user code runs. docs/decisions/0001
+/// has the reasons and the price.
 class mutex {
  public:
   mutex() noexcept = default;

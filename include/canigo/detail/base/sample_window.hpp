@@ -40,17 +40,17 @@ class sample_window {
   }
   std::uint64_t ok() const noexcept { return ok_; }
   std::uint64_t all() const noexcept { return ok_ + dropped_; }
-  /// The share of the calls that were dropped, and the share of all their time that those took. 0 to 1.
+  /// The share of the dropped calls in all calls, and their share in the time of all calls. 0 to 1.
   double dropped_share() const noexcept {
     return all() == 0 ? 0 : static_cast<double>(dropped_) / static_cast<double>(all());
   }
   double dropped_time_share() const noexcept { return dropped_ns_ == 0 ? 0 : dropped_ns_ / (dropped_ns_ + sum_ns_); }
-  /// The most that were under way when a call started.
+  /// The most calls that were under way when a call started.
   std::uint64_t peak() const noexcept { return peak_; }
   double sum_ns() const noexcept { return sum_ns_; }
-  /// Of the calls that were not dropped; 0 if there are none.
+  /// The mean latency of the calls that were not dropped; 0 if there are none.
   double mean_ns() const noexcept { return ok_ == 0 ? 0 : sum_ns_ / static_cast<double>(ok_); }
-  /// Of the calls that were not dropped; 0 if there are none.
+  /// The median latency of the calls that were not dropped; 0 if there are none.
   double median_ns() const noexcept;
 
  private:

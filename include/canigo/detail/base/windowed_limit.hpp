@@ -10,7 +10,7 @@ namespace canigo::detail {
 
 /// The base of an adaptive limit that decides once in a window: the limit in its bounds, the window, the last decision.
 ///
-/// Where the limit falls, the next window begins when the calls from before have ended.
+/// After the limit falls, the next window begins when the calls from before have ended.
 /// Threads: not safe by itself; its owner holds a lock. Allocates: never.
 class windowed_limit {
  public:
@@ -25,9 +25,9 @@ class windowed_limit {
   windowed_limit(const windowed_limit&) = default;
   windowed_limit& operator=(const windowed_limit&) = default;
 
-  /// Whether the call that has ended is one from before the limit fell. If not, there is a window for it.
+  /// Whether the call that has ended began before the limit fell. If it did not, there is a window for it.
   bool is_settling(const limit_sample& s, time_point now) noexcept;
-  /// A decision, and with it a new window.
+  /// Sets the limit, notes the reason, and begins a new window.
   void decide(double limit, limit_reason why, time_point now) noexcept;
 
   // Latencies are in nanoseconds.
@@ -37,7 +37,7 @@ class windowed_limit {
   sample_window window_;
 
  private:
-  bool is_settling_ = false;  // since the limit fell: calls from before are still on their way
+  bool is_settling_ = false;  // since the limit fell, calls from before are still on their way
   time_point fell_at_{};
   limit_decision decision_{};
 };

@@ -26,11 +26,11 @@
 
 namespace canigo::detail {
 
-/// Where a coroutine on another executor leaves its result for the one that waits for it.
+/// The place in which a coroutine on another executor leaves its result for the coroutine that waits for it.
 ///
-/// It is in the frame of the one that waits. Asio's co_spawn hands a result on only if T has a default constructor, and
-/// would let an exception of a move out of the loop. The coroutine that waits lives until the other one has ended, as
-/// the completion handler owns it.
+/// It lies in the frame of the coroutine that waits. Asio's co_spawn hands a result on only if T has a default
+/// constructor, and would let an exception of a move out of the loop. The coroutine that waits lives until the other
+/// one has ended, because the completion handler owns it.
 template <class T>
 class left_result {
  public:
@@ -49,7 +49,7 @@ class left_result<void> {
 
 /// A coroutine that another one waits for, and that can be cancelled from any thread.
 ///
-/// It runs on a strand, as neither a cancellation signal nor a coroutine stands two threads at once.
+/// It runs on a strand, because two threads must not use a cancellation signal or a coroutine at once.
 class child : public std::enable_shared_from_this<child> {
  public:
   explicit child(const net::any_io_executor& parent);
@@ -82,7 +82,7 @@ class child : public std::enable_shared_from_this<child> {
   /// Call it once the child has ended or is gone. A result may outlive the context, so it must keep no strand.
   void let_go_of_strand() noexcept;
 
-  /// Before it has started.
+  /// Call it before the child has started.
   const net::any_io_executor& executor() const noexcept { return executor_; }
   net::cancellation_slot slot() noexcept { return signal_.slot(); }
 
@@ -92,8 +92,8 @@ class child : public std::enable_shared_from_this<child> {
   mutex mutex_;
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
-  bool is_started_ = false;    // this and the next on the strand only, and none changes any more once it is over
-  bool is_cancelled_ = false;  // before it started
+  bool is_started_ = false;    // this and the next: on the strand only, unchanged once the child is over
+  bool is_cancelled_ = false;  // it was cancelled before it started
   bool is_over_ = false;
   end_request request_;
 };
@@ -141,7 +141,7 @@ class timed_child : public child {
   explicit timed_child(const net::any_io_executor& parent);
 
   void start(time_point deadline) noexcept { alarm_.set(deadline, *this); }
-  /// The child has ended.
+  /// Call it when the child has ended.
   void stop() noexcept { std::ignore = alarm_.disarm(); }
 
  private:

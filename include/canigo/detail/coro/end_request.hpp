@@ -13,18 +13,18 @@ namespace canigo::detail {
 class end_request {
  public:
   void by_owner() noexcept {
-    if (from_ == who::nobody) from_ = who::owner;
+    if (from_ == who::none) from_ = who::owner;
   }
   /// Only a terminal cancellation is a request to end.
   void by_cancellation(net::cancellation_type type) noexcept {
     const bool is_terminal = (type & net::cancellation_type::terminal) != net::cancellation_type::none;
-    if (is_terminal && from_ == who::nobody) from_ = who::other;
+    if (is_terminal && from_ == who::none) from_ = who::other;
   }
   bool is_of_owner() const noexcept { return from_ == who::owner; }
 
  private:
-  enum class who : unsigned char { nobody, owner, other };
-  who from_ = who::nobody;
+  enum class who : unsigned char { none, owner, other };
+  who from_ = who::none;
 };
 
 }  // namespace canigo::detail

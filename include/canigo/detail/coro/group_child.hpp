@@ -37,7 +37,7 @@ class group_child : public child {
 
  private:
   friend class task_group_core;
-  group_child* previous_ = nullptr;  // among those that run and were not told to end
+  group_child* previous_ = nullptr;  // links of the list of children that run and were not told to end
   group_child* next_ = nullptr;
   bool is_listed_ = false;
   std::shared_ptr<group_child> next_failed_;
@@ -86,7 +86,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   std::size_t count() const noexcept { return idle_->occupied(); }
   permit occupy();
   void cancel() noexcept;
-  /// The group is gone: no caller waits for the children any more.
+  /// Call it when the group is gone: no caller waits for the children any more.
   void detach() noexcept;
 
   static net::awaitable<void> join(std::shared_ptr<task_group_core> self);

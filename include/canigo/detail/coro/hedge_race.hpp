@@ -78,7 +78,7 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   std::vector<std::unique_ptr<net::cancellation_signal>> signals_;  // by copy; null if there was no memory for it
   std::vector<bool> runs_;
   std::size_t running_ = 0;
-  time_point started_at_{};  // of the first one
+  time_point started_at_{};  // when the first copy started
   time_point last_start_{};
   bool is_first_noted_ = false;
   bool may_start_ = true;
@@ -99,7 +99,7 @@ class hedge_race_of final : public hedge_race {
   hedge_race_of(const net::any_io_executor& strand, Make make, const hedge_options& options)
       : hedge_race{strand, options}, make_{std::move(make)} {}
 
-  /// The result of the copy that won. Throws the last failure if none has. Once the race is over.
+  /// The result of the copy that won. Throws the last failure if none has. Call it once the race is over.
   result take() {
     if (!has_winner()) std::rethrow_exception(last_failure());
     if constexpr (!std::is_void_v<result>) return std::move(*value_);

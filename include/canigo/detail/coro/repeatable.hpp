@@ -30,7 +30,8 @@ auto call_repeatable(Make& make, [[maybe_unused]] std::uint32_t number) {
   }
 }
 
-/// The type that a call of it returns. There is none if it can't be called, so that a concept may ask.
+/// The type that a call of `Make` returns. It does not exist if `Make` can't be called, so that a concept can test for
+/// it.
 template <class Make, bool = takes_number<Make>>
 struct made_by : std::invoke_result<Make&> {};
 template <class Make>
@@ -65,7 +66,7 @@ using result_of_repeatable = typename value_of_awaitable<typename made_by<Make>:
 /// Throws errc::deadline_unreachable if `deadline` has passed.
 void check_deadline(const net::any_io_executor& executor, time_point deadline);
 
-/// Random bits for a delay: another value at each call, and in virtual time the same ones in each run.
+/// Random bits for a delay. They differ at each call, and in virtual time each run has the same ones.
 std::uint64_t random_of(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

@@ -17,7 +17,7 @@ class retry_plan {
   /// The number of the attempt that is under way or comes next, from 1.
   std::uint32_t attempt() const noexcept { return attempt_; }
 
-  /// Pays in for the first attempt.
+  /// Pays into the budget for the first attempt.
   void begin() noexcept;
   /// When the next attempt may begin after a failure at `now`. time_point::max(): never, the failure is the end.
   /// `random` is any 64 random bits.

@@ -38,8 +38,8 @@ net::awaitable<void> first_frame(net::awaitable<T> op, left_result<T>* result) {
 
 /// Runs `op` on `executor`, and passes the cancellation of the calling coroutine on.
 ///
-/// `executor` must not let two threads in where the calling coroutine's lets none: the caller's own with a mark, say.
-/// A coroutine that needs a strand of its own is a detail::child.
+/// `executor` must not let two threads in if the calling coroutine's lets in one at a time. For example, it is the
+/// caller's own with a mark. A coroutine that needs a strand of its own is a detail::child.
 template <class T>
 net::awaitable<T> run_on(net::any_io_executor executor, net::awaitable<T> op) {
   left_result<T> result;

@@ -12,13 +12,13 @@ namespace canigo::detail {
 struct key_room {
   admission* engine = nullptr;
   std::uint64_t hash = 0;
-  std::size_t users = 0;  // under the lock of the shard, as all of these
+  std::size_t users = 0;  // users of the room; like all members, under the lock of the shard
   bool is_told_to_stop = false;
   key_room* previous = nullptr;
   key_room* next = nullptr;
 };
 
-/// Stands beside a key in the table: its level, or its room, whose engine has the level then. 16 bytes.
+/// Stands beside a key in the table: its level, or its room. The engine of the room then has the level. 16 bytes.
 class key_state {
  public:
   explicit key_state(const key_level& l) noexcept : level_{l} {}
@@ -32,7 +32,7 @@ class key_state {
   const key_level& level() const noexcept { return level_; }
 
  private:
-  // So much is taken of no bucket, and no semaphore has so many permits.
+  // No bucket lacks so many tokens, and no semaphore has so many permits.
   static constexpr std::uint64_t in_room = ~std::uint64_t{0};
   key_level level_;
 };

@@ -49,13 +49,13 @@ class keyed_base : public counted_member {
     std::size_t most_waiting;
   };
 
-  /// Throws the mistake in `r`, naming it.
+  /// Throws if a field of `r` is wrong, naming it.
   void check(const request& r) const;
   time_point now() const noexcept;
   net::any_io_executor executor() const;
   bool is_stopped() const noexcept { return is_stopped_.load(std::memory_order_acquire); }
 
-  /// Claims a place for one more key; gives up the places of some.
+  /// Claims a place for one more key; gives up the places of some keys.
   bool claim_key() noexcept;
   void give_up_keys(std::size_t n) noexcept { keys_.fetch_sub(n, std::memory_order_relaxed); }
   std::size_t keys() const noexcept { return keys_.load(std::memory_order_relaxed); }
@@ -120,7 +120,7 @@ struct keyed_tokens {
     return engine.look([](const supplies& s, auto&&...) { return s.rates().front().save(); });
   }
 
-  token_bucket full;  // of a new key
+  token_bucket full;  // the bucket of a new key
 };
 
 /// The permits of a key, as keyed semaphores keep them. A level counts the permits that are out.
@@ -155,7 +155,7 @@ struct keyed_setup {
   admission_options queue;
 };
 
-/// `o`, if each of it is in its range; else throws, naming the field.
+/// Returns `o` if each field is in its range; otherwise throws, naming the field.
 keyed_setup<keyed_tokens> checked(const keyed_scheduler_options& o);
 keyed_setup<keyed_places> checked(const keyed_semaphore_options& o);
 

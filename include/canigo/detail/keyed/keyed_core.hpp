@@ -71,10 +71,10 @@ class keyed_core final : public keyed_home<Key> {
     key_room* room_;
   };
 
-  /// A coroutine that waits, as it is counted.
+  /// A coroutine that waits: counts as a waiter until this is destroyed.
   class waiting_one {
    public:
-    /// For a waiter that was claimed.
+    /// For a waiter that was claimed before.
     waiting_one(keyed_core& core, std::uint64_t hash) noexcept : core_{core}, hash_{hash} {}
     waiting_one(const waiting_one&) = delete;
     waiting_one& operator=(const waiting_one&) = delete;
@@ -94,7 +94,7 @@ class keyed_core final : public keyed_home<Key> {
  public:
   using options = keyed_setup<Limit>;
 
-  /// The handle's reference is the caller's to release with close().
+  /// The caller gets the handle's reference, and releases it by close().
   static keyed_core* open(const net::any_io_executor& executor, const options& o, const Hash& hash) {
     auto* core = new keyed_core{executor, o, hash};
     core->join();
@@ -159,7 +159,8 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// Like acquire() above, with an error code. A refusal by the bounds throws nothing; a wrong argument may, in here.
+  /// Like acquire() above, with an error code. A refusal by the bounds throws no exception; a wrong argument may throw
+  /// one in here.
   template <class Result>
   static net::awaitable<Result> acquire(keyed_ref<keyed_core> core, Key key, request r, std::error_code* error) {
     bool is_shared = false;
@@ -257,7 +258,7 @@ class keyed_core final : public keyed_home<Key> {
 
  private:
   static constexpr int shard_bits = 6;
-  // Below so many keys one shard does.
+  // Below so many keys, one shard is enough.
   static constexpr std::size_t many_keys = std::size_t{64} << shard_bits;
   // How many places of a table one request may look at for a key to forget. That bounds the time of a request while
   // others flood the table with keys.
@@ -412,7 +413,7 @@ class keyed_core final : public keyed_home<Key> {
     e.value.enter(r);
   }
 
-  /// The last one that leaves a room closes it; the level goes back to the table.
+  /// The last user that leaves a room closes it; the level goes back to the table.
   void leave(shard& s, key_room& r) noexcept {
     const time_point now = this->now();
     {
@@ -439,7 +440,7 @@ class keyed_core final : public keyed_home<Key> {
 
   const Limit limit_;
   const Hash hash_;
-  engine_owner shared_;  // of the keys for which the table has no place
+  engine_owner shared_;  // the engine of all keys for which the table has no place
   std::atomic<std::size_t> next_swept_{0};
   const std::size_t shards_count_;
   const std::unique_ptr<shard[]> shards_;

@@ -12,7 +12,7 @@ namespace canigo::detail {
 template <class Key>
 class keyed_home : public keyed_base {
  public:
-  /// `key` is one of those that share a limit if `is_shared`.
+  /// `key` is one of the keys that share a limit if `is_shared`.
   virtual void give_back(key_view<Key> key, std::uint64_t places, bool is_shared) noexcept = 0;
 
  protected:

@@ -16,11 +16,11 @@ namespace canigo::detail {
 ///
 /// It grows by half, so a place in two to a place in eight is free. Nothing is left behind by a key that is erased.
 ///
-/// Entries that are far from where their hash wants them come first, so a search is short, and ends without a look at
-/// every entry of a cluster. Source: P. Celis, "Robin Hood Hashing", 1986; the bytes that tell distance and a part of
-/// the hash are those of M. Ankerl's unordered_dense.
+/// Entries that are far from the place which their hash names come first. So a search is short, and ends without a look
+/// at every entry of a cluster. Source: P. Celis, "Robin Hood Hashing", 1986; the bytes that tell distance and a part
+/// of the hash are those of M. Ankerl's unordered_dense.
 ///
-/// Threads: not safe by itself. Allocates: in grow() only, and what the copy of a key does.
+/// Threads: not safe by itself. Allocates: in grow(), and when the copy of a key allocates.
 template <class Key, class Value>
 class key_table {
  public:
@@ -38,7 +38,7 @@ class key_table {
 
   std::size_t size() const noexcept { return size_; }
   std::size_t capacity() const noexcept { return capacity_; }
-  /// Of the heap, without what the keys themselves have there.
+  /// The bytes that the table has on the heap, without those that the keys have there.
   std::size_t bytes() const noexcept { return capacity_ * (sizeof(entry) + sizeof(mark)); }
   /// Whether one more entry needs a larger table.
   bool is_crowded() const noexcept { return (size_ + 1) * 8 > capacity_ * 7; }
@@ -58,7 +58,7 @@ class key_table {
     return find_if(hash, [&key](const entry& e) { return e.key == key; });
   }
 
-  /// Puts a key that is not there, once is_crowded() says no. Throws only what the copy of the key throws.
+  /// Adds a key that is not there, once is_crowded() says no. Throws only what the copy of the key throws.
   template <class View>
   entry& insert(std::uint64_t hash, const View& key, const Value& value) {
     return place(hash, entry{Key(key), value});
@@ -84,8 +84,8 @@ class key_table {
     --size_;
   }
 
-  /// Looks at the next `places` places, and erases the entries for which `goes` says yes. Returns their number. Calls
-  /// of this go round and round.
+  /// Looks at the next `places` places, and erases the entries for which `goes` says yes. Returns their number.
+  /// Successive calls go round the table.
   template <class Predicate>
   std::size_t sweep(std::size_t places, Predicate&& goes) noexcept {
     std::size_t erased = 0;
@@ -111,10 +111,11 @@ class key_table {
   }
 
  private:
-  /// Above: the distance from home, plus one. Below: eight bits from inside the hash. 0: the place is free.
+  /// The upper bits are the distance from home, plus one. The lower eight bits are from inside the hash. 0: the place
+  /// is free.
   using mark = std::uint32_t;
   static constexpr mark one_place = 1 << 8;
-  static constexpr std::size_t most_places = (std::size_t{1} << 24) - 2;  // a mark can tell so many
+  static constexpr std::size_t most_places = (std::size_t{1} << 24) - 2;  // a mark can express no greater distance
 
   static mark first_mark(std::uint64_t hash) noexcept { return one_place | static_cast<mark>(hash >> 16 & 0xff); }
   std::size_t home(std::uint64_t hash) const noexcept {
@@ -133,7 +134,7 @@ class key_table {
     for (; own < marks_[at]; own += one_place) at = after(at);
     std::size_t free = at;
     while (marks_[free] != 0) free = after(free);
-    // The others from here on go one place farther.
+    // The entries from here on move one place farther.
     for (std::size_t to = free; to != at;) {
       const std::size_t from = to == 0 ? capacity_ - 1 : to - 1;
       ::new (static_cast<void*>(&entries_[to])) entry(std::move(entries_[from]));

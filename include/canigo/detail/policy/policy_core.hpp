@@ -43,7 +43,7 @@ class policy_core {
 
   void stop() noexcept;
   policy_stats stats() const noexcept;
-  /// The places for operations, as there are just now.
+  /// How many places for operations there are now.
   std::size_t places() const;
 
  private:
@@ -67,7 +67,7 @@ class policy_core {
   const std::optional<shared_cap> share_;
 };
 
-struct operation_mark;  // an operation that holds a place, as its executor knows it
+struct operation_mark;  // the mark of an operation that holds a place, on its executor
 
 /// One call of a policy, from its beginning to its end: its request, its operations, and how it counts.
 ///
@@ -89,10 +89,10 @@ class policy_call {
   limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
   const std::optional<duration>& attempt_timeout() const noexcept { return core_.attempt_timeout; }
 
-  /// Passes the breaker. Throws circuit_open_error.
+  /// Asks the breaker. Throws circuit_open_error if the breaker refuses the call.
   void enter();
 
-  /// An operation of it, from its start to its end.
+  /// An operation of the call, from its start to its end.
   class operation {
    public:
     operation(policy_call& call, const net::any_io_executor& executor);
@@ -111,11 +111,11 @@ class policy_call {
     }
 
    private:
-    net::any_io_executor executor() const;  // with the mark
+    net::any_io_executor executor() const;  // the executor with the mark
 
     policy_call& call_;
-    std::shared_ptr<operation_mark> mark_;  // if there are places
-    permit permit_;                         // if there are none
+    std::shared_ptr<operation_mark> mark_;  // set if there are places
+    permit permit_;                         // set if there are no places
 
    public:
     const std::uint32_t number;  // from 1
@@ -146,7 +146,7 @@ class policy_call {
  private:
   std::uint32_t begin_operation() noexcept;
   void end_operation() noexcept;
-  /// The error of a call that has ended at its deadline: where it was then, and where its time went.
+  /// The error of a call that has ended at its deadline: its place at that time, and the parts of its time.
   std::exception_ptr late(const std::exception_ptr& error, bool never_started, duration waited) const noexcept;
   /// An operation that starts later has hardly a chance to end before the deadline. At least half of the time that is
   /// left is for the wait.
@@ -154,15 +154,15 @@ class policy_call {
   void end(std::uint64_t policy_stats::* outcome) noexcept;
 
   policy_core& core_;
-  const std::shared_ptr<operation_mark> outer_;  // of the operation that this call is made in
+  const std::shared_ptr<operation_mark> outer_;  // the mark of the operation in which this call is made
   time_source& time_;
   const time_point since_;
   request request_;
   circuit_pass pass_;
   std::uint32_t operations_ = 0;
-  std::uint32_t running_ = 0;  // of them
+  std::uint32_t running_ = 0;  // how many operations of the call run
   time_point running_since_{};
-  duration had_{};  // by the callee: the time in which operations ran
+  duration had_{};  // time of the callee, in which operations ran
   bool has_ended_ = false;
 };
 

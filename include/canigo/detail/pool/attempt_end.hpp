@@ -10,8 +10,9 @@ namespace canigo::detail {
 
 /// How an operation has ended, and what that counts as. It has no lock and no executor.
 struct attempt_end {
-  /// In a handler of what the operation threw. `c` had asked the operation to end. Then the exception counts as that
-  /// cause, because `a || b` makes an exception of its own of a cancellation, and a channel makes an error of it.
+  /// Call it in a handler of the exception that the operation threw. If `c` had asked the operation to end, the
+  /// exception counts as that cause. For `a || b` makes an exception of its own of a cancellation, and a channel makes
+  /// an error of it.
   void caught(task_life::cause c) noexcept {
     error = std::current_exception();
     cause = c;
@@ -34,7 +35,7 @@ struct attempt_end {
   task_life::cause cause = task_life::cause::none;
   bool is_fatal = false;   // the worker is to start again
   bool may_retry = false;  // the task is worth another attempt
-  duration least_delay{};  // before that attempt
+  duration least_delay{};  // the least delay before that attempt
 
  private:
   void weigh_error(const restart_policy& restart, const task_life* life) noexcept;

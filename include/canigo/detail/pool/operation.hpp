@@ -88,12 +88,12 @@ template <class T>
 class result_task : public pool_task {
  public:
   using pool_task::pool_task;
-  /// The result, or throws. Once.
+  /// Returns the result, or throws. Call it once.
   T take() {
     throw_if_failed();
     return std::move(*value_);
   }
-  /// Like take(), again and again, if T can be copied.
+  /// Like take(), but may be called again and again; T must be copyable.
   T share() {
     throw_if_failed();
     if constexpr (std::is_copy_constructible_v<T>) {

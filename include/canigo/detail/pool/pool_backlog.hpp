@@ -27,15 +27,15 @@ class pool_backlog {
   std::size_t size() const noexcept { return queued() + delayed_.size() + held_.size(); }
   std::size_t queued() const noexcept;
   std::size_t queued(int priority) const noexcept;
-  /// The one that is queued for longest, or nullptr.
+  /// The task that has been queued for longest, or nullptr.
   pool_task* oldest() const noexcept;
   std::size_t delayed() const noexcept { return delayed_.size(); }
   std::size_t held() const noexcept { return held_.size(); }
 
-  /// Whether there is room for one more, by a first look.
+  /// Whether there is room for one more task, by a first look.
   bool has_room() const noexcept { return queue_.size() + delayed_.size() < limit_at_first_look_; }
-  /// By a closer one. Tasks that free workers are about to take do not count, because the limit is on those that wait.
-  /// A worker takes none of a flow that is held.
+  /// Whether there is room for `t`, by a closer look. Tasks that free workers are about to take do not count, because
+  /// the limit is on tasks that wait. A worker takes no task of a flow that is held.
   bool has_room(const pool_task& t, std::size_t free_workers, time_point now) const noexcept;
   /// Whether a newcomer is let in, and which task makes room for it: one of its flow if there is no room there.
   struct entry {
@@ -44,7 +44,7 @@ class pool_backlog {
   };
   entry admit(pool_task& t, std::size_t free_workers, time_point now) noexcept;
 
-  /// Adds one that is new, and so is queued from the start.
+  /// Adds a new task, which is queued from the start.
   void add(pool_task& t, time_point now) noexcept { queue_.push(t, now); }
   void queue(pool_task& t, time_point now) noexcept;
   void delay(pool_task& t, time_point now) noexcept;
@@ -52,8 +52,8 @@ class pool_backlog {
 
   /// Whether a worker that looks for a task finds one.
   bool has_ready() const noexcept { return !queue_.empty() || (flows_ != nullptr && has_ready_in_flows()); }
-  /// Takes the task that is next out to run, or returns nullptr. Where there are flows, they say which, at the time of
-  /// `watcher`. After that it looks again.
+  /// Takes out the task that runs next, or returns nullptr. If there are flows, they choose it, at the time of
+  /// `watcher`. After that, `watcher` looks again.
   template <class Watcher>
   pool_task* take(Watcher& watcher) noexcept {
     if (wait_node* n = queue_.first_of_most_important()) [[likely]] {
@@ -64,17 +64,17 @@ class pool_backlog {
     if (t != nullptr) watcher.look_again();
     return t;
   }
-  /// The one that is first of those held back, and the same taken out; there is one.
+  /// The first of the tasks that are held back; the second function also takes it out. There must be one.
   pool_task& first_held(time_point now) noexcept { return static_cast<pool_task&>(*held_.front(now)); }
   pool_task& take_held(time_point now) noexcept;
-  /// Takes one out, wherever it is.
+  /// Takes a task out, wherever it is.
   void remove(pool_task& t) noexcept;
-  /// Takes one out of those held back, or of all; nullptr when there is none left.
+  /// Takes out a task that is held back, or any task; nullptr when none is left.
   pool_task* take_any_held() noexcept;
   pool_task* take_any() noexcept;
 
   bool has_flows() const noexcept { return flows_ != nullptr; }
-  /// Their queue, for pool_flows, or nullptr.
+  /// The queue of the flows, for pool_flows, or nullptr.
   fair_queue* flows() const noexcept { return flows_.get(); }
   /// From now on there are flows. A throw changes nothing.
   void begin_flows(time_point now);
@@ -104,7 +104,7 @@ class pool_backlog {
   wait_queue delayed_;
   wait_queue held_;
   std::unique_ptr<fair_queue> flows_;  // from then on queue_ is empty
-  std::size_t limit_at_first_look_;    // 0 where there are flows: each newcomer is looked at closely
+  std::size_t limit_at_first_look_;    // 0 with flows: each newcomer is looked at closely
   const std::size_t limit_;
   const overflow on_overflow_;
 };

@@ -35,12 +35,12 @@ bool cancel_task(pool_task& t) noexcept;
 /// Throws errc::invalid_argument for a handle on no task.
 [[noreturn]] void throw_no_task();
 
-/// Whether a result can come back as the argument of a handler: in the place of an error there is one, too.
+/// Whether a result can be an argument of a handler: the handler gets a T even if there is an error.
 template <class T>
 inline constexpr bool is_easily_passed =
     std::is_void_v<T> || (std::is_nothrow_default_constructible_v<T> && std::is_nothrow_move_constructible_v<T>);
 
-/// Waits for a task; with purpose run, hands it over first. One coroutine where that can be, because Asio recycles the
+/// Waits for a task; with purpose run, hands it over first. Uses one coroutine if it can, because Asio recycles the
 /// memory of no more than two that wait for each other.
 template <class T>
 net::awaitable<T> await_task(pool_waiter::purpose purpose, task_ref<result_task<T>> t) {

@@ -43,16 +43,16 @@ class pool_worker;
 /// It lives as long as anything refers to it: its handle, its workers, handles of tasks, deliveries under way.
 class pool_core final : public delivery {
  public:
-  /// Its reference is the caller's to release. Throws errc::invalid_argument.
+  /// The caller gets its reference, and releases it. Throws errc::invalid_argument.
   static pool_core* open(const net::any_io_executor& executor, const pool_core_options& options,
                          std::unique_ptr<pool_resources> resources);
 
-  /// Throws for options that can't be.
+  /// Throws for invalid options.
   void check(const task_options& o) const {
     check_task(o, options_.priorities);
     if (o.flow != nullptr) flows_.check(*o.flow);
   }
-  /// Whether this instant has come, also while no thread is free to say so.
+  /// Whether the instant `t` has come. The answer is right even if no thread is free to handle the end of a delay.
   bool has_come(time_point t) const noexcept;
   /// Takes a task, with one reference, once its options, if it has any, are checked. Returns false if it was refused:
   /// then the reference is still the caller's. Throws std::bad_alloc.
@@ -60,7 +60,7 @@ class pool_core final : public delivery {
   /// Notes the options, once they are checked, and lets the task keep this alive, as its handle may outlive the pool's.
   /// Throws std::bad_alloc.
   void prepare_for_handle(pool_task& t, const task_options* o);
-  /// Takes a prepared task. If it is refused, it ends with that.
+  /// Takes a prepared task. If it is refused, the task ends with that error.
   void submit(pool_task& t) noexcept;
   /// Like submit(), for a caller that waits for the end.
   void run(pool_task& t, pool_waiter& w) noexcept;
@@ -96,13 +96,13 @@ class pool_core final : public delivery {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  // After the lock.
+  // Called once the lock is released.
   void carry_out(bool drain_goes_on) noexcept override;
   void run_turn() override;
   void retry() noexcept override;
   void tell_ended(pool_task* ended) noexcept;
 
-  // Tasks: in.
+  // The members that take tasks in:
   void prepare(pool_task& t, const task_options* o) {
     if (!is_plain_ || o != nullptr) prepare_with(t, o != nullptr ? *o : no_options);
   }
@@ -115,7 +115,7 @@ class pool_core final : public delivery {
   void queue(pool_task& t, time_point not_before) noexcept;
   void admit_held() noexcept;
 
-  // Tasks: out.
+  // The members that end tasks:
   void end(pool_task& t, task_state s, int code, std::exception_ptr e = {}) noexcept;
   void end_waiting(pool_task& t, task_state s) noexcept;
   void deliver(pool_task& t) noexcept;
@@ -123,7 +123,7 @@ class pool_core final : public delivery {
   void time_is_up(pool_task& t, time_point now) noexcept;
   void tell_early(pool_task& t) noexcept;
 
-  // Waiters.
+  // The members for waiters:
   void ready(pool_waiter& w, int code) noexcept;
   void ready_all(pool_waiter_list& list) noexcept;
   void end_hopeless_wait() noexcept;
@@ -139,7 +139,7 @@ class pool_core final : public delivery {
   bool finish(pool_worker& w, pool_task& t) noexcept;
 
   // Workers that leave, break and come back.
-  /// Whether a worker that looks for work is to leave. Inline, as each looks before each operation.
+  /// Whether a worker that looks for work is to leave. Inline, because each worker calls it before each operation.
   bool must_leave() const noexcept {
     return crew_.is_too_large() || (stop_.is_asked() && stop_.ends_workers(backlog_.size() + crew_.running()));
   }
@@ -157,9 +157,9 @@ class pool_core final : public delivery {
   const bool is_plain_;  // tasks without options of their own need no extras
   std::unique_ptr<pool_resources> resources_;
 
-  // To be carried out after the lock.
+  // The work to do once the lock is released:
   pool_task* ended_ = nullptr;
-  bool replaces_workers_ = false;  // it is time to make others for those that were lost
+  bool replaces_workers_ = false;  // it is time to make other workers for those that were lost
 
   pool_stop stop_;
   pool_crew crew_;

@@ -11,7 +11,7 @@ class crew_member {
  public:
   enum class state : std::uint8_t {
     gone,       // has no coroutine
-    awake,      // looks for work, or is on its way to do so
+    awake,      // looks for work, or was woken to look for work
     idle,       // has nothing to do
     running,    // an operation
     resting,    // waits to start again after it broke
@@ -30,7 +30,7 @@ class crew_member {
 
  private:
   friend class pool_crew;
-  crew_member* previous_ = nullptr;  // in the list of its state
+  crew_member* previous_ = nullptr;  // its neighbour in the list of its state
   crew_member* next_ = nullptr;
   state state_ = state::gone;
   bool is_retired_ = false;
@@ -49,20 +49,20 @@ class pool_crew {
   /// If it `needs_equipment`, a member has to get it before work.
   explicit pool_crew(bool needs_equipment = false) noexcept : needs_equipment_{needs_equipment} {}
 
-  /// Knows one more member from now on; it is gone yet.
+  /// Adds a member, in the state gone.
   void add(crew_member& m) noexcept;
 
   std::size_t wanted() const noexcept { return wanted_; }
   void want(std::size_t n) noexcept { wanted_ = n; }
 
-  /// With a coroutine, and not about to leave.
+  /// The members with a coroutine that are not about to leave.
   std::size_t staying() const noexcept { return present_ - leaving_; }
   bool is_empty() const noexcept { return present_ == 0; }
   bool is_short() const noexcept { return staying() < wanted_; }
   bool is_too_large() const noexcept { return staying() > wanted_; }
   /// How many may work at once.
   std::size_t able() const noexcept { return std::min(staying(), wanted_); }
-  /// How many of those have nothing to do, or are about to look for it.
+  /// How many of the able members have nothing to do, or are about to look for work.
   std::size_t free() const noexcept {
     const std::size_t most = able();
     const std::size_t busy = running_ + repairing_;
@@ -70,17 +70,17 @@ class pool_crew {
   }
   std::size_t running() const noexcept { return running_; }
   std::size_t idle() const noexcept { return idle_; }
-  /// The resting too.
+  /// The members that repair or rest.
   std::size_t repairing() const noexcept { return repairing_; }
-  /// Whether one of them goes from one short operation to the next.
+  /// Whether a member goes from one short operation to the next.
   bool is_on_the_move() const noexcept { return staying() > idle_ + running_long_ + repairing_; }
-  /// The idle one that goes first, or nullptr.
+  /// The idle member that is woken first, or nullptr.
   crew_member* first_idle() const noexcept { return idle_list_.first; }
 
   // The member that brings the crew nearer to the wanted number, or nullptr.
   /// The idle member to send away: idle for longest, or without equipment.
   crew_member* to_leave() const noexcept { return is_too_large() ? idle_list_.last : nullptr; }
-  /// The member to keep: it was told to leave and is on its way, if there is one with equipment.
+  /// The leaving member to keep: one with equipment, if there is one.
   crew_member* to_stay() const noexcept { return is_short() ? leaving_list_.first : nullptr; }
   /// The member to bring back: the one that has been gone for longest.
   crew_member* to_join() const noexcept { return is_short() ? gone_.first : nullptr; }
@@ -107,8 +107,8 @@ class pool_crew {
   void rest(crew_member& m) noexcept;
   void repair(crew_member& m) noexcept;
   void recover(crew_member& m) noexcept;
-  // From awake to idle, and back. Inline, as each operation that comes alone has both. The member that worked last goes
-  // first, because its memory is warm, and the equipment of the others may be given up.
+  // From awake to idle, and back. Inline, because each operation that comes alone has both. The member that worked last
+  // goes first, because its memory is warm, and the equipment of the others may be given up.
   void sleep(crew_member& m) noexcept {
     m.state_ = state::idle;
     idle_list_.add(m, m.is_equipped_ || !needs_equipment_);
@@ -121,7 +121,7 @@ class pool_crew {
   }
   // From awake or resting to leaving.
   void leave(crew_member& m) noexcept;
-  // As leave(), for good; maybe from leaving.
+  // Like leave(), and for good; also from leaving.
   void retire(crew_member& m) noexcept;
   // From leaving to awake.
   void stay(crew_member& m) noexcept;
@@ -158,7 +158,7 @@ class pool_crew {
   std::size_t equipped_ = 0;
   list idle_list_;
   list gone_;
-  list leaving_list_;  // without the retired; those with equipment first
+  list leaving_list_;  // the leaving members that may stay; members with equipment come first
   const bool needs_equipment_;
 };
 

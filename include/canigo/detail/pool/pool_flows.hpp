@@ -11,7 +11,7 @@ namespace canigo::detail {
 class pool_core;
 class pool_task;
 
-/// The flows of a pool, as canigo::flow sees them, and as its workers do. The tasks are in the backlog's fair_queue.
+/// The flows of a pool, for canigo::flow and for the workers. The tasks are in the backlog's fair_queue.
 ///
 /// A task occupies a place of its flow while it runs. It goes back to its flow for another attempt.
 ///
@@ -31,13 +31,13 @@ class pool_flows final : public flow_host {
   void pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept override;
   flow_stats stats_of_flow(std::uint32_t flow) const override;
 
-  /// A new task is to be of this flow.
+  /// Makes a new task one of this flow.
   static void choose(pool_task& t, const canigo::flow& f) noexcept;
   /// Counts a task that was refused.
   void count_refusal(const pool_task& t) noexcept;
-  /// An operation has ended for good: its place is free.
+  /// Call it when an operation has ended for good: frees its place.
   void release(const pool_task& t) noexcept;
-  /// A task was taken, or a place is free: wakes a worker if another task may go, and watches if not.
+  /// Call it when a task was taken, or a place is free: wakes a worker if another task may go, and watches if not.
   void look_again() noexcept;
   /// Sets the alarm for the flow that its ceiling lets return first. Then a worker is woken.
   void watch() noexcept;
@@ -46,7 +46,7 @@ class pool_flows final : public flow_host {
 
  private:
   pool_core* core_;
-  engine_alarm return_;  // of a flow that its rates or a pause hold
+  engine_alarm return_;  // the return of a flow that its rates or a pause hold
 };
 
 }  // namespace canigo::detail

@@ -28,7 +28,7 @@ class pool_group_member {
     pool_waiter_list waiters;
   };
 
-  std::map<std::uint64_t, entry>::node_type node_;  // until it has joined
+  std::map<std::uint64_t, entry>::node_type node_;  // its node until it has joined
   std::uint64_t id_ = 0;
   pool_group_member* previous_ = nullptr;
   pool_group_member* next_ = nullptr;

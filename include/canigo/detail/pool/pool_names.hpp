@@ -16,12 +16,12 @@ class pool_names {
  public:
   static constexpr std::size_t most = 256;
 
-  /// The entry of a name; once there are many, one for all that are new. Throws std::bad_alloc.
+  /// The entry of a name; once there are many, one entry for all new names. Throws std::bad_alloc.
   name_stats& of(std::string_view name);
 
   std::size_t size() const noexcept { return entries_.size(); }
 
-  /// Writes all but the names to `stats`, which has size() entries, and where the names are to `texts`, which has
+  /// Writes all but the names to `stats`, which has size() entries, and pointers to the names to `texts`, which has
   /// memory for them.
   void write(std::vector<name_stats>& stats, std::vector<const std::string*>& texts) const noexcept;
 

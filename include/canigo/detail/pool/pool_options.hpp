@@ -14,7 +14,7 @@ class pool_observer;
 
 namespace detail {
 
-/// The options of a task that comes without. A constant, so that a look at them costs nothing.
+/// The options of a task that has none of its own. A constant, so that a look at them costs nothing.
 inline constexpr task_options no_options{};
 
 /// Whether the task needs no task_extras for its own sake.
@@ -54,7 +54,7 @@ pool_core_options to_core_options(const Options& o, std::string_view type) {
 const pool_core_options& checked(const pool_core_options& o);
 void check_concurrency(std::size_t concurrency, std::string_view type, std::string_view field);
 void check_stop(stop_mode mode);
-/// errc::invalid_priority for the priority.
+/// Throws errc::invalid_priority for a wrong priority.
 void check_task(const task_options& o, int priorities);
 
 }  // namespace detail

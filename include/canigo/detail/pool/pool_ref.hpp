@@ -18,7 +18,8 @@ class flow_host;
 class pool_core;
 class pool_task;
 
-/// Owns one reference to a pool, and has what handles ask of it. So their headers do without those of its engine.
+/// Owns one reference to a pool, and has the functions that handles call. So the headers of handles need no header of
+/// its engine.
 ///
 /// Errors, threads and allocation are those of the members of pool_core.
 class pool_ref {

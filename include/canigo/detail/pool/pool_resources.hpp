@@ -15,19 +15,19 @@ class pool_resources {
   virtual ~pool_resources() = default;
 
   virtual net::awaitable<void*> make() = 0;
-  /// Whether it is still good.
+  /// Whether the resource is still good.
   virtual net::awaitable<bool> check(void* resource) = 0;
-  /// Puts it right after an operation failed. Throws if that can't be done.
+  /// Repairs the resource after an operation failed. Throws if that can't be done.
   virtual net::awaitable<void> reset(void* resource) = 0;
-  /// Closes it. Frees it in any case.
+  /// Closes the resource. Frees it in any case.
   virtual net::awaitable<void> destroy(void* resource) = 0;
-  /// Frees it without closing it, because the execution context goes.
+  /// Frees the resource without closing it, because the execution context goes.
   virtual void discard(void* resource) noexcept = 0;
 
   bool has_check = false;
   bool has_reset = false;
   duration idle_timeout = duration::max();
-  duration call_timeout = duration::max();  // of each of these functions but the last
+  duration call_timeout = duration::max();  // the time limit of each of these functions but the last
   std::size_t min_idle = 0;
 };
 

@@ -7,14 +7,14 @@
 
 namespace canigo::detail {
 
-/// The restarts that a pool may still have: so many in any stretch of time of one length.
+/// The restarts that a pool may still have: a limited number in any span of one length.
 ///
 /// Allocates: in the constructor, 8 bytes per restart.
 class pool_restarts {
  public:
   pool_restarts(std::uint32_t limit, duration within);
 
-  /// Notes one at `now`; false, and nothing is noted, where it is one too many.
+  /// Notes a restart at `now`. False: it would be one too many, and is not noted.
   bool note(time_point now) noexcept;
 
  private:

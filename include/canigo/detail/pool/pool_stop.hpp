@@ -7,7 +7,7 @@
 
 namespace canigo::detail {
 
-/// How far a pool is with its end, and what that means for its workers and tasks.
+/// How far the stop of a pool has come, and what that means for its workers and tasks.
 ///
 /// | mode           | new tasks | retries and restarts | workers leave           | lost workers come back |
 /// |----------------|-----------|----------------------|-------------------------|------------------------|
@@ -19,13 +19,13 @@ namespace canigo::detail {
 /// Threads: none; its owner holds a lock.
 class pool_stop {
  public:
-  /// Goes on to a mode; false if the pool is as far already.
+  /// Goes on to a mode; false if the pool has come so far already.
   bool raise(stop_mode m) noexcept {
     if (m <= mode_) return false;
     mode_ = m;
     return true;
   }
-  /// From `at` on the pool waits for no operation. False if that was agreed for an earlier time, or is so already.
+  /// From `at` on the pool waits for no operation. False if the grace ends earlier, or is over already.
   bool end_grace_at(time_point at) noexcept {
     if (mode_ == stop_mode::cancel_all || at >= grace_at_) return false;
     grace_at_ = at;

@@ -48,7 +48,7 @@ class pool_task : public wait_node {
   /// The pool of a task with a handle.
   pool_core& home() const noexcept { return *home_; }
 
-  /// Throws the error of a task that ended with one. Only once it has ended.
+  /// Throws the error of a task that ended with one. Call it only once the task has ended.
   void throw_if_failed() const {
     if (error_ || code_ != no_code) [[unlikely]]
       throw_failure();
@@ -73,9 +73,9 @@ class pool_task : public wait_node {
   using cause = task_life::cause;
   using phase = task_life::phase;
   enum class place : std::uint8_t {
-    queue,       // where there are no flows
-    flow_queue,  // where there are
-    held,        // until there is room in either
+    queue,       // the queue, in a pool without flows
+    flow_queue,  // the queue of flows, in a pool with flows
+    held,        // held back, until there is room in either
   };
 
   static constexpr int no_code = 0;
@@ -91,7 +91,7 @@ class pool_task : public wait_node {
   virtual void drop_callable() noexcept = 0;
 
   bool is_to_end() const noexcept { return end_cause_.load(std::memory_order_acquire) != cause::none; }
-  /// Under the lock of its pool.
+  /// Call it under the lock of the pool.
   void note_cause(cause c) noexcept {
     if (end_cause_.load(std::memory_order_relaxed) == cause::none) end_cause_.store(c, std::memory_order_release);
   }
@@ -115,14 +115,14 @@ class pool_task : public wait_node {
   void drop() noexcept {
     if (!std::exchange(is_dropped_, true)) drop_callable();
   }
-  /// The task as an observer sees it; it has extras then.
+  /// The event for an observer; the task has extras then.
   task_event event() const noexcept;
   void let_go() noexcept;
   [[noreturn]] void throw_failure() const;
   static std::error_code to_error_code(int code) noexcept;
 
   std::uint64_t id_ = 0;
-  pool_core* home_ = nullptr;  // once it has a reference on it
+  pool_core* home_ = nullptr;  // once the task holds a reference to it
   pool_worker* worker_ = nullptr;
   pool_waiter_list waiters_;
   task_extras* extras_ = nullptr;
@@ -131,11 +131,11 @@ class pool_task : public wait_node {
   atomic<std::uint32_t> references_{1};
   int code_ = no_code;
   atomic<task_state> state_{task_state::queued};
-  atomic<cause> end_cause_{cause::none};  // the first one; an end from then on is for that
+  atomic<cause> end_cause_{cause::none};  // the first cause; an end from then on is for that cause
   const bool is_long_;
   place place_ = place::queue;     // where it waits, unless it is delayed
   bool is_told_ = false;           // has ended for its owner although it still runs
-  bool cancel_requested_ = false;  // by its owner
+  bool cancel_requested_ = false;  // the owner has cancelled it
   bool is_dropped_ = false;        // its callable is gone
   bool is_delivered_ = false;      // its waiters were told
   bool has_lost_flow_ = false;     // its flow went while it ran

@@ -20,7 +20,7 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
  public:
   enum class purpose : std::uint8_t {
     run,     // the task is the caller's: cancelling the wait cancels the task, and the wait ends with it
-    result,  // of a task that goes on without the wait
+    result,  // the result of a task that goes on without the wait
     group,
     closed,
   };
@@ -33,7 +33,7 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
   const net::any_io_executor& home_executor() const noexcept;
   /// Notes the worker whose operation waits here, if it is one of the same pool. The executor of the coroutine tells.
   void comes_from_coroutine(const net::any_io_executor& executor) noexcept {
-    if (!at_home_) find_worker(executor);  // a worker's strand is never what its pool was given
+    if (!at_home_) find_worker(executor);  // a worker's strand is never the executor that its pool was given
   }
 
  protected:
@@ -52,7 +52,7 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
   enum class state : std::uint8_t { fresh, waiting, ending };
 
   pool_core* home_;
-  pool_task* task_ = nullptr;  // of purposes run and result
+  pool_task* task_ = nullptr;  // the task, for the purposes run and result
   int code_ = 0;
   state state_ = state::fresh;
   purpose purpose_;

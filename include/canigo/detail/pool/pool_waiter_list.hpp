@@ -34,7 +34,7 @@ class pool_waiter_list {
     if (first_ != nullptr) first_->place_ = &l.next_;
     first_ = &l;
   }
-  /// From whichever list it is on, if any.
+  /// Removes the link from its list, if it is on one.
   static void remove(pool_waiter_link& l) noexcept {
     if (l.place_ == nullptr) return;
     *l.place_ = l.next_;

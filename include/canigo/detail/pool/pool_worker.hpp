@@ -75,7 +75,7 @@ class pool_worker : public crew_member, public self_wait::worker {
     pool_worker* worker;
   };
   void wake() noexcept;
-  /// Asks what it runs to end.
+  /// Asks the operation or function that it runs to end.
   void cancel() noexcept;
   bool may_be_cancelled() const noexcept {
     return is(state::running) || is(state::repairing) || (is(state::leaving) && is_overdue_);
@@ -90,7 +90,7 @@ class pool_worker : public crew_member, public self_wait::worker {
 
   // On the strand, without the lock.
   void spawn();
-  /// That of a coroutine to come. It holds a reference to the pool.
+  /// The life of a coroutine to come. It holds a reference to the pool.
   worker_life live() noexcept;
   void gone() noexcept;
   net::awaitable<void> main();
@@ -108,22 +108,22 @@ class pool_worker : public crew_member, public self_wait::worker {
   pool_core* home_;
   const std::size_t index_;
   std::unique_ptr<worker_strand> strand_;
-  net::cancellation_signal signal_;  // on the strand only
+  net::cancellation_signal signal_;  // used on the strand only
   suspended* parked_ = nullptr;
   pool_task* current_ = nullptr;
   pool_task* handed_ = nullptr;  // a long one, for the coroutine to run; on the strand only
-  attempt_end end_;              // of the operation that has just ended; on the strand only
-  worker_resource resource_;     // on the strand only
-  worker_resource::function care_ = worker_resource::function::none;  // that is under way
+  attempt_end end_;              // the end of the last operation; used on the strand only
+  worker_resource resource_;     // used on the strand only
+  worker_resource::function care_ = worker_resource::function::none;  // the function that is under way
   task_context context_;
   wake_call wake_;
   hand_over_call hand_over_;
   cancel_call cancel_;
   worker_cancel cancelling_;
   rest_alarm rest_;
-  std::uint64_t serial_ = 0;    // of the operation or function that it runs or ran last
-  int tasks_left_ = 0;          // that it may begin before the loop is due for a turn; on the strand only
-  std::uint32_t failures_ = 0;  // of its own, in a row
+  std::uint64_t serial_ = 0;    // the number of the operation or function that it runs or ran last
+  int tasks_left_ = 0;          // how many tasks it may begin in this turn; used on the strand only
+  std::uint32_t failures_ = 0;  // how many of its own operations have failed in a row
   time_point idle_since_{};
   bool is_overdue_ = false;  // a function for its resource is over its time
 };

@@ -41,18 +41,18 @@ class self_wait {
    private:
     friend class self_wait;
     worker* inside_ = nullptr;
-    waiter* next_ = this;  // this: it does not hold up its worker
+    waiter* next_ = this;  // this: the waiter does not hold up its worker
   };
 
   /// Begins a wait. False if all `able` workers would wait with it; then it does not begin.
   bool begin(waiter& w, std::size_t able) noexcept;
-  /// Ends a wait that has begun; nothing for another.
+  /// Ends a wait that has begun; does nothing for any other.
   void end(waiter& w) noexcept {
     if (w.next_ != &w) remove(w);
   }
-  /// The operation of `w` has ended. The waits that it leaves behind hold up no worker.
+  /// Call it when the operation of `w` has ended. The waits that it leaves behind hold up no worker.
   void disown(worker& w) noexcept;
-  /// Whether all workers that run an operation wait, and no other worker is able to.
+  /// Whether all workers that run an operation wait, and no other worker may run one.
   bool is_hopeless(std::size_t running, std::size_t able) const noexcept {
     return blocked_ > 0 && blocked_ == running && blocked_ >= able;
   }

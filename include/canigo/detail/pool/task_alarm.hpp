@@ -32,7 +32,7 @@ class task_alarm : public deadline {
   pool_core* core_;
   pool_task* task_;
   time_point when_{};
-  std::uint16_t late_calls_ = 0;  // to come although it was disarmed: each in a thread, with its references
+  std::uint16_t late_calls_ = 0;  // calls to come although it was disarmed: each in a thread, with its references
   bool is_armed_ = false;
 };
 

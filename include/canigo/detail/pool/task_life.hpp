@@ -46,7 +46,7 @@ struct task_life {
     return table[static_cast<int>(e)][static_cast<int>(p)];
   }
 
-  /// How a task ends whose operation threw, if `c` asked the operation to end before that.
+  /// How a task ends if `c` asked its operation to end, and the operation threw after that.
   static constexpr task_state state_after_throw(cause c) noexcept {
     switch (c) {
       case cause::none:
@@ -88,8 +88,8 @@ struct task_life {
   time_point delayed_until(time_point now) const noexcept { return std::min(saturating_add(now, delay), deadline); }
 
   time_point deadline = time_point::max();
-  time_point due_at = time_point::max();  // of the attempt that runs
-  time_point started_at{};                // of the last attempt
+  time_point due_at = time_point::max();  // when the time of the attempt that runs is over
+  time_point started_at{};                // when the last attempt started
   duration timeout = duration::max();
   duration delay{};
   retry_policy retry;

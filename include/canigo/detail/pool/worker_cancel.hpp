@@ -14,26 +14,26 @@ class worker_cancel {
   /// An operation has this many turns of its strand to end in. After that its caller is told without it.
   static constexpr std::uint32_t turns_to_end = 32;
 
-  /// The operation is to end. True: the call is to be posted, because none is under way.
+  /// Call it when the operation must end. True: the call must be posted, because none is under way.
   bool ask(std::uint64_t operation) noexcept {
     wanted_ = operation;
     return !std::exchange(is_under_way_, true);
   }
-  /// The call has come. True: the operation gets its signal now. It gets one only.
+  /// Call it when the call has come. True: the operation gets its signal now. It gets only one.
   bool begin(std::uint64_t operation) noexcept {
     if (!is_for(operation) || given_ == operation) return false;
     given_ = operation;
     turns_ = 0;
     return true;
   }
-  /// There was no memory for the signal.
+  /// Call it when there was no memory for the signal.
   void take_back() noexcept { given_ = 0; }
-  /// The call is over.
+  /// Call it when the call is over.
   void end() noexcept { is_under_way_ = false; }
 
   bool is_for(std::uint64_t operation) const noexcept { return wanted_ == operation; }
   bool has_reached(std::uint64_t operation) const noexcept { return given_ == operation; }
-  /// One more turn has passed. Whether the operation has had them all.
+  /// Call it after each turn. Returns whether the operation has used up its turns.
   bool is_ignored() noexcept { return ++turns_ > turns_to_end; }
 
  private:

@@ -42,7 +42,7 @@ class worker_resource {
     failure_ = std::move(error);
     return resource_ != nullptr ? function::destroy : function::none;
   }
-  /// Why the worker has lost it, once; null: it has not, or was told to.
+  /// Why the worker has lost the resource. Null: it has not, or was told to destroy it, or this was asked before.
   std::exception_ptr take_failure() noexcept { return std::exchange(failure_, nullptr); }
 
   static constexpr const char* name_of(function f) noexcept {

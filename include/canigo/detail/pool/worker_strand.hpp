@@ -26,17 +26,17 @@ using worker_life = std::unique_ptr<pool_worker, worker_end>;
 /// worker lives, which is as long as the pool does.
 class worker_strand {
  public:
-  /// On the context of `base`. `owner` is the worker and `home` its pool; see mark_of.
+  /// Makes a strand on the context of `base`. `owner` is the worker and `home` its pool; see mark_of.
   static std::unique_ptr<worker_strand> make(const net::any_io_executor& base, const void* owner, const void* home);
   virtual ~worker_strand() = default;
 
-  /// The executor of a strand that is no worker's: for a coroutine that must not be lost where a post finds no memory.
-  static net::any_io_executor of_nobody(const net::any_io_executor& base);
-  /// Whether it is the executor of such a strand, or of a worker's.
+  /// The executor of a strand without a worker: for a coroutine that must not be lost if a post finds no memory.
+  static net::any_io_executor of_no_worker(const net::any_io_executor& base);
+  /// Whether `executor` is that of a worker, or of a strand without a worker.
   static bool is_one(const net::any_io_executor& executor) noexcept;
 
   virtual const net::any_io_executor& executor() const noexcept = 0;
-  /// executor(), marked as that of an operation; the mark is not 0. Until the next call. On the strand.
+  /// executor(), marked as that of an operation, until the next call. The mark is not 0. Call it on the strand.
   virtual const net::any_io_executor& executor_for(std::uint32_t operation) noexcept = 0;
   /// From here on copies of the worker's own executor are marked as that of an operation, which runs in the worker's
   /// coroutine: this_coro::executor gives it such a copy. On the strand.
@@ -45,10 +45,11 @@ class worker_strand {
   virtual void post(suspended& s) const = 0;
   /// Like post(), but at once if nothing runs on the strand and the caller runs in its context.
   virtual void dispatch(suspended& s) const = 0;
-  /// Runs the worker's coroutine, where it has none. `until_it_goes` ends with it, or with an exception of this.
+  /// Runs the worker's coroutine; the worker has none yet. `until_it_goes` ends with it, or with an exception of this.
   virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const = 0;
 
-  /// The worker whose strand an executor is, or is a strand on, and the number of its operation; 0: of none.
+  /// The worker to whose strand an executor belongs, also below another strand, and the number of its operation; 0:
+  /// none.
   struct mark {
     const void* owner =
         nullptr;  // null: no such executor, or the worker is gone; it may go unless `home` is known to stay

@@ -12,7 +12,7 @@ class binding_times {
  public:
   explicit binding_times(std::size_t rates) { sums_.rates.resize(rates); }
 
-  /// From `now` on this binds, until the next call.
+  /// From `now` on `binds` is the binding limit, until the next call.
   void note(time_point now, wait_reason::cause binds, std::size_t index = 0) noexcept {
     add_to(sums_, now);
     binds_ = binds;

@@ -21,7 +21,7 @@ class delay_rule {
   bool is_met(time_point oldest, time_point now) const noexcept {
     return now < saturating_add(oldest, options_.target);
   }
-  /// From when on they are overloaded, unless one meets the target before.
+  /// The time from which the waiters count as overloaded, unless one meets the target before.
   time_point overloaded_at(time_point met_at) const noexcept { return saturating_add(met_at, options_.interval); }
   /// When a waiter that arrived at `since` is to be shed, unless one meets the target before.
   time_point shed_at(time_point met_at, time_point since) const noexcept;
@@ -38,9 +38,9 @@ class delay_watch {
   delay_watch(const shedding_options& o, int priorities)
       : rule_{o}, met_at_(static_cast<std::size_t>(priorities), time_point::min()) {}
 
-  /// A waiter comes to a class without waiters.
+  /// Call it when a waiter comes to a class without waiters.
   void first_comes(int priority, time_point now) noexcept { met_at_[static_cast<std::size_t>(priority)] = now; }
-  /// A waiter of a class is granted. `oldest`: the arrival of the class's oldest waiter, perhaps that one.
+  /// Call it when a waiter of a class is granted. `oldest`: the arrival of the class's oldest waiter, perhaps that one.
   void one_goes(int priority, time_point oldest, time_point now) noexcept {
     if (rule_.is_met(oldest, now)) first_comes(priority, now);
   }
@@ -48,7 +48,8 @@ class delay_watch {
   /// Whether for a whole interval no request of a class has waited less than the target. For a class with waiters.
   bool is_overloaded(int priority, time_point now) const noexcept { return now >= overloaded_at(priority); }
   time_point overloaded_at(int priority) const noexcept { return rule_.overloaded_at(met_at(priority)); }
-  /// When one of a class that arrived at `since` is to be shed, unless one of them waits less than the target before.
+  /// When a waiter of a class that arrived at `since` is to be shed, unless one of that class waits less than the
+  /// target before.
   time_point shed_at(int priority, time_point since) const noexcept { return rule_.shed_at(met_at(priority), since); }
   bool takes_newest(int priority, time_point now) const noexcept {
     return takes_newest_at_times() && is_overloaded(priority, now);
@@ -60,7 +61,7 @@ class delay_watch {
 
  private:
   delay_rule rule_;
-  std::vector<time_point> met_at_;  // of each class
+  std::vector<time_point> met_at_;  // the time of each class; see delay_rule
 };
 
 }  // namespace canigo::detail

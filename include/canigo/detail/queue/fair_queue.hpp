@@ -25,8 +25,8 @@ namespace canigo::detail {
 struct flow_terms {
   std::uint32_t weight = 1;
   std::vector<token_bucket> rates = {};
-  std::vector<std::uint8_t> units = {};  // of each rate; empty where there is only one
-  rate_windows windows = {};             // of each rate; empty where none is strict
+  std::vector<std::uint8_t> units = {};  // the unit of each rate; empty if there is only one
+  rate_windows windows = {};             // the window of each rate; empty if no rate is strict
   std::uint64_t cap = flow_ceiling::no_cap;
   std::size_t queue_limit = std::numeric_limits<std::size_t>::max();
   bool times_waits = false;
@@ -35,7 +35,7 @@ struct flow_terms {
 /// How the requests of one flow ended.
 struct flow_counts {
   std::uint64_t granted = 0;
-  std::uint64_t tokens = 0;  // of the granted ones
+  std::uint64_t tokens = 0;  // the tokens of the granted requests
   std::uint64_t failed = 0;
 };
 
@@ -44,9 +44,9 @@ struct flow_counts {
 ///
 /// Of a flow only its first waiter competes: the one of the least (effective class, arrival). Among flows the least
 /// (effective class, tag, arrival) goes first. A grant of n tokens sets the virtual time of the class to the flow's tag
-/// there, and moves the tag on by n / weight. Where a request wants several units, the owner says what n is. A flow
-/// that comes from idleness, from being held, or from another class, goes on from the virtual time: it has no credit
-/// for the past. When no waiter may go, all tags count as equal again, so a grant at once is never charged.
+/// there, and moves the tag on by n / weight. If a request wants several units, the owner says what n is. A flow that
+/// comes from idleness, from being held, or from another class, goes on from the virtual time: it has no credit for the
+/// past. When no waiter may go, all tags count as equal again, so a grant at once is never charged.
 ///
 /// A flow is held while its ceiling does not allow its first waiter. Then it is out in all classes, and the other flows
 /// are served as if it were not there.
@@ -56,7 +56,7 @@ struct flow_counts {
 ///
 /// Number 0 is the nameless flow: of weight 1, without a ceiling, and always there.
 ///
-/// Where waiters are shed, each flow is judged by its own delays, in each class. See overdue().
+/// If waiters are shed, each flow is judged by its own delays, in each class. See overdue().
 ///
 /// Threads: none; its owner holds a lock. Allocates: in the constructor and in add(), about 64 bytes for each class and
 /// 200 more for each flow.
@@ -66,7 +66,7 @@ class fair_queue {
   static constexpr std::uint32_t most_flows = (std::uint32_t{1} << flow_bits) - 1;
   static constexpr std::uint32_t most_weight = 10'000;
 
-  /// Where there are several units: the amounts that a node wants. They stay the same while the node is in here.
+  /// If there are several units: the amounts that a node wants. They stay the same while the node is in this queue.
   using amounts_of_node = const amounts_by_unit* (*)(const wait_node&) noexcept;
 
   /// Arguments as for wait_queue. `o`: how many places a request occupies under the cap of its flow.
@@ -80,17 +80,17 @@ class fair_queue {
 
   /// Adds a flow and returns its number. A throw changes nothing.
   ///
-  /// Errors: errc::invalid_argument where there are most_flows already.
+  /// Errors: errc::invalid_argument if there are most_flows already.
   std::uint32_t add(flow_terms terms);
   /// Removes a flow without waiters. Its number is used again when none of its places is occupied any more.
   void forget(std::uint32_t flow) noexcept;
 
-  /// Moves the time on: waiters rise, and held flows return when their ceilings let them. To be called before anything
-  /// of the following happens at `now`.
+  /// Moves the time on: waiters rise, and held flows return when their ceilings let them. Call it before any of the
+  /// members below at `now`.
   void advance(time_point now) noexcept;
 
-  /// Puts it into the class node.priority of its flow, behind those that arrived until `since`, or until now.
-  /// O(log flows), and for a repeat O(those of the class that arrived after it).
+  /// Puts a node into the class node.priority of its flow, behind those that arrived until `since`, or until now. O(log
+  /// flows), and for a repeat O(those of the class that arrived after it).
   void push(wait_node& node, std::uint32_t flow, time_point since = time_point::max()) noexcept;
   /// Takes a waiter out, wherever it stands. O(log flows).
   void remove(wait_node& node) noexcept;
@@ -108,23 +108,23 @@ class fair_queue {
   void grant(wait_node& node, time_point caught_up) noexcept { grant(node, caught_up, node.tokens); }
   /// When front() may be another waiter although none came or left; max: never.
   time_point next_change() const noexcept;
-  /// Of those that have waited too long in an overloaded class of their flow: one of the least important class, the
-  /// first arrival there; or nullptr. After advance().
+  /// Looks at the waiters that have waited too long in an overloaded class of their flow. Returns the first arrival of
+  /// the least important class among them, or nullptr. Call it after advance().
   wait_node* overdue() noexcept;
-  /// When there may be such a waiter although none came or left, or max. Maybe too early, never too late.
+  /// When overdue() may find a waiter although none came or left, or max. Maybe too early, never too late.
   time_point next_overdue() const noexcept;
   time_point next_promotion(time_point) const noexcept { return next_change(); }
 
   /// Whether a newcomer of this flow may go without overtaking: no waiter may go, none of its flow waits, and its
   /// ceiling allows it.
   bool may_enter(std::uint32_t flow, demand d) const noexcept;
-  /// A newcomer went so: its ceiling is charged, its share is not.
+  /// Call it when a newcomer was granted so: charges its ceiling, but not its share.
   void enter(std::uint32_t flow, demand d) noexcept;
-  /// A newcomer went in shadow mode, although it may not.
+  /// Call it when a newcomer was granted in shadow mode, although may_enter() says no.
   void enter_beyond(std::uint32_t flow, std::uint64_t tokens) noexcept;
-  /// A waiter is to go, although it may not. The owner then takes it out.
+  /// Call it when a waiter is granted in shadow mode, although it may not go. The owner then takes it out.
   void go_beyond(const wait_node& node) noexcept;
-  /// Counts all places that were occupied so. The owner then ends each waiter that asks for too much.
+  /// Counts all places that were occupied in this way. The owner then ends each waiter that asks for too much.
   void count_beyond() noexcept;
   /// Notes the flow of a node that is to be pushed at some time.
   static void choose(wait_node& node, std::uint32_t flow) noexcept { node.flow_ = flow; }
@@ -137,9 +137,9 @@ class fair_queue {
     node.sequence_ = next_sequence_;
   }
 
-  /// Gives places back. The ceilings move, the shares do not.
+  /// Gives places back. That changes the ceilings, not the shares.
   void release(std::uint32_t flow, std::uint64_t places) noexcept;
-  /// A request that was granted `wanted` of a unit has used `used`.
+  /// Notes that a request that was granted `wanted` of a unit has used `used`.
   void settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
               time_point granted_at = time_point::min()) noexcept;
   /// Takes back a grant that was never used; `node` is of this flow, and granted.
@@ -150,7 +150,7 @@ class fair_queue {
   void set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept;
   /// The owner then ends each waiter that asks for more than largest_request().
   void set_cap(std::uint32_t flow, std::uint64_t cap) noexcept;
-  /// The flow is held until then.
+  /// Holds the flow until `t`.
   void pause_until(std::uint32_t flow, time_point t) noexcept;
 
   std::uint32_t weight(std::uint32_t flow) const noexcept { return rows_[flow].weight; }
@@ -174,11 +174,11 @@ class fair_queue {
   /// Whether a waiter is the first of its flow.
   bool is_first(const wait_node& node) const noexcept { return rows_[node.flow_].front == &node; }
   bool is_held(std::uint32_t flow) const noexcept { return rows_[flow].front != nullptr && !rows_[flow].is_ready; }
-  /// Of the flows that are held, the waiter that is first; or nullptr. O(flows).
+  /// The first waiter of all flows that are held, or nullptr. O(flows).
   const wait_node* first_held() const noexcept;
 
-  /// Notes the most tokens that the limit can give at once. Whether that is less than before, so that a waiter may be
-  /// too large now.
+  /// Notes the most tokens that the limit can give at once. Returns whether that is less than before, so that a waiter
+  /// may be too large now.
   bool shrinks_to(std::uint64_t most) noexcept { return std::exchange(most_, most) > most; }
 
   /// The class that a waiter has risen to. O(1).
@@ -190,7 +190,7 @@ class fair_queue {
   std::size_t size(int priority) const noexcept { return classes_[static_cast<std::size_t>(priority)].size; }
   std::size_t flow_size(std::uint32_t flow) const noexcept { return rows_[flow].size; }
   int priorities() const noexcept { return static_cast<int>(classes_.size()); }
-  /// The numbers of the flows are less.
+  /// The number of every flow is below this.
   std::size_t rows() const noexcept { return rows_.size(); }
 
   /// The first arrival, of all flows or of one; or nullptr. O(flows that wait).
@@ -199,15 +199,16 @@ class fair_queue {
   /// The last arrival of the last class, by the class it arrived in; or nullptr. O(flows).
   wait_node* youngest_of_least_important() const noexcept;
   wait_node* youngest_of_least_important_of(std::uint32_t flow) const noexcept;
-  /// The waiter that a newcomer displaces, where the least important go: youngest_of_least_important(), if that matters
-  /// less. If it matters as much, the youngest in its class of the flow that has most waiters for its weight. That flow
-  /// must have more of them than the newcomer's, which is counted there. Or nullptr. O(flows).
+  /// The waiter that a newcomer displaces, if the least important go: youngest_of_least_important(), if that is less
+  /// important. If it is as important: the youngest, in its class, of the flow that has most waiters for its weight.
+  /// That flow must have more waiters for its weight than the newcomer's, which counts with the newcomer. Otherwise
+  /// nullptr. O(flows).
   wait_node* displaced_by(std::uint32_t flow, int priority) const noexcept;
 
   /// The tokens that go before a newcomer; both saturate.
   struct ahead {
-    std::uint64_t own;  // of its flow
-    std::uint64_t all;  // own, and those of the classes above, of flows that nothing holds
+    std::uint64_t own;  // the tokens of its flow
+    std::uint64_t all;  // `own`, and the tokens of the classes above, of flows that nothing holds
   };
   /// `last`: the last class that goes before it, within its flow too; at most `priority`, or -1 if none does.
   ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
@@ -247,10 +248,10 @@ class fair_queue {
     std::uint64_t tokens = 0;
     std::uint32_t weight = 0;  // 0: the number is free
     std::uint32_t size = 0;
-    std::uint16_t step_rest = 0;  // of `weight`
+    std::uint16_t step_rest = 0;  // the remainder of the step, in parts of `weight`
     std::uint16_t rank = 0;       // the class in which it competes, or did last
     bool is_ready = false;
-    bool is_limited = false;  // by its ceiling
+    bool is_limited = false;  // whether its ceiling can bind
     bool is_leaving = false;
     bool is_timed = false;
   };
@@ -262,8 +263,8 @@ class fair_queue {
     std::unique_ptr<wait_histogram> waits;
     time_point late_at = time_point::max();      // its key in late_
     std::uint64_t made = 0;                      // the first arrival that may be one of its own
-    time_point due = time_point::max();          // when its ceiling let it return
-    time_point returned_at = time_point::min();  // and when that was noticed
+    time_point due = time_point::max();          // when its ceiling allowed the flow again
+    time_point returned_at = time_point::min();  // when its return was noticed
   };
   // The waiters of a flow and class, linked both ways, and the flow's tag there.
   struct cell {
@@ -272,16 +273,16 @@ class fair_queue {
     wait_node* head = nullptr;
     wait_node* tail = nullptr;
     time_point met_at{};     // for delays_
-    std::uint32_t rest = 0;  // of the flow's weight, beyond the tag
+    std::uint32_t rest = 0;  // the remainder beyond the tag, in parts of the flow's weight
   };
   struct class_state {
     uint128 time = 0;           // the virtual one
     uint128 latest_finish = 0;  // the greatest tag after a grant
     std::uint64_t busy_period = 0;
-    uint128 free_tokens = 0;  // of flows without a ceiling
+    uint128 free_tokens = 0;  // the tokens of waiters in flows without a ceiling
     std::size_t size = 0;
   };
-  // By class, tag, arrival.
+  // Compares by class, then by tag, then by arrival.
   struct sooner {
     const std::vector<std::uint64_t>* arrivals;
     bool operator()(uint128 a, uint128 b) const noexcept {
@@ -345,15 +346,15 @@ class fair_queue {
   const supplies::occupancy occupancy_;
   const amounts_of_node amounts_;
   const delay_rule delays_;
-  const std::size_t words_;  // of the bits of a flow
+  const std::size_t words_;  // words of the bits of a flow
   std::vector<class_state> classes_;
   std::vector<row> rows_;
   std::vector<extra> extras_;
   std::vector<cell> cells_;
-  std::vector<other_sums> others_;       // of each cell, where there are several units
-  std::vector<other_sums> free_others_;  // of each class, of flows without a ceiling
+  std::vector<other_sums> others_;       // the sums of each cell, if there are several units
+  std::vector<other_sums> free_others_;  // the sums of each class, of flows without a ceiling
   std::vector<std::uint64_t> bits_;      // which classes of a flow have waiters
-  std::vector<std::uint64_t> arrivals_;  // of the front of each flow
+  std::vector<std::uint64_t> arrivals_;  // the arrival of the front of each flow
   std::vector<std::uint32_t> free_;      // numbers to be used again
   heap ready_;                           // flows that may go
   time_heap held_;                       // flows that their ceiling lets return at some time

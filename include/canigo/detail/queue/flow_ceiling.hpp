@@ -23,7 +23,7 @@ class flow_ceiling {
   flow_ceiling() = default;
   flow_ceiling(rate_set rates, std::uint64_t cap) noexcept : rates_{std::move(rates)}, cap_{cap} {}
 
-  /// Whether it can ever bind.
+  /// Whether this ceiling has a rate, a cap or a pause, so that it may hold up its flow.
   bool is_any() const noexcept { return cap_ != no_cap || !rates_.empty() || paused_until_ != time_point::min(); }
 
   bool has_room_for(std::uint64_t places) const noexcept { return places <= cap_ && occupied_ <= cap_ - places; }
@@ -36,11 +36,11 @@ class flow_ceiling {
     }
     return n;
   }
-  /// When it allows so much, and so many places; max if that takes a release, or the end of a pause without one.
+  /// When it allows this demand and so many places; max if that needs a release, or the end of a pause without an end.
   time_point ready_at(time_point now, demand d, std::uint64_t places) const noexcept {
     return has_room_for(places) ? std::max(rates_.ready_at(now, d), paused_until_) : time_point::max();
   }
-  /// The earliest moment for so much. A place may be released at any moment, and a pause without an end may end.
+  /// The earliest moment for this demand. A place may be released at any moment, and a pause without an end may end.
   time_point earliest(time_point now, demand d) const noexcept {
     const time_point ready = rates_.ready_at(now, d);
     return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
@@ -57,18 +57,19 @@ class flow_ceiling {
     return why;
   }
 
-  /// Takes at `now` what it allows at `as_of`.
+  /// Takes at `now` a demand that the ceiling allows at `as_of`.
   void take(time_point as_of, demand d, std::uint64_t places, time_point now) noexcept {
     rates_.take(as_of, d, now);
     occupied_ += places;
   }
-  /// More is released than is counted where some are held beyond the cap, in shadow mode; see supplies.
+  /// In shadow mode, some places are held beyond the cap and not counted. Then more is released than is counted; see
+  /// supplies.
   void release(std::uint64_t places) noexcept {
     occupied_ -= places;
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
   void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
-  /// Counts places that take() has occupied as some that were held beyond.
+  /// Counts places that take() has occupied as places held beyond the cap.
   void take_over(std::uint64_t places) noexcept {
     const std::uint64_t out = std::min(places, beyond_);
     beyond_ -= out;

@@ -25,7 +25,7 @@ class flow_heap {
     return static_cast<std::uint32_t>(key) & ((std::uint32_t{1} << flow_bits) - 1);
   }
 
-  /// For flows with numbers below `flows`. A throw changes nothing.
+  /// Makes room for flows with numbers below `flows`. A throw changes nothing.
   void make_room_for(std::size_t flows) {
     keys_.reserve(flows);
     places_.resize(std::max(flows, places_.size()), nowhere);
@@ -34,10 +34,10 @@ class flow_heap {
   bool empty() const noexcept { return keys_.empty(); }
   std::size_t size() const noexcept { return keys_.size(); }
   bool has(std::uint32_t number) const noexcept { return places_[number] != nowhere; }
-  /// The first key; of a heap that is not empty.
+  /// The first key. Call it for a heap that is not empty.
   uint128 top() const noexcept { return keys_.front(); }
 
-  /// Puts a flow in, or gives it another key. Also to be called when what `before` makes of its key has changed.
+  /// Puts a flow in, or gives it another key. Call it also when the result of `before` for its key has changed.
   void put(uint128 key) noexcept {
     std::uint32_t at = places_[number_of(key)];
     if (at == nowhere) {

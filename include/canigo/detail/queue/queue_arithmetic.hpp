@@ -13,7 +13,7 @@ constexpr std::uint64_t saturated(uint128 value) noexcept {
   return value > most ? most : static_cast<std::uint64_t>(value);
 }
 
-/// How long ago, without the overflow that subtracting time_point::min() would be.
+/// The time from one to the other, without the overflow that a subtraction of time_point::min() would be.
 constexpr std::uint64_t span(time_point from, time_point to) noexcept {
   if (to <= from) return 0;
   return static_cast<std::uint64_t>(to.time_since_epoch().count()) -

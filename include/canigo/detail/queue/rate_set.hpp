@@ -15,16 +15,16 @@
 
 namespace canigo::detail {
 
-/// The windows of the rates that are strict. Empty: none is.
+/// The windows of the rates that are strict. Empty: no rate is strict.
 using rate_windows = std::vector<std::optional<window_log>>;
 
-/// The rates of a limit or of a flow. Each counts one unit, and a request takes its amount of all.
+/// The rates of a limit or of a flow. Each rate counts one unit, and a request takes its amount from every rate.
 ///
 /// Threads: none; its owner holds a lock.
 class rate_set {
  public:
   rate_set() = default;
-  /// `units`: the unit of each rate, or nothing where there is only one unit.
+  /// `units`: the unit of each rate; empty if there is only one unit.
   explicit rate_set(std::vector<token_bucket> rates, std::vector<std::uint8_t> units = {},
                     rate_windows windows = {}) noexcept
       : rates_{std::move(rates)}, units_{std::move(units)}, windows_{std::move(windows)} {}
@@ -43,9 +43,10 @@ class rate_set {
   bool can_take(time_point now, demand d) const noexcept;
   /// Takes what a request needs at ready_at(), or later.
   void take(time_point now, demand d) noexcept { take(now, d, now); }
-  /// The same for a request that gets at `now` what was there at `as_of`. A strict window counts it as of `now`.
+  /// Like take() above, for a request that gets at `now` the tokens that were there at `as_of`. A strict window counts
+  /// it as of `now`.
   void take(time_point as_of, demand d, time_point now) noexcept;
-  /// Gives back what was granted then. A strict window counts on what was granted at an unknown time: min().
+  /// Gives back what was granted at `granted_at`. If that time is unknown, min(), a strict window goes on counting it.
   void refund(time_point now, demand d, time_point granted_at = time_point::min()) noexcept;
   void charge(time_point now, demand d) noexcept;
   /// Charges what was used of a unit beyond what was wanted, or gives back the rest, as refund() does.
@@ -54,14 +55,14 @@ class rate_set {
 
   /// The tokens of one rate that can be taken; negative while it is in debt.
   std::int64_t available(std::size_t rate, time_point now) const noexcept;
-  /// Drops tokens of a rate until no more than that are there. A debt stays.
+  /// Drops tokens of a rate until no more than `most` are there. A debt stays.
   void lower(std::size_t rate, time_point now, std::uint64_t most) noexcept;
   void set_rate(std::size_t rate, time_point now, const canigo::rate& r) noexcept;
 
   /// When all rates have what a request needs, if no other comes; and when one of them has.
   time_point ready_at(time_point now, demand d) const noexcept;
   time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept;
-  /// Which rate is the last one to have it, and when.
+  /// Which rate is the last one to have what a request needs, and when.
   wait_reason slowest(time_point now, demand d) const noexcept;
   /// The most of a unit that one request can ever get.
   std::uint64_t largest_request(std::size_t unit = 0) const noexcept;
@@ -78,8 +79,8 @@ class rate_set {
   void refund(std::size_t rate, time_point now, std::uint64_t amount, time_point granted_at) noexcept;
 
   std::vector<token_bucket> rates_;
-  std::vector<std::uint8_t> units_;  // of each rate, where there are several
-  rate_windows windows_;             // of each rate, where one is strict
+  std::vector<std::uint8_t> units_;  // the unit of each rate; empty if there is only one
+  rate_windows windows_;             // the window of each rate; empty if no rate is strict
 };
 
 }  // namespace canigo::detail

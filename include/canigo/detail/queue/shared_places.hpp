@@ -8,7 +8,8 @@
 
 namespace canigo::detail {
 
-/// An engine that shares places, as the places see it. It seeks a place while its first waiter lacks nothing else.
+/// The interface of an engine that shares places, for these places. It seeks a place while its first waiter lacks
+/// nothing else.
 class place_seeker : public wait_node {
  protected:
   place_seeker() = default;
@@ -17,10 +18,10 @@ class place_seeker : public wait_node {
  private:
   friend class shared_places;
 
-  /// The engine stays until let_go(). Called under the lock of the places, while it seeks.
+  /// Keeps the engine until let_go(). Called under the lock of the places, while it seeks.
   virtual void keep() noexcept = 0;
   virtual void let_go() noexcept = 0;
-  /// There may be a place for it: takes it with seek(), or withdraws. Called with no lock held.
+  /// Called when a place may be free, with no lock held. Takes the place with seek(), or withdraws.
   virtual void look_again() noexcept = 0;
 };
 
@@ -36,7 +37,7 @@ class shared_places {
  public:
   explicit shared_places(std::uint64_t capacity);
 
-  /// For engines that seek in so many classes.
+  /// Makes room for engines that seek in so many classes.
   void make_room_for(int priorities);
 
   /// Takes a place if one is free and no engine seeks.
@@ -44,7 +45,7 @@ class shared_places {
   /// Takes a place if one is free and `s` comes first; else it seeks one, in this class, until it gets it or withdraws.
   bool seek(place_seeker& s, int priority) noexcept;
   void withdraw(place_seeker& s) noexcept;
-  /// Frees places. True if an engine seeks what is free now: then the caller is to pass_on() with no lock held.
+  /// Frees places. True if an engine seeks what is free now: then the caller must call pass_on() with no lock held.
   bool put_back(std::uint64_t places) noexcept;
   /// Has the seekers look again that could have a free place.
   void pass_on() noexcept;

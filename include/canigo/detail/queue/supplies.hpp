@@ -16,8 +16,8 @@
 
 namespace canigo::detail {
 
-/// Everything that a request needs at once: tokens of every rate, room under the cap on concurrency, and a place of
-/// those that are shared with others, where some are. Where rates have several units, it wants an amount of each.
+/// Everything that a request needs at once: tokens of every rate, room under the cap on concurrency, and a shared place
+/// if places are shared with other limits. If rates have several units, a request wants an amount of each.
 ///
 /// A request is admitted by all of them in one step, or takes nothing from any. Pure values, except the shared places.
 class supplies {
@@ -62,14 +62,14 @@ class supplies {
     occupied_ += places;
     return true;
   }
-  /// Takes at `now` what a request needs at ready_at(), or later, where a shared place has been taken for it.
+  /// Takes at `now` what a request needs at ready_at(), or later, if a shared place has been taken for it.
   void take(time_point as_of, demand d, time_point now) noexcept {
     rates_.take(as_of, d, now);
     occupied_ += places_for(d.tokens);
   }
 
-  /// When a request could be admitted if no other came; max if that takes a release. Shared places aside: another limit
-  /// may take them at any moment.
+  /// When a request could be admitted if no other came; max if a place must be released before. Shared places do not
+  /// count: another limit may take them at any moment.
   time_point ready_at(time_point now, demand d) const noexcept {
     return has_room_for(places_for(d.tokens)) ? rates_.ready_at(now, d) : time_point::max();
   }
@@ -77,14 +77,15 @@ class supplies {
   /// The latest wake-up for `ready` by which no rate loses a token.
   time_point ready_without_loss(time_point now, time_point ready) const noexcept;
 
-  /// Why a request waits, and until when, if no other comes. Shared places aside: `share` if all else is there.
+  /// Why a request waits, and until when, if no other comes. Shared places do not count: the result is `share` if
+  /// everything else is there.
   wait_reason what_binds(time_point now, demand d) const noexcept { return what_binds(now, d, places_for(d.tokens)); }
   /// Like what_binds() above, for several requests together, which need so many places.
   wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept;
 
   /// Takes back a grant that was never used; see rate_set::refund.
   void undo(time_point now, demand d, time_point granted_at) noexcept;
-  /// Occupies places that nobody waited for; false once they are closed.
+  /// Occupies places without a wait; false once they are closed.
   bool try_occupy(std::uint64_t places) noexcept {
     if (is_closed_) return false;
     occupied_ += places;
@@ -106,7 +107,7 @@ class supplies {
   void settle_beyond() noexcept {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
-  /// Counts all that is held.
+  /// Moves the places that are held beyond the capacity to those that count against it.
   void count_beyond() noexcept { occupied_ += std::exchange(beyond_, 0); }
 
   /// The places that an admitted request for `tokens` occupies.
@@ -132,15 +133,15 @@ class supplies {
   /// Whether a request can ever be admitted.
   bool fits(demand d) const noexcept;
 
-  /// The charge to a flow for a request, where there are units: the time in which the slowest rate makes its amount. In
+  /// The charge to a flow for a request, if there are units: the time in which the slowest rate makes its amount. In
   /// 1/256 ns, up to 2^54 ns.
   std::uint64_t charge_for(demand d) const noexcept;
 
   /// Whether a request can want more than one unit.
   bool has_units() const noexcept { return has_units_; }
-  /// Whether a grant leaves a record, of the amounts and of its time. Those of a scheduler leave nothing.
+  /// Whether a grant leaves a record, of the amounts and of its time. Grants of a scheduler leave none.
   bool has_records() const noexcept { return has_units_ || (rates_.has_windows() && occupancy_ != occupancy::none); }
-  /// The names of the units, or nullptr where no rate has one.
+  /// The names of the units, or nullptr if no rate has one.
   const unit_table* units() const noexcept { return units_.get(); }
 
  private:
@@ -151,8 +152,8 @@ class supplies {
   std::uint64_t occupied_ = 0;
   std::uint64_t beyond_ = 0;  // held, and not counted against the capacity
   occupancy occupancy_ = occupancy::none;
-  bool is_one_rate_alone_;  // and nothing is occupied, as in a scheduler
-  bool is_one_rate_;        // and no place is shared
+  bool is_one_rate_alone_;  // there is one rate, and nothing is occupied, as in a scheduler
+  bool is_one_rate_;        // there is one rate, and no place is shared
   bool is_more_;            // there are several rates, or shared places
   bool is_closed_ = false;
   bool has_units_;

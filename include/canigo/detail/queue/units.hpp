@@ -46,12 +46,12 @@ class unit_table {
 
   /// The number of a unit; size() if no unit has that name or number.
   std::size_t find(const unit_key& unit) const noexcept;
-  /// Writes what a request wants of each unit. False if one is unknown, there twice, or the first.
+  /// Writes what a request wants of each unit. False if a unit is unknown, is there twice, or is the first one.
   bool resolve(std::uint64_t tokens, const unit_amounts& amounts, amounts_by_unit& result) const noexcept;
 
-  /// Throws why resolve() is false, naming it.
+  /// Throws the reason for which resolve() returns false, naming the unit.
   void check(const unit_amounts& amounts) const;
-  /// A key as a text says it.
+  /// A key as the text of an error shows it.
   static std::string quoted(const unit_key& unit);
   /// The names of the units from `first` on.
   std::string listed(std::size_t first) const;
@@ -64,8 +64,8 @@ class unit_table {
 /// How much a request that waits, or its permit, wants of each unit.
 struct unit_record {
   amounts_by_unit amounts{};
-  time_point granted_at = time_point::min();  // min: it is not granted yet
-  unit_record* next = nullptr;                // of those that are free, or promised
+  time_point granted_at = time_point::min();  // min: no grant so far
+  unit_record* next = nullptr;                // the next record that is free, or promised
 };
 
 /// Records that come back are kept for the next request. Allocates: a record if more are in use than ever before.
@@ -84,8 +84,8 @@ class unit_records {
 
   /// Makes sure that there is a record for the next take() or promise(). False if there is no memory.
   bool reserve() noexcept { return free_ != nullptr || add(); }
-  /// Keeps a record that was reserved for one take_promised(), with the time of the grant. Of several grants that are
-  /// promised at once, by several threads, any may get the time of any: their calls overlap.
+  /// Keeps a record that was reserved for one take_promised(), with the time of the grant. If several threads promise
+  /// grants at once, each grant may get the time of another: the calls overlap.
   void promise(time_point granted_at) noexcept;
   unit_record* take_promised() noexcept { return take_from(promised_); }
 

@@ -10,7 +10,7 @@
 
 namespace canigo::detail {
 
-/// A place in a wait_queue: the base of whatever waits. It lives in the waiting operation.
+/// A place in a wait_queue: the base of each waiter. It lives in the waiting operation.
 ///
 /// Not an aggregate on purpose: a derived class may then use the bytes behind `linked_`.
 class wait_node {
@@ -21,12 +21,12 @@ class wait_node {
 
   bool linked() const noexcept { return linked_; }
 
-  /// The order of arrival in its queue, and when that was. Valid while linked.
+  /// Its place in the order of arrival in its queue, and the time of its arrival. Valid while linked.
   std::uint64_t sequence() const noexcept { return sequence_; }
   time_point since() const noexcept { return since_; }
   /// The number of its flow in a fair_queue; 0 if it has none.
   std::uint32_t flow() const noexcept { return flow_; }
-  /// Whether it stands before another one of its class. A repeat stands where its first arrival puts it.
+  /// Whether it stands before `other`, which is of the same class. A repeat stands where its first arrival puts it.
   bool arrived_before(const wait_node& other) const noexcept {
     return since_ != other.since_ ? since_ < other.since_ : sequence_ < other.sequence_;
   }
@@ -65,7 +65,7 @@ class wait_queue {
  public:
   static constexpr int max_priorities = 1024;
 
-  /// `ageing` duration::max(): never.
+  /// `ageing`: duration::max() means that no waiter rises.
   ///
   /// Errors: errc::invalid_argument unless 1 <= priorities <= max_priorities and ageing >= 1ns.
   explicit wait_queue(int priorities, duration ageing = duration::max());
@@ -73,8 +73,8 @@ class wait_queue {
   wait_queue(const wait_queue&) = delete;
   wait_queue& operator=(const wait_queue&) = delete;
 
-  /// Puts it into the class node.priority, behind those that arrived until `since`, or until now. O(1) if it is last;
-  /// else O(those that arrived after it).
+  /// Puts a node into the class node.priority, behind those that arrived until `since`, or until now. O(1) if it is
+  /// last; else O(those that arrived after it).
   void push(wait_node& node, time_point now, time_point since = time_point::max()) noexcept;
 
   /// Takes a linked node out, wherever it stands. O(1).
@@ -97,7 +97,7 @@ class wait_queue {
   /// The first `most` in the order in which they would go at `now`, one after the other. Allocates.
   std::vector<const wait_node*> list(time_point now, std::size_t most) const;
 
-  /// The one that arrived first of all, or nullptr. O(classes that have waiters).
+  /// The first arrival of all classes, or nullptr. O(classes that have waiters).
   wait_node* oldest() const noexcept;
 
   /// The first and the last arrival of a class, or nullptr. O(1).
@@ -106,7 +106,7 @@ class wait_queue {
 
   /// The last arrival of the last class, by the class it arrived in, or nullptr. O(1).
   wait_node* youngest_of_least_important() const noexcept;
-  /// youngest_of_least_important(), if it matters less than a newcomer of this class; or nullptr.
+  /// youngest_of_least_important(), if that is less important than a newcomer of this class; otherwise nullptr.
   wait_node* displaced_by(int priority) const noexcept;
 
   /// Calls `f` for each waiter for more than `tokens`; `f` may remove that waiter. O(waiters).
@@ -152,12 +152,12 @@ class wait_queue {
    public:
     void insert(unsigned index) noexcept;
     void erase(unsigned index) noexcept;
-    int first() const noexcept {  // of a set that is not empty
+    int first() const noexcept {  // the set must not be empty
       const auto word = static_cast<unsigned>(std::countr_zero(summary_));
       return static_cast<int>(word * 64 + static_cast<unsigned>(std::countr_zero(words_[word])));
     }
     int next(unsigned from) const noexcept;  // the first one >= from, or -1
-    int last() const noexcept;               // of a set that is not empty
+    int last() const noexcept;               // the set must not be empty
 
    private:
     std::array<std::uint64_t, max_priorities / 64> words_{};

@@ -12,10 +12,10 @@ namespace canigo::detail {
 
 /// The grants of a strict rate in its last period: the difference between a rate on average and a promise.
 ///
-/// A token bucket lets N tokens go in a period, and its burst beside. With this log beside the bucket, no closed window
-/// of the period holds more than N tokens: a grant counts until a nanosecond after its period is over. The bucket still
-/// paces the grants. It keeps no tokens from a time at which the window had no room for them. So of those that have
-/// waited for the window one goes at once and the others at the rate.
+/// A token bucket lets N tokens go in a period, and its burst besides. With this log beside the bucket, no closed
+/// window of the period holds more than N tokens: a grant counts until a nanosecond after its period is over. The
+/// bucket still paces the grants. It keeps no tokens from a time at which the window had no room for them. So of the
+/// requests that have waited for the window, one goes at once, and the others at the rate.
 ///
 /// Grants of one 64th of the period count together, as of the last one of them. So a request may wait a 64th of the
 /// period longer than it must, and at least 64 of 65 tokens are used under constant demand.
@@ -38,19 +38,19 @@ class window_log {
   /// The tokens that the window has room for; negative while it is in debt.
   std::int64_t room(time_point now) const noexcept { return room_beside(used_at(now)); }
 
-  /// Before the bucket gives tokens at `now`: takes from it what it gathered while the window had no room for that,
-  /// but leaves at least those tokens. Forgets what has left the window.
+  /// Call it before the bucket `b` gives `tokens` at `now`. Takes from the bucket the tokens that it gathered while the
+  /// window had no room for them, but leaves at least `tokens`. Forgets what has left the window.
   void pass(time_point now, std::uint64_t tokens, token_bucket& b) noexcept;
   /// Counts tokens. It saturates at 2^63 in all.
   void add(time_point now, std::uint64_t tokens) noexcept;
-  /// Counts tokens less that were added at `granted_at`, if they are in the window yet.
+  /// Takes tokens that were added at `granted_at` out of the count, if they are still in the window.
   void give_back(time_point granted_at, std::uint64_t tokens) noexcept;
-  /// Another window. Grants that have left the former one stay out.
+  /// Changes the window. Grants that have left the former one stay out.
   void set_rate(time_point now, const rate& r) noexcept;
 
  private:
   struct slot {
-    time_point last{};  // of its grants
+    time_point last{};  // the time of the last of its grants
     std::uint64_t tokens = 0;
   };
 

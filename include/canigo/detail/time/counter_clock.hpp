@@ -14,10 +14,11 @@ namespace canigo::detail {
 /// It is never ahead of the system's clock, because it takes each tick for a thousandth shorter than it is. It is
 /// behind by at most 1 µs, because no anchor serves for longer than 650 µs. All threads share one anchor. A processor
 /// may read its counter before a load that stands earlier in the program. So a thread that waits for another core's
-/// cache line may read what the time was when it began to wait. Two readings may go back by what the second is behind.
+/// cache line may read what the time was when it began to wait. So of two readings, the second may be earlier, by as
+/// much as it is behind.
 ///
 /// At each new anchor the counter is compared with the system's clock. If it disagrees, the ticks are measured again.
-/// If it does so a second time, the system is asked from then on. A machine that is suspended or moved gets there.
+/// If it does so a second time, the system is asked from then on. That happens on a machine that is suspended or moved.
 /// Until the next anchor such a jump can be seen as 650 µs at most. A system's clock that is steered by more than a
 /// thousandth is found out in the same way.
 ///
@@ -67,7 +68,8 @@ class counter_clock {
     return before;  // as the anchor, so that a thread that is alone never sees the time go back
   }
 
-  /// Asks the system from now on. If another thread renews the anchor meanwhile, that one or the next is the last.
+  /// Asks the system from now on. If another thread renews the anchor meanwhile, that anchor or the next one is the
+  /// last.
   void turn_off() noexcept {
     is_off_.store(true, std::memory_order_relaxed);
     std::uint32_t version = version_.load(std::memory_order_relaxed);
@@ -101,7 +103,7 @@ class counter_clock {
       case phase::measuring: {
         if (at.ticks <= base_.ticks) return begin(at);
         if (at.time - base_.time < first_measure) return;
-        // Twice the same: a machine may have been suspended during one of the two, with the ticks going on.
+        // It must be the same twice: a machine may have been suspended during one of the two, with the ticks going on.
         const double once = ns_per_tick_;
         measure(at);
         if (std::abs(ns_per_tick_ - once) > ns_per_tick_ * (1 - slowness)) return;
@@ -129,8 +131,8 @@ class counter_clock {
     base_ = at;
   }
 
-  /// Whether what was counted is not ahead of what has passed, by more than the two halves of a reading are apart, and
-  /// hardly behind.
+  /// Whether the counted time is ahead of the time that has passed by no more than the two halves of a reading are
+  /// apart, and hardly behind.
   bool agrees(reading at) const noexcept {
     const std::uint64_t anchor = ticks_.load(std::memory_order_relaxed);
     const auto passed = static_cast<double>(at.time.time_since_epoch().count() - time_.load(std::memory_order_relaxed));
@@ -159,7 +161,7 @@ class counter_clock {
   atomic<std::uint64_t> slope_{0};   // nanoseconds a tick, times 2^32
   atomic<std::uint64_t> window_{0};  // ticks for which the anchor serves; 0 if there is none
   atomic<bool> is_off_{false};
-  // Of the thread that has made the version odd.
+  // Only for the thread that has made the version odd.
   phase phase_ = phase::unknown;
   int disagreements_ = 0;
   int slow_readings_ = 0;

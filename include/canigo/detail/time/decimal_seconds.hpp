@@ -9,7 +9,7 @@
 namespace canigo::detail {
 
 /// A number of seconds in decimal digits, perhaps with a fraction: "7", "1.5". A fraction is rounded up to
-/// milliseconds, and a span beyond `most` is `most`. Nothing: it is no such number.
+/// milliseconds, and a span beyond `most` is `most`. Nothing: the text is no such number.
 ///
 /// HTTP has whole seconds in Retry-After (RFC 9110, 10.2.3). Some servers send a fraction.
 constexpr std::optional<duration> parse_decimal_seconds(std::string_view text, duration most) noexcept {

@@ -47,7 +47,7 @@ struct processor_counter {
   }
 };
 
-/// The clock of all that does not have virtual time.
+/// The clock of every context without virtual time.
 extern counter_clock<processor_counter> processor_clock;
 
 }  // namespace canigo::detail

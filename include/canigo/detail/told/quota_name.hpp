@@ -22,13 +22,13 @@ struct quota_name {
   quota_family family = quota_family::draft;
   told_unit unit = told_unit::requests;
   bool names_unit = false;
-  duration window = duration::zero();  ///< zero: it names none
+  duration window = duration::zero();  ///< zero: the name tells no window
 
   friend bool operator==(const quota_name&, const quota_name&) = default;
 };
 
 /// Reads names such as X-RateLimit-Remaining, x-ratelimit-reset-tokens-minute and X-HubSpot-RateLimit-Daily: a prefix,
-/// and words of what is told, of the unit and of the window, in any order. Nothing: a word is not known.
+/// and words for the fact, the unit and the window, in any order. Nothing: a word is not known.
 ///
 /// Source: the documents of the servers that limit_fields names.
 /// Allocates: never.

@@ -13,20 +13,20 @@
 
 namespace canigo::detail {
 
-/// A quota of which a response tells. Its text lies in the response.
+/// A quota that a response reports. Its text lies in the response.
 struct told_quota {
   told_unit unit = told_unit::requests;
   std::string_view resource;           ///< the part of the server that it is of; empty: the server names none
   std::optional<std::uint64_t> limit;  ///< as much as may be used in a window
   std::optional<std::uint64_t> left;
   std::optional<duration> window;
-  std::optional<duration> reset;  ///< until all of it is back
+  std::optional<duration> reset;  ///< how long until all of it is back
   bool refills = false;           ///< parts of it come back before the reset
 
   bool is_used_up() const noexcept { return left == 0u; }
 };
 
-/// The limits of its server of which a response tells. Their texts lie in the response.
+/// The limits that a response reports for its server. Their texts lie in the response.
 struct told_limits {
   static constexpr std::size_t most_quotas = 16;
 
@@ -37,17 +37,18 @@ struct told_limits {
 
   std::span<const told_quota> quotas() const noexcept { return {all.data(), size}; }
   bool has_used_up() const noexcept;
-  /// The longest reset of the quotas of which nothing is left; nothing: none of them tells its reset. A quota that
-  /// refills counts only after a refusal, as some of it is back long before its reset.
+  /// The longest reset of the quotas that are used up; nothing: none of them tells its reset. A quota that refills
+  /// counts only after a refusal, as some of it is back long before its reset.
   std::optional<duration> reset_of_used_up(bool is_refused) const noexcept;
   /// How long a refused call is to wait: the wait that is named, else the reset of what is used up.
   std::optional<duration> wait_of_refusal() const noexcept;
 };
 
-/// Reads the fields of a response, one after the other, for what they tell of limits. It keeps views of their values.
+/// Reads the fields of a response, one after the other, for the limits that they report. It keeps views of their
+/// values.
 ///
 /// A wait: Retry-After, in seconds or as a date; retry-after-ms of Azure and OpenAI, which counts alone if it is there;
-/// x-amz-retry-after in milliseconds where there is neither. Of a field that is there twice the longest counts.
+/// x-amz-retry-after in milliseconds if there is neither. If a field is there twice, the longest time counts.
 ///
 /// A quota, with its limit, rest and reset:
 /// - RateLimit and RateLimit-Policy in the forms of each version of the draft, RateLimit-Remaining and its like;
@@ -55,11 +56,11 @@ struct told_limits {
 ///   a window (Cerebras, Mistral); X-Rate-Limit (X, Okta); ratelimitbysize (Mistral); X-HubSpot-RateLimit;
 ///   anthropic-ratelimit; X-Shopify-Shop-Api-Call-Limit: 37/40;
 /// - its part of the server: X-RateLimit-Resource (GitHub), X-RateLimit-Bucket (Discord).
-///  A count may have a fraction, which is dropped. A reset is a number of seconds, a span such as 6m0s, or an instant:
+/// A count may have a fraction, which is dropped. A reset is a number of seconds, a span such as 6m0s, or an instant:
 /// in seconds or milliseconds since 1970, or a date of HTTP or RFC 3339. The fraction of a time is rounded up.
 /// x-should-retry: false (Anthropic, OpenAI) forbids another attempt.
 ///
-/// A value that can't be read counts as if it were not there. So do quotas beyond the first 16.
+/// A value that can't be read counts as if it were not there. Quotas beyond the first 16 count as absent, too.
 ///
 /// Source: RFC 9110, 10.2.3; draft-ietf-httpapi-ratelimit-headers, versions 02 to 11; the pages on rate limits in the
 /// documents of these servers. Of x-amz-retry-after the AWS SDKs.
@@ -68,16 +69,16 @@ class limit_fields {
  public:
   void take(std::string_view name, std::string_view value) noexcept;
 
-  /// The sum of what the fields say. A quota whose rest is not told is left out.
+  /// All limits that the fields report. A quota without its rest is left out.
   ///
   /// An instant is compared with the response's own Date, so a wrong clock on either side does no harm; with `now` if
-  /// it has none. In the past it is no wait. No time is longer than `most`.
+  /// it has none. An instant in the past is no wait. No time is longer than `most`.
   told_limits read(std::chrono::system_clock::time_point now, duration most) const noexcept;
 
  private:
   struct row {
     quota_name key;
-    std::string_view policy;  // of the draft's lists
+    std::string_view policy;  // the policy's name in the draft's lists
     std::string_view reset;
     bool is_reset_after = false;
     bool is_of_other_unit = false;

@@ -34,7 +34,7 @@ class linked_list {
   static T* after(const T& t) noexcept { return node(t).next_; }
   static bool contains(const T& t) noexcept { return node(t).linked_; }
 
-  /// Nothing happens if it is in already.
+  /// Does nothing if `t` is in the list.
   void push(T& t) noexcept {
     auto& n = node(t);
     if (n.linked_) return;
@@ -45,7 +45,7 @@ class linked_list {
     last_ = &t;
   }
 
-  /// Nothing happens if it is not in.
+  /// Does nothing if `t` is not in the list.
   void remove(T& t) noexcept {
     auto& n = node(t);
     if (!n.linked_) return;

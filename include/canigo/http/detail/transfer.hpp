@@ -46,7 +46,7 @@ class transfer : public canigo::detail::suspended,
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the transfer before the engine knows of it.
+  /// Sets the error of a transfer that the engine does not know yet.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
@@ -62,7 +62,7 @@ class transfer : public canigo::detail::suspended,
   friend class stream;
   void time_is_up(due why) noexcept;
 
-  // The way of the response while it comes. Only on the thread that works for the engine.
+  // The members for the response while it comes. Called only on the thread that works for the engine.
   /// Whether its caller reads the body part by part.
   virtual bool is_stream() const noexcept { return false; }
   /// For a stream: the head of the response is there.
@@ -103,7 +103,7 @@ class transfer : public canigo::detail::suspended,
   time_point connect_by_ = time_point::max();
   time_point done_by_ = time_point::max();
   canigo::detail::timed_call<transfer> deadline_;
-  easy_handle* easy_ = nullptr;  // while curl works on it
+  easy_handle* easy_ = nullptr;  // set while curl works on the transfer
   host* host_ = nullptr;         // while it waits for a place, or holds one
   bool connected_ = false;
 

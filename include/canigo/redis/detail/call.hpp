@@ -27,10 +27,10 @@ namespace canigo::redis::detail {
 class engine;
 class call;
 
-/// Where a command stands among those that are to be sent, or to be answered.
+/// The place of a command among the commands that are to be sent, or to be answered.
 struct call_place {
   call* whose;                             // null: its caller waits no more
-  time_point sent_at = time_point::max();  // or not yet
+  time_point sent_at = time_point::max();  // max: not sent yet
 };
 
 /// A caller that waits for the answer to a command.
