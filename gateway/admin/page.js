@@ -202,7 +202,7 @@ function pauseText(u) {
   const why = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker' };
   return u.pauses.map(p => {
     if (p.cause === 'quota')
-      return `Paused${p.tenant ? ' for ' + p.tenant : ''} until ${p.resets} (${time(p.until_ms)}): the day's quota` +
+      return `Paused${p.tenant ? ' for ' + p.tenant : ''} until ${p.resets} (${time(p.until_ms)}): the quota` +
         `${p.model ? ' for ' + p.model : ''} is used up, as ${p.request} was told (${p.quota}).`;
     const whose = p.cause === 'upstream' && u.last_refusal && !u.last_refusal.of_tenant
       ? ` (${u.last_refusal.status} to ${u.last_refusal.request} of ${u.last_refusal.tenant})` : '';

@@ -6,6 +6,7 @@
 #include "gateway/admin/loop_look.hpp"
 #include "gateway/config/config_view.hpp"
 #include "gateway/policy/limit_names.hpp"
+#include "gateway/policy/quota_resets.hpp"
 #include "gateway/process/service.hpp"
 
 #include <fmt/chrono.h>
@@ -199,7 +200,7 @@ void add_pauses(json& to, service& s, const config& c, upstream_queue& q, const 
                             {"quota", spent.name},
                             {"model", or_null(spent.model)},
                             {"request", spent.request},
-                            {"resets", name_of(spent.resets)},
+                            {"resets", text_of_reset(spent.resets, spent.reset)},
                             {"until", utc(spent.reset)},
                             {"until_ms", until(spent.until, now)}});
     if (!spent.tenant.empty()) to["pauses"].back()["tenant"] = spent.tenant;

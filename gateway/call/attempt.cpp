@@ -46,19 +46,20 @@ void attempt::report(const attempt_result& result) {
 }
 
 /// Learns from the head of a response about the upstream, whatever becomes of the request.
-void attempt::see_head(const message_head& h, std::string_view body) {
+bool attempt::see_head(const message_head& h, std::string_view body) {
   const time_point now = clock::now();
   queue().limits().latencies().record(now, now - since_);
   const told_limits told = read_limits(h, body, std::chrono::system_clock::now());
   const attempt_result result = result_of(h, told);
   report(result);
   if (told.size > 0) queue().learn(told);
+  const bool is_of_quota = next_.see_head(h, body);
   if (asks_for_pause(result)) {
-    obey(told, h.status);
+    if (!is_of_quota) obey(told, h.status);
   } else if (!counts_as_failure(result)) {
     queue().note_success(of_.route.tenant, since_);
   }
-  next_.see_head(h, body);
+  return is_of_quota;
 }
 
 /// If tenants bring their own credential, only the tenant is paused. A response that forbids a retry, without naming a

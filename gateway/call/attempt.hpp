@@ -44,7 +44,7 @@ class attempt final : private response_sink {
   void report(const attempt_result& result);
   void obey(const told_limits& told, int status);
 
-  void see_head(const message_head& h, std::string_view body) override;
+  bool see_head(const message_head& h, std::string_view body) override;
   bool drops(const message_head& h, std::string_view body) override { return next_.drops(h, body); }
   bool may_answer() override { return next_.may_answer(); }
   std::string head_for_client(const message_head& h) override { return next_.head_for_client(h); }

@@ -110,7 +110,7 @@ class call final : private response_sink {
   void judge(attempt_end end);
   net::awaitable<void> finish();
 
-  void see_head(const message_head& h, std::string_view body) override;
+  bool see_head(const message_head& h, std::string_view body) override;
   bool drops(const message_head& h, std::string_view body) override;
   bool may_answer() override { return true; }
   std::string head_for_client(const message_head& h) override;

@@ -25,6 +25,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+constexpr duration most_told_wait = std::chrono::hours{48};  // so that a wrong date does not count for years
+
 constexpr backoff between_attempts{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{2}};
 
 }  // namespace
@@ -56,14 +58,32 @@ void call::make_exchange() {
   if (is_tunnel()) x.tunnelled = &host_.input();
 }
 
-/// The client gets this refusal as it is, and those behind it are told by the gateway.
-void call::see_head(const message_head& h, std::string_view body) {
+/// Whether the response refuses a quota of a day, or one of this model alone for more than an hour. The client gets
+/// this refusal as it is. The gateway refuses the calls behind it that need the quota, and the upstream is not paused.
+bool call::see_head(const message_head& h, std::string_view body) {
+  constexpr int first_error = 400;
   const token_estimate& needs = account_->estimate();
-  if (body.empty() || to().quota_resets == quota_reset::unknown || needs.is_free) return;
-  auto quota = read_refusal_body(body).day;
-  if (!quota || (quota->is_of_model && needs.model.empty())) return;
-  services_.note_spent(queue(), route_.tenant, quota->is_of_model ? needs.model : std::string{}, shortened(quota->name),
+  if (h.status < first_error || needs.is_free) return false;
+  if (!body.empty() && to().quota_resets != quota_reset::unknown) {
+    auto quota = read_refusal_body(body).day;
+    if (quota && (!quota->is_of_model || !needs.model.empty())) {
+      services_.note_spent(queue(), route_.tenant,
+                           {.model = quota->is_of_model ? needs.model : std::string{}, .name = shortened(quota->name)},
+                           record_, h.status);
+      return true;
+    }
+  }
+  if (needs.model.empty()) return false;
+  const auto now = std::chrono::system_clock::now();
+  const told_limits told = read_limits(h, body, now, most_told_wait);
+  const auto wait = told.wait_of_refusal();
+  if (!asks_for_pause(result_of(h, told)) || !wait || *wait <= longest_pause) return false;
+  services_.note_spent(queue(), route_.tenant,
+                       {.model = needs.model,
+                        .name = "a wait of " + to_string(std::chrono::ceil<std::chrono::seconds>(*wait)),
+                        .reset = std::chrono::ceil<std::chrono::seconds>(now + *wait)},
                        record_, h.status);
+  return true;
 }
 
 std::string call::head_for_client(const message_head& h) {
@@ -83,7 +103,7 @@ bool call::drops(const message_head& h, std::string_view body) {
   if (h.status < first_error) return false;
   const attempt_result result = result_of(h, read_limits(h, body, std::chrono::system_clock::now()));
   const repeat again = judge_repeat(head_, result, body_->can_repeat());
-  if (again == repeat::no) return false;
+  if (again == repeat::no || refusal_by_quota(queue(), route_.tenant, account_->estimate())) return false;
   const bool is_in_time = again == repeat::yes || queue().paused_until(route_.tenant) < turn_.ask().deadline;
   return is_in_time && may_repeat();
 }

@@ -38,10 +38,11 @@ void call_services::pause(upstream_queue& q, std::size_t tenant, time_point unti
   end_long_waits(q, is_draining() ? end() - std::chrono::steady_clock::now() : duration::max());
 }
 
-void call_services::note_spent(upstream_queue& q, std::size_t tenant, std::string model, std::string quota,
-                               const call_record& r, int status) {
+void call_services::note_spent(upstream_queue& q, std::size_t tenant, spent_quota told, const call_record& r,
+                               int status) {
   origins.note(r, status, q.settings().credential.is_passed());
-  q.note_spent(tenant, std::move(model), std::move(quota), r.id);
+  told.request = r.id;
+  q.note_spent(tenant, std::move(told));
   for (call_loop* const l : call_loops_)
     net::post(l->io, [l] { l->requests.each([](call& c) { c.look_at_quotas(); }); });
 }

@@ -48,10 +48,9 @@ class call_services {
   /// Pauses an upstream, or a tenant's part of it, and ends the waits that have become too long. `r` is the request
   /// whose response, with this status, asked for it.
   void pause(upstream_queue& q, std::size_t tenant, time_point until, const call_record& r, int status);
-  /// The answer to `r` with this status says that a quota of a day is used up: of that model, or of all if it is empty.
-  /// Ends the waits of the calls that need it.
-  void note_spent(upstream_queue& q, std::size_t tenant, std::string model, std::string quota, const call_record& r,
-                  int status);
+  /// The answer to `r` with this status says that a quota is used up: see upstream_queue::note_spent(). Ends the waits
+  /// of the calls that need it.
+  void note_spent(upstream_queue& q, std::size_t tenant, spent_quota told, const call_record& r, int status);
   /// Ends the waits for `q` that are longer than `most`, by their estimates, or longer than the call may wait.
   void end_long_waits(upstream_queue& q, duration most);
   /// Closes the idle connections to upstreams soon, because a connection lacks a descriptor.

@@ -66,7 +66,7 @@ class race {
     bool made_way = false;     // the response was bad, and was put back because the other attempt still ran
 
     bool runs() const noexcept { return of != nullptr && !end; }
-    void see_head(const message_head& h, std::string_view body) override { home->next_.see_head(h, body); }
+    bool see_head(const message_head& h, std::string_view body) override { return home->next_.see_head(h, body); }
     bool drops(const message_head& h, std::string_view body) override { return home->drops(*this, h, body); }
     bool may_answer() override { return home->claim(*this); }
     std::string head_for_client(const message_head& h) override { return home->next_.head_for_client(h); }

@@ -2,6 +2,7 @@
 
 #include "gateway/call/attempt_meaning.hpp"
 #include "gateway/policy/limit_names.hpp"
+#include "gateway/policy/quota_resets.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -65,7 +66,8 @@ std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t ten
   if (needs.is_free) return std::nullopt;
   const auto spent = q.find_spent(tenant, needs.model);
   if (!spent) return std::nullopt;
-  std::string detail = "paused until " + std::string{name_of(spent->resets)} + ": the day's quota";
+  std::string detail = "paused until " + text_of_reset(spent->resets, spent->reset) +
+                       (spent->resets == quota_reset::unknown ? ": the quota" : ": the day's quota");
   if (!spent->model.empty()) detail += " for " + spent->model;
   detail += " is used up, as the upstream has told request " + spent->request + " (" + spent->name + ")";
   return refusal{429, "quota_used_up", std::move(detail), spent->until - std::chrono::steady_clock::now(), true};

@@ -16,13 +16,16 @@ namespace canigo::gateway {
 
 using canigo::detail::told_limits;
 
+/// A pause that a response asks for is no longer, so that a mistake there does not stop an upstream for days.
+inline constexpr duration longest_pause = std::chrono::hours{1};
+
 /// The limits that a response reports for its upstream. Their texts lie in the head. No time is longer than `most`.
 ///  `body`: the whole body, if it may report limits, too; else empty. The body names a wait if the head does not. If it
 /// says that a quota is used up for long, no other attempt helps. Such a quota is often of one model, so it asks no
 /// other call to wait.
 /// Throws std::bad_alloc if there is a body. Allocates: only if there is a body.
 told_limits read_limits(const message_head& response, std::string_view body, std::chrono::system_clock::time_point now,
-                        duration most = std::chrono::hours{1});
+                        duration most = longest_pause);
 
 /// The meaning of a response, with the limits that it reports, for another attempt.
 inline attempt_result result_of(const message_head& response, const told_limits& told) noexcept {

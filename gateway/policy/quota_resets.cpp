@@ -1,5 +1,7 @@
 #include "gateway/policy/quota_resets.hpp"
 
+#include <fmt/format.h>
+
 namespace canigo::gateway {
 namespace {
 
@@ -22,6 +24,16 @@ sys_seconds next_reset(quota_reset when, system_clock::time_point now) noexcept 
     const sys_seconds midnight{day.time_since_epoch() + delay_of_pacific(day)};
     if (midnight > instant) return midnight;
   }
+}
+
+std::string text_of_reset(quota_reset when, sys_seconds reset) {
+  if (when != quota_reset::unknown) return std::string{name_of(when)};
+  const auto day = floor<days>(reset);
+  const year_month_day date{day};
+  const hh_mm_ss time{reset - day};
+  return fmt::format("{:04}-{:02}-{:02} {:02}:{:02} UTC", static_cast<int>(date.year()),
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), time.hours().count(),
+                     time.minutes().count());
 }
 
 }  // namespace canigo::gateway

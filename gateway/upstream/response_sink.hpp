@@ -16,8 +16,9 @@ class response_sink {
   virtual ~response_sink() = default;
 
   /// Called first, when the head of a response has come, whatever becomes of the response. `body`: of a refusal whose
-  /// body tells of limits, the part that was read; else empty.
-  virtual void see_head(const message_head& h, std::string_view body) = 0;
+  /// body tells of limits, the part that was read; else empty. Returns whether it refuses a quota that is used up for
+  /// long, which pauses no other call.
+  virtual bool see_head(const message_head& h, std::string_view body) = 0;
   /// Whether the response is dropped, because the request will be sent again. Asked only while that is possible.
   virtual bool drops(const message_head& h, std::string_view body) = 0;
   /// Whether the response goes to the client. If not, that of another attempt does.

@@ -179,16 +179,15 @@ void upstream_queue::pause(std::size_t tenant, time_point until) {
   }
 }
 
-void upstream_queue::note_spent(std::size_t tenant, std::string model, std::string name, std::string request) {
+void upstream_queue::note_spent(std::size_t tenant, spent_quota told) {
   const auto now = std::chrono::system_clock::now();
-  const auto reset = next_reset(upstream_.quota_resets, now);
-  limit_->note_spent({.tenant = std::string{whose_pause(tenant)},
-                      .model = std::move(model),
-                      .name = std::move(name),
-                      .request = std::move(request),
-                      .resets = upstream_.quota_resets,
-                      .reset = reset,
-                      .until = std::chrono::steady_clock::now() + (reset - now)});
+  if (told.reset == std::chrono::sys_seconds{}) {
+    told.resets = upstream_.quota_resets;
+    told.reset = next_reset(told.resets, now);
+  }
+  told.tenant = whose_pause(tenant);
+  told.until = std::chrono::steady_clock::now() + (told.reset - now);
+  limit_->note_spent(std::move(told));
 }
 
 time_point upstream_queue::paused_until(std::size_t tenant) const {

@@ -89,9 +89,9 @@ class upstream_queue {
   }
   /// Notes that a call that began at `started` has succeeded.
   void note_success(std::size_t tenant, time_point started) { limit_->note_success(whose_pause(tenant), started); }
-  /// The answer to `request`, a call of the tenant, says that the quota `name` of the day is used up: of this model, or
-  /// of all if that is empty. Where tenants bring their own credential, it is the tenant's.
-  void note_spent(std::size_t tenant, std::string model, std::string name, std::string request);
+  /// The answer to a call of the tenant says that a quota is used up: of `told.model`, or of all models if that is
+  /// empty. It is one of the day unless a reset was told. Where tenants bring their own credential, it is the tenant's.
+  void note_spent(std::size_t tenant, spent_quota told);
   /// The quota that refuses a call of the tenant for this model until its reset; nothing: none does.
   std::optional<spent_quota> find_spent(std::size_t tenant, std::string_view model) const {
     return limit_->find_spent(whose_pause(tenant), model);

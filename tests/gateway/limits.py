@@ -713,6 +713,53 @@ class Shared(GatewayCase):
         hold.set()
         self.assertEqual(first.statuses() + others.statuses(), [200] * 3)
 
+    def test_a_reload_changes_the_limits_of_all_instances(self):
+        hold = threading.Event()
+        self.addCleanup(hold.set)
+
+        def answer(client, _stream, head):
+            if "/held" in head:
+                hold.wait()
+            client.sendall(OK)
+
+        a, b = self.two('rates = [{ limit = "3/1h", burst = 3 }]\nconcurrency = 1\nmax_wait = 10h',
+                        self.script(answer).port)
+        held = Curls([f"{a.url}/web/held"])
+        wait_until(lambda: a.state()["running"], "it runs")
+        others = Curls([f"{g.url}/web/other{i}" for g in (a, b) for i in range(3)])
+        wait_until(lambda: a.state()["waiting"] + b.state()["waiting"] == 6, "they wait for the one that runs")
+        for g in (a, b):
+            g.rewrite(('"3/1h"', '"1000/1s"'), ("burst = 3", "burst = 10"), ("concurrency = 1", "concurrency = 4"))
+            self.assertEqual(json.loads(g.ask_admin("/api/reload", method="POST"))["ok"], True)
+        # The rate gave three, and the cap let one run.
+        self.assertEqual(others.statuses(), [200] * 6)
+        hold.set()
+        self.assertEqual(held.statuses(), [200])
+
+    def test_a_hedge_takes_a_place_of_all_instances(self):
+        lock, calls = threading.Lock(), []
+        hold = threading.Event()
+        self.addCleanup(hold.set)
+
+        def answer(client, _stream, head):
+            with lock:
+                calls.append(head)
+                is_first = len(calls) == 1
+            if is_first:
+                hold.wait()
+            client.sendall(OK)
+
+        for cap, seen in ((2, 2), (1, 1)):
+            hold.clear()
+            calls.clear()
+            a, _ = self.two(f'hedge = {{ after = "50ms" }}\nconcurrency = {cap}', self.script(answer).port)
+            call = Curls([f"{a.url}/web/x"])
+            if cap == 1:  # all places are taken by the first attempt
+                time.sleep(0.5)
+                hold.set()
+            self.assertEqual(call.statuses(), [200])
+            self.assertEqual(len(calls), seen)
+
     def test_a_lone_instance_gets_the_whole_limit(self):
         rates = {}
         for shared in (True, False):

@@ -49,3 +49,10 @@ TEST_CASE("gateway: a day ends at midnight in UTC", "[gateway][quota]") {
   CHECK(next_reset(quota_reset::utc, at(2026, 11, 29, 0)) == at(2026, 11, 30, 0));
   CHECK(next_reset(quota_reset::utc, at(2026, 12, 31, 23, 59, 59)) == at(2027, 1, 1, 0));
 }
+
+TEST_CASE("gateway: a reset that an upstream tells is shown as a time in UTC", "[gateway][quota]") {
+  using namespace std::chrono;
+  const sys_seconds reset = sys_days{2026y / November / 29} + 19h + 4min + 59s;
+  CHECK(gateway::text_of_reset(gateway::quota_reset::unknown, reset) == "2026-11-29 19:04 UTC");
+  CHECK(gateway::text_of_reset(gateway::quota_reset::pacific, reset) == "00:00 PT");
+}

@@ -340,6 +340,41 @@ class Refusals(GatewayCase):
         self.assertEqual(g.state()["pauses"], [])
         self.assertIn('canigo_gateway_paused{upstream="web",cause="quota"} 0\n', g.ask_admin("/metrics"))
 
+    def test_a_wait_of_hours_refuses_the_calls_for_its_model_alone(self):
+        told = (b"Retry-After: 25920", b"x-ratelimit-remaining-requests: 0\r\nx-ratelimit-reset-requests: 7h12m0s")
+        for fields in told:
+            with self.subTest(fields):
+                refused = []
+
+                def answer(client, stream, head, fields=fields, refused=refused):
+                    length = re.search(r"(?i)content-length: (\d+)", head)
+                    body = stream.read(int(length[1]) if length else 0)
+                    is_first = b'"large"' in body and not refused
+                    refused.extend([1] if is_first else [])
+                    client.sendall(refusal(429, *fields.decode().split("\r\n"), body=b"{}") if is_first else OK)
+
+                script = self.script(answer)
+                g = self.gateway(self.upstream(f'provider = "openai"\nretry = {{ attempts = 3 }}\n{OWN}', script.port))
+
+                def call(model):
+                    return curl("-d", json.dumps({"model": model}), f"{g.url}/web/v1/chat/completions")
+
+                first = call("large")
+                self.assertEqual((first[0], first[1].get("x-canigo-error")), (429, None))
+                status, said, body = call("large")
+                self.assertEqual((status, said["x-canigo-error"], said["x-should-retry"]),
+                                 (429, "quota_used_up", "false"))
+                self.assertRegex(json.loads(body)["error"]["message"],
+                                 r"paused until 20\d\d-\d\d-\d\d \d\d:\d\d UTC: the quota for large is used up, .*"
+                                 r"\(a wait of \S+\)")
+                self.assertGreater(int(said["retry-after"]), 3600)
+                self.assertEqual(len(script.heads), 1)
+                self.assertEqual(call("small")[0], 200)
+                self.assertEqual(curl(f"{g.url}/web/v1/models")[0], 200)
+                self.assertEqual([p["cause"] for p in g.state()["pauses"]], ["quota"])
+                g.ask_admin("/api/upstreams/web/resume", method="POST")
+                self.assertEqual(call("large")[0], 200)
+
     def test_a_quota_of_a_day_that_is_of_no_model_refuses_the_calls_for_all(self):
         g, _, _ = self.of_day("GenerateRequestsPerDayPerProject", OWN)
         self.call(g, "pro")
