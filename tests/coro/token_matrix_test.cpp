@@ -125,10 +125,10 @@ struct permit_acquire {
 using semaphore_acquire = permit_acquire<semaphore>;
 using limiter_acquire = permit_acquire<limiter>;
 
-struct gate_close {
+struct close_gate {
   using signature = void(std::error_code);
   static constexpr bool has_code = true;
-  explicit gate_close(net::io_context& io) : g{io}, inside{g.enter()} {}
+  explicit close_gate(net::io_context& io) : g{io}, inside{g.enter()} {}
   template <class Token>
   auto operator()(Token&& token) {
     return g.async_close(std::forward<Token>(token));
@@ -139,10 +139,10 @@ struct gate_close {
   permit inside;
 };
 
-struct group_wait {
+struct wait_for_group {
   using signature = void(std::error_code);
   static constexpr bool has_code = true;
-  explicit group_wait(net::io_context& io) : g{io} { g.add(); }
+  explicit wait_for_group(net::io_context& io) : g{io} { g.add(); }
   template <class Token>
   auto operator()(Token&& token) {
     return g.async_wait(std::forward<Token>(token));
@@ -152,10 +152,10 @@ struct group_wait {
   wait_group g;
 };
 
-struct pool_run {
+struct run_in_pool {
   using signature = void(std::exception_ptr, int);
   static constexpr bool has_code = false;
-  explicit pool_run(net::io_context& io)
+  explicit run_in_pool(net::io_context& io)
       : open{io, {.permits = 1}}, held{*open.try_acquire()}, pool{io, {.concurrency = 1}} {}
   template <class Token>
   auto operator()(Token&& token) {
@@ -173,10 +173,10 @@ struct pool_run {
   strand_pool pool;
 };
 
-struct task_wait {
+struct wait_for_task {
   using signature = void(std::exception_ptr, int);
   static constexpr bool has_code = false;
-  explicit task_wait(net::io_context& io)
+  explicit wait_for_task(net::io_context& io)
       : run{io}, running{run.pool.submit([this]() -> net::awaitable<int> {
           auto p = co_await run.open.acquire();
           co_return 1;
@@ -188,7 +188,7 @@ struct task_wait {
   void let_go() { run.let_go(); }
   // A wait for a task that is cancelled leaves the task alone.
   bool is_unspent() { return run.pool.stats().working == 1; }
-  pool_run run;
+  run_in_pool run;
   task<int> running;
 };
 
@@ -207,7 +207,7 @@ auto& io_object(Op& op, net::io_context& io) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("an operation that is let go ends well, whatever its token", "[tokens]", scheduler_acquire,
-                   semaphore_acquire, limiter_acquire, gate_close, group_wait, pool_run, task_wait) {
+                   semaphore_acquire, limiter_acquire, close_gate, wait_for_group, run_in_pool, wait_for_task) {
   net::io_context io;
   TestType op{io};
   std::optional<std::error_code> end;
@@ -277,7 +277,7 @@ TEMPLATE_TEST_CASE("an operation that is let go ends well, whatever its token", 
 }
 
 TEMPLATE_TEST_CASE("an operation that is cancelled consumes nothing, whatever its token", "[tokens]", scheduler_acquire,
-                   semaphore_acquire, limiter_acquire, gate_close, group_wait, pool_run, task_wait) {
+                   semaphore_acquire, limiter_acquire, close_gate, wait_for_group, run_in_pool, wait_for_task) {
   net::io_context io;
   TestType op{io};
   std::optional<std::error_code> end;
