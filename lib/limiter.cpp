@@ -1,6 +1,7 @@
 #include "canigo/limiter.hpp"
 
 #include "canigo/detail/admission/awaited.hpp"
+#include "canigo/detail/admission/permit_grant.hpp"
 #include "canigo/detail/queue/flow_ceiling.hpp"
 #include "canigo/error.hpp"
 #include "canigo/time_source.hpp"
