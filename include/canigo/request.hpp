@@ -82,7 +82,7 @@ class unit_amounts {
   }
 
   std::size_t size_ = 0;
-  unit_amount items_[most];  // without a value from size_ on
+  unit_amount items_[most];  // the items from size_ on have no value
 };
 
 class flow;

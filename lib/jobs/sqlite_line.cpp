@@ -188,7 +188,7 @@ bool sqlite_store::line::try_all(const orders& list) {
 
 void sqlite_store::line::carry_out(const orders& list) {
   const bool has_news = try_all(list);
-  if (has_news) news_->bump();  // before its caller can ask for the number
+  if (has_news) news_->bump();  // first, so that the caller finds the new number
   for (const auto& o : list) o->done.done();
   if (has_news) tell_others(true);
   if (std::exchange(wal_pages_, 0) >= checkpoint_pages && connection_) connection_->checkpoint();

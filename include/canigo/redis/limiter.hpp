@@ -32,7 +32,7 @@ struct limiter_options {
   std::size_t queue_limit = 10'000;          ///< most waiters of this process; 1 or more
   overflow on_overflow =
       overflow::reject_new;  ///< how a full queue treats a newcomer; only this process's waiters are evicted
-  failure_mode on_failure = failure_mode::closed();  ///< with a cap only closed
+  failure_mode on_failure = failure_mode::closed();  ///< with a cap, it must be closed
   duration give_up = std::chrono::seconds{10};       ///< closed: waiters end after so long without answer; max: never
   std::string space = "default";                     ///< separates limits of the same name in one Redis
   bool quarantine = true;  ///< with a cap: grant nothing for one lease after Redis lost its data; off: unsafe

@@ -9,7 +9,7 @@ class pool_core;
 /// One turn of the loop on this thread, for a pool: how much of it is left, and whether the clock was read in it.
 class pool_turn {
  public:
-  static constexpr int most_tasks = 64;  // that workers may begin in one turn
+  static constexpr int most_tasks = 64;  // most tasks that workers may begin in one turn
 
   explicit pool_turn(const pool_core& c) noexcept : pool_{&c}, outer_{std::exchange(innermost_, this)} {}
   ~pool_turn() { innermost_ = outer_; }
