@@ -17,13 +17,13 @@ namespace canigo::gateway {
 
 /// A quota of which an upstream has said that nothing is left: one of a day, or one with a reset in more than an hour.
 struct spent_quota {
-  std::string tenant;   ///< with a credential of its own; empty: the gateway's
-  std::string model;    ///< empty: of all models
-  std::string name;     ///< as the upstream calls it
-  std::string request;  ///< it got the answer that says so
+  std::string tenant = {};                    ///< with a credential of its own; empty: the gateway's
+  std::string model = {};                     ///< empty: of all models
+  std::string name = {};                      ///< as the upstream calls it
+  std::string request = {};                   ///< it got the answer that says so
   quota_reset resets = quota_reset::unknown;  ///< unknown: at the time that was told
-  std::chrono::sys_seconds reset{};
-  time_point until{};  ///< the same instant
+  std::chrono::sys_seconds reset = {};
+  time_point until = {};  ///< the same instant
 };
 
 /// The quotas of an upstream that are used up. A value.
