@@ -44,6 +44,9 @@ COUNTED = "detail/context/counted_member.cpp"
 DELIVERY = "detail/context/delivery.cpp"
 INBOX = "detail/context/loop_inbox.cpp"
 PERMIT = "permit.cpp"
+PUMP = "detail/stealing/pump.cpp"
+PUMPS = "detail/stealing/pump_crew.cpp"
+RING = "detail/stealing/steal_ring.cpp"
 WITH_LIMIT = "../include/canigo/with_limit.hpp"
 RETRY = "detail/coro/retry_plan.cpp"
 POLICY = "detail/policy/policy_core.cpp"
@@ -504,6 +507,29 @@ DEFECTS = {
     "inbox_lookout_keeps_no_work": (INBOX, POLICIES, "const auto work = «net::make_work_guard(executor_)»;",
                                     "[this] { auto w = net::make_work_guard(executor_); w.reset(); return w; }()"),
     "inbox_turn_goes_on": (INBOX, POLICIES, "left = «std::min(size(), resumptions_per_turn)»;", "resumptions_per_turn"),
+    # Pumps that take from each other.
+    "thief_forgets_all_but_one": (RING, interleaving("two pumps take from a third*"), "if («n > 1») tail_", "false"),
+    "thief_trusts_a_number_that_came_again": (RING, interleaving("a thief that sleeps*"),
+                                              "if («!victim.take(head, n)») continue;",
+                                              "[&] { std::uint64_t now = victim.head_.load(); "
+                                              "return (now - head) % 8 != 0 || !victim.take(now, n); }()"),
+    "work_unseen_on_its_way_to_the_ring": (PUMP, interleaving("work is seen while it goes*"),
+                                           "return «list_size() > 0 || !ring_.empty()»;",
+                                           "!ring_.empty() || list_size() > 0"),
+    "idle_pump_looks_no_more": (PUMPS, interleaving("work comes from outside*"),
+                                "std::atomic_thread_fence(std::memory_order_seq_cst);\n  "
+                                "«if (has_work()) call_help();»", ""),
+    "added_work_calls_no_help": (PUMPS, interleaving("an item waits for the one*"), "if («is_continuation») return;",
+                                 "true"),
+    "last_seeker_calls_no_help": (PUMPS, interleaving("*item*,work*"),
+                                  "if («seekers_.fetch_sub(1, std::memory_order_seq_cst) == 1 && has_work()»)",
+                                  "seekers_.fetch_sub(1, std::memory_order_seq_cst) < 0"),
+    "turn_calls_no_help": (PUMPS, interleaving("a pump that seeks is sent away*"),
+                           "«if (done == 0 && p.has_work()) call_help();»", ""),
+    "pump_lost_by_an_exception": (PUMPS, interleaving("an item throws*"), "--running_;\n  }\n  «bring(p);»",
+                                  "if (std::uncaught_exceptions() == 0) bring(p);"),
+    "pump_that_is_needed_goes": (PUMPS, interleaving("an item waits for the one*"),
+                                 "if («working_ < threads_.load(std::memory_order_relaxed)») {", "working_ == 0"),
     "lag_unseen_while_a_handler_blocks": (LAG, POLICIES, "«std::max(stats_.last, clock() - due_)»", "stats_.last"),
     "clock_ahead_of_the_system": (CLOCK, POLICIES, "static_cast<std::uint64_t>(«ns_per_tick_ * slowness» *",
                                   "ns_per_tick_"),

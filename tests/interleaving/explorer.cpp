@@ -103,6 +103,8 @@ void explorer::wait(bool (*ready)(const void*), const void* object) noexcept {
 
 void explorer::is_unseen() noexcept { current->running_->is_unseen = true; }
 
+std::size_t explorer::this_thread() noexcept { return current->running_->number; }
+
 canigo::detail::context_visit*& explorer::innermost_visit() noexcept {
   static canigo::detail::context_visit* outside = nullptr;
   if (current == nullptr || current->running_ == nullptr) return outside;

@@ -45,6 +45,8 @@ class explorer {
   /// What the calling thread does between its wait, which is over, and its next step can't be noticed by others: there
   /// is no sense in preempting it before that step. So it is when a thread begins.
   static void is_unseen() noexcept;
+  /// The number of the calling thread, from 0 on.
+  static std::size_t this_thread() noexcept;
   /// What the library keeps for the calling thread.
   static canigo::detail::context_visit*& innermost_visit() noexcept;
 

@@ -247,6 +247,7 @@ void admission::end_wait(waiter& w, outcome o) noexcept { conclude(w, o); }
 
 void admission::ready(waiter& w) noexcept {
   w.state_ = waiter::state::ending;
+  if (w.at_home_ && pushes()) return make_pushed(w);
   make_ready(w, w.at_home_);
 }
 

@@ -21,7 +21,7 @@ void waiter::request_cancel() noexcept { home_->cancel(*this); }
 const net::any_io_executor& waiter::home_executor() const noexcept { return home_->executor(); }
 
 void waiter::let_go_of_engine() noexcept {
-  if (!at_home_ && state_ == state::ending) home_->release_ref();
+  if ((!at_home_ || home_->pushes()) && state_ == state::ending) home_->release_ref();
 }
 
 const net::any_io_executor& executor_of(const admission& a) noexcept { return a.executor(); }

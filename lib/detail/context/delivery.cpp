@@ -2,6 +2,7 @@
 
 #include "canigo/detail/context/loop_inbox.hpp"
 #include "canigo/detail/context/suspend.hpp"
+#include "canigo/detail/stealing/stealing_service.hpp"
 
 #include <asio/io_context.hpp>
 
@@ -12,7 +13,9 @@ namespace canigo::detail {
 
 delivery::delivery(const net::any_io_executor& executor)
     : counted_member{executor},
-      runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr},
+      runs_on_io_context_{target_of<net::io_context::executor_type>(executor) != nullptr ||
+                          pumps_of(executor) != nullptr},
+      pumps_{pumps_of(executor)},
       executor_{executor},
       drain_{*this},
       retry_{*this, [](delivery& d, engine_alarm&) noexcept {
@@ -26,7 +29,7 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
   is_due_ = false;
   const bool drain_now = !ready_.empty() && !is_drain_posted_ && !drain_goes_on;
   const bool posts_more = !calls_.empty() || !foreign_.empty();
-  if (!drain_now && !posts_more && !loop_.is_over()) return mutex_.unlock();
+  if (!drain_now && !posts_more && pushed_.empty() && !loop_.is_over()) return mutex_.unlock();
   if (context_gone_) return hand_over_without_context();
   const context_visit visit{visits()};
   if (!visit.lasts()) {
@@ -40,15 +43,18 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
   }
   // From the end of the lock on, `this` lives by the references of the posts. A post that fails still has its
   // reference.
+  stealing_service* const pumps = pumps_;
+  suspended_list pushed{std::move(pushed_)};
   if (!posts_more && !loop_.is_over()) [[likely]] {
     mutex_.unlock();
-    return post_drain();
+    if (drain_now) post_drain();
+    return push_each(pumps, pushed);
   }
   const net::any_io_executor until_all_is_posted = loop_.let_go();
   if (!posts_more) {
     mutex_.unlock();
     if (drain_now) post_drain();
-    return;
+    return push_each(pumps, pushed);
   }
   suspended_list calls{std::move(calls_)};
   suspended_list foreign{std::move(foreign_)};
@@ -56,11 +62,17 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
   post_each(calls, calls_, visit);
   if (drain_now) post_drain();
   post_each(foreign, foreign_, visit);
+  push_each(pumps, pushed);
+}
+
+void delivery::push_each(stealing_service* pumps, suspended_list& list) noexcept {
+  while (suspended* s = list.pop()) pumps->push(*s, false);
 }
 
 /// The engine's own context resumes no caller any more. Another context still resumes its own.
 void delivery::hand_over_without_context() noexcept {
   suspended_list lost{take_ready()};
+  lost.append(std::move(pushed_));
   lost.append(std::move(calls_));
   suspended_list foreign{std::move(foreign_)};
   add_ref();
@@ -130,6 +142,7 @@ void delivery::post_drain() noexcept {
 }
 
 void delivery::drain::post() {
+  if (owner->pumps_ != nullptr) return owner->pumps_->push(*this, false);
   const fixed_allocator<void, 160> allocator{memory};
   using executor_type = net::io_context::executor_type;
   const auto* io = owner->runs_on_io_context_ ? owner->executor_.target<executor_type>() : nullptr;
@@ -207,6 +220,7 @@ suspended_list delivery::take_ready() noexcept {
 suspended_list delivery::take_all() noexcept {
   retry_.disarm();
   suspended_list all{take_ready()};
+  all.append(std::move(pushed_));
   all.append(std::move(foreign_));
   all.append(std::move(calls_));
   return all;

@@ -1,6 +1,8 @@
 #include "canigo/detail/context/suspend.hpp"
 
 #include "canigo/detail/context/loop_inbox.hpp"
+#include "canigo/detail/stealing/stealing_executor.hpp"
+#include "canigo/detail/stealing/stealing_service.hpp"
 
 #include <new>
 
@@ -40,5 +42,12 @@ void bring_to(net::io_context& loop, suspended& s) {
   loop_inbox* const inbox = loop_inbox::find(loop);
   inbox != nullptr ? inbox->push(s) : s.post();
 }
+
+stealing_service* pumps_in(const net::any_io_executor& executor) noexcept {
+  const auto* const s = target_of<work_stealing_executor>(executor);
+  return s != nullptr ? &s->service() : nullptr;
+}
+
+void push_to(stealing_service& pumps, suspended& s) noexcept { pumps.push(s, false); }
 
 }  // namespace canigo::detail

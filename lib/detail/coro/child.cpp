@@ -4,6 +4,7 @@
 #include "canigo/detail/context/post.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/detail/pool/worker_strand.hpp"
+#include "canigo/detail/stealing/stealing_executor.hpp"
 #include "canigo/time_source.hpp"
 
 #include <asio/error.hpp>
@@ -22,13 +23,14 @@ using io_executor = net::io_context::executor_type;
 
 bool is_strand(const net::any_io_executor& executor) {
   if (const auto* marked = target_of<marked_executor>(executor)) return is_strand(marked->mark()->inner);
-  return target_of<net::strand<io_executor>>(executor) || target_of<net::strand<net::any_io_executor>>(executor) ||
-         worker_strand::is_one(executor);
+  return target_of<net::strand<io_executor>>(executor) || target_of<net::strand<work_stealing_executor>>(executor) ||
+         target_of<net::strand<net::any_io_executor>>(executor) || worker_strand::is_one(executor);
 }
 
 net::any_io_executor serialized(const net::any_io_executor& executor) {
   if (is_strand(executor)) return executor;
   if (const auto* io = target_of<io_executor>(executor)) return net::strand<io_executor>{*io};
+  if (const auto* s = target_of<work_stealing_executor>(executor)) return net::strand<work_stealing_executor>{*s};
   return net::strand<net::any_io_executor>{executor};
 }
 

@@ -3,6 +3,7 @@
 #include "canigo/detail/base/block_cache.hpp"
 #include "canigo/detail/context/marked_executor.hpp"
 #include "canigo/detail/context/post.hpp"
+#include "canigo/detail/stealing/stealing_executor.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/co_spawn.hpp>
@@ -172,6 +173,7 @@ class strand_on final : public worker_strand {
 };
 
 using io_strand = net::strand<net::io_context::executor_type>;
+using stealing_strand = net::strand<work_stealing_executor>;
 using any_strand = net::strand<net::any_io_executor>;
 
 }  // namespace
@@ -182,6 +184,9 @@ std::unique_ptr<worker_strand> worker_strand::make(const net::any_io_executor& b
   if (const auto* io = target_of<net::io_context::executor_type>(inner)) {
     return std::make_unique<strand_on<net::io_context::executor_type>>(*io, owner, home);
   }
+  if (const auto* stealing = target_of<work_stealing_executor>(inner)) {
+    return std::make_unique<strand_on<work_stealing_executor>>(*stealing, owner, home);
+  }
   return std::make_unique<strand_on<net::any_io_executor>>(inner, owner, home);
 }
 
@@ -189,15 +194,21 @@ net::any_io_executor worker_strand::of_no_worker(const net::any_io_executor& bas
   if (const auto* io = target_of<net::io_context::executor_type>(base)) {
     return worker_executor<io_strand>{std::make_shared<strand_of_worker<io_strand>>(*io, nullptr, nullptr), 0, false};
   }
+  if (const auto* s = target_of<work_stealing_executor>(base)) {
+    return worker_executor<stealing_strand>{std::make_shared<strand_of_worker<stealing_strand>>(*s, nullptr, nullptr),
+                                            0, false};
+  }
   return worker_executor<any_strand>{std::make_shared<strand_of_worker<any_strand>>(base, nullptr, nullptr), 0, false};
 }
 
 bool worker_strand::is_one(const net::any_io_executor& executor) noexcept {
-  return target_of<worker_executor<io_strand>>(executor) || target_of<worker_executor<any_strand>>(executor);
+  return target_of<worker_executor<io_strand>>(executor) || target_of<worker_executor<stealing_strand>>(executor) ||
+         target_of<worker_executor<any_strand>>(executor);
 }
 
 worker_strand::mark worker_strand::mark_of(const net::any_io_executor& executor) noexcept {
   if (const auto* w = target_of<worker_executor<io_strand>>(executor)) return w->mark();
+  if (const auto* w = target_of<worker_executor<stealing_strand>>(executor)) return w->mark();
   if (const auto* w = target_of<worker_executor<any_strand>>(executor)) return w->mark();
   if (const auto* s = target_of<any_strand>(executor)) {
     const net::any_io_executor inner = s->get_inner_executor();

@@ -61,7 +61,8 @@ class waiter : public suspended, public wait_node {
     waiter* owner;
   };
   void use(limit& l) noexcept { limit_ = &l; }
-  /// Gives up the reference of a foreign waiter. From here on only its places keep the engine alive.
+  /// Gives up the reference of a waiter that has one: it is foreign, or pushed. From here on only its places keep the
+  /// engine alive.
   void let_go_of_engine() noexcept;
   outcome ended_with() const noexcept { return outcome_; }
   /// The number that its permit is to keep for settling; see permit.

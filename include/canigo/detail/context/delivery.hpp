@@ -14,9 +14,13 @@
 
 namespace canigo::detail {
 
+class stealing_service;
+
 /// The base of an engine. It carries out after the lock what the engine decides under the lock.
 ///
 /// - One drain resumes all callers that are ready. A post brings the drain to the engine's executor.
+/// - With the executor of work_stealing each caller is an operation of its own, which threads may take from each other.
+///   It goes into the queue of the thread that ended the wait, without a post.
 /// - A foreign caller has another executor. It gets a post of its own there.
 /// - A call goes from the engine to a strand on the engine's context. It gets a post of its own there, too.
 /// - Without memory for a post, the caller or call stays where it is. The engine tries again a millisecond later.
@@ -65,6 +69,14 @@ class delivery : public counted_member {
       foreign_.push(s);
     }
   }
+  /// Whether make_pushed() is to be used instead of make_ready() for callers that are at home.
+  bool pushes() const noexcept { return pumps_ != nullptr; }
+  /// The wait of `s`, which is at home, has ended. It holds a reference to the engine until it is resumed.
+  void make_pushed(suspended& s) noexcept {
+    is_due_ = true;
+    add_ref();
+    pushed_.push(s);
+  }
   /// Posts a call of the engine's own, which then holds a reference to the engine.
   void post_soon(suspended& call) noexcept {
     add_ref();
@@ -97,7 +109,7 @@ class delivery : public counted_member {
   suspended_list take_all() noexcept;
   void let_go_of_context() noexcept override;
 
-  const bool runs_on_io_context_;  // the executor is an io_context's own
+  const bool runs_on_io_context_;  // the executor is an io_context's own, or that of work_stealing
 
  private:
   struct drain final : suspended {
@@ -109,6 +121,7 @@ class delivery : public counted_member {
     fixed_memory<160> memory;
   };
 
+  static void push_each(stealing_service* pumps, suspended_list& list) noexcept;
   void hand_over_without_context() noexcept;
   suspended_list take_ready() noexcept;
   void post_drain() noexcept;
@@ -120,8 +133,10 @@ class delivery : public counted_member {
   bool is_drain_posted_ = false;   // and has not begun
   atomic<bool> has_ready_{false};  // whether ready_ has any; a drain looks at it without the lock first
   suspended_list ready_;
+  suspended_list pushed_;
   suspended_list foreign_;
   suspended_list calls_;
+  stealing_service* const pumps_;  // of the executor, if that is work_stealing's; there as long as the context is
   net::any_io_executor executor_;
   loop_hold loop_;
   drain drain_;

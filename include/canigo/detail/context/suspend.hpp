@@ -33,6 +33,10 @@
 
 namespace canigo::detail {
 
+class stealing_service;
+template <class Allocator, bool IsTracked>
+class stealing_executor;
+
 /// A post of a suspended caller that is under way on this thread.
 ///
 /// An executor may destroy the posted function in two ways. If it fails to allocate, it destroys the function before
@@ -113,6 +117,21 @@ net::io_context* loop_of(const Executor& executor) noexcept {
     return nullptr;
   }
 }
+
+/// The pumps of an executor that is work_stealing's; nullptr for any other.
+stealing_service* pumps_in(const net::any_io_executor& executor) noexcept;
+template <class Executor>
+stealing_service* pumps_of(const Executor& executor) noexcept {
+  if constexpr (std::is_same_v<Executor, stealing_executor<std::allocator<void>, false>>) {
+    return &executor.service();
+  } else if constexpr (std::is_same_v<Executor, net::any_io_executor>) {
+    return pumps_in(executor);
+  } else {
+    return nullptr;
+  }
+}
+/// Lets a pump resume `s`.
+void push_to(stealing_service& pumps, suspended& s) noexcept;
 
 /// Makes the inbox of a loop that lives, if there is memory for it.
 void make_inbox(net::io_context& loop) noexcept;
@@ -268,8 +287,14 @@ class suspended_op final : public Base {
     post_resumption(executor, *this, net::recycling_allocator<void>{});
   }
   void post_across() override {
-    net::io_context* const loop = loop_of(completion_executor(handler_, Base::home_executor()));
-    loop != nullptr ? bring_to(*loop, *this) : post();
+    const auto executor = completion_executor(handler_, Base::home_executor());
+    if (net::io_context* const loop = loop_of(executor)) {
+      bring_to(*loop, *this);
+    } else if (stealing_service* const pumps = pumps_of(executor)) {
+      push_to(*pumps, *this);
+    } else {
+      post();
+    }
   }
 
   void destroy() noexcept override {

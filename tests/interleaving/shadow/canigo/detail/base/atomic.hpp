@@ -12,6 +12,7 @@ namespace canigo::detail {
 template <class T>
 class atomic {
  public:
+  constexpr atomic() noexcept : value_{} {}
   constexpr atomic(T value) noexcept : value_{value} {}
   atomic(const atomic&) = delete;
   atomic& operator=(const atomic&) = delete;
@@ -40,6 +41,12 @@ class atomic {
     }
     value_ = desired;
     return true;
+  }
+  bool compare_exchange_weak(T& expected, T desired, std::memory_order, std::memory_order) noexcept {
+    return compare_exchange_weak(expected, desired);
+  }
+  bool compare_exchange_strong(T& expected, T desired, std::memory_order = std::memory_order_seq_cst) noexcept {
+    return compare_exchange_weak(expected, desired);
   }
 
  private:

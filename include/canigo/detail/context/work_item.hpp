@@ -1,0 +1,63 @@
+#pragma once
+
+#include <utility>
+
+namespace canigo::detail {
+
+/// Work that is ready, and waits for a thread. It lies in one list or ring at a time, so that no queue allocates.
+///
+/// The code that takes it calls exactly one of resume and destroy, once.
+class work_item {
+ public:
+  work_item() = default;
+  work_item(const work_item&) = delete;
+  work_item& operator=(const work_item&) = delete;
+
+  /// Frees this and does the work.
+  virtual void resume() = 0;
+  /// Frees this and does nothing.
+  virtual void destroy() noexcept = 0;
+
+ protected:
+  ~work_item() = default;
+
+ private:
+  template <class Item>
+  friend class item_list;
+  work_item* next_item_ = nullptr;
+};
+
+/// A FIFO of work items. `Item` is work_item or derives from it.
+template <class Item>
+class item_list {
+ public:
+  item_list() = default;
+  item_list(item_list&& other) noexcept
+      : first_{std::exchange(other.first_, nullptr)}, last_{std::exchange(other.last_, nullptr)} {}
+  item_list& operator=(item_list&&) = delete;
+
+  bool empty() const noexcept { return first_ == nullptr; }
+  Item* front() const noexcept { return static_cast<Item*>(first_); }
+  void push(Item& item) noexcept {
+    work_item& i = item;
+    i.next_item_ = nullptr;
+    (last_ != nullptr ? last_->next_item_ : first_) = &i;
+    last_ = &i;
+  }
+  void append(item_list&& other) noexcept {
+    if (other.empty()) return;
+    (last_ != nullptr ? last_->next_item_ : first_) = std::exchange(other.first_, nullptr);
+    last_ = std::exchange(other.last_, nullptr);
+  }
+  Item* pop() noexcept {
+    work_item* const i = first_;
+    if (i != nullptr && (first_ = i->next_item_) == nullptr) last_ = nullptr;
+    return static_cast<Item*>(i);
+  }
+
+ private:
+  work_item* first_ = nullptr;
+  work_item* last_ = nullptr;
+};
+
+}  // namespace canigo::detail

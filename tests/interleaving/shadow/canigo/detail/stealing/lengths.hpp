@@ -1,0 +1,12 @@
+#pragma once
+
+#include <cstddef>
+
+namespace canigo::detail {
+
+/// Stands in for the library's: so few that a model has a full ring, and a turn that ends with work left.
+inline constexpr std::size_t ring_length = 4;
+inline constexpr int turn_length = 2;
+inline constexpr int stop_looks_apart = 1;
+
+}  // namespace canigo::detail
