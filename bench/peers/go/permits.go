@@ -31,7 +31,7 @@ func init() {
 		id      string
 		permits int64
 		threads int
-	}{{"B6", 1, 1}, {"B6b", 8, 2}, {"B23", 8, 2}} {
+	}{{"B6", 1, 1}, {"B6b", 8, 2}, {"B23", 8, 2}, {"X2", 8, 2}, {"X6s", 1, 1}} {
 		add(c.id, "x/sync/semaphore Weighted", c.threads, func() result {
 			s := semaphore.NewWeighted(c.permits)
 			return contended(func() { _ = s.Acquire(background, 1) }, func() { s.Release(1) })

@@ -25,7 +25,7 @@ func init() {
 	for _, c := range []struct {
 		id      string
 		threads int
-	}{{"B7", 1}, {"B9", 2}} {
+	}{{"B7", 1}, {"B9", 2}, {"X3", 2}} {
 		add(c.id, "channel of functions, 8 workers", c.threads, func() result {
 			return measure(n, func() {
 				queue := make(chan func(), 64)

@@ -31,6 +31,50 @@ fn contended(runtime: Runtime, permits: usize) -> Sample {
     })
 }
 
+/// 64 tasks yield.
+fn yielding(runtime: Runtime) -> Sample {
+    const TASKS: usize = 64;
+    const ROUNDS: usize = 3_000;
+    measure(TASKS * ROUNDS, || {
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..TASKS)
+                .map(|_| {
+                    tokio::spawn(async move {
+                        for _ in 0..ROUNDS {
+                            yield_now().await;
+                        }
+                    })
+                })
+                .collect();
+            for t in tasks {
+                t.await.unwrap();
+            }
+        })
+    })
+}
+
+/// 64 tasks spawn one after the other, and wait for it.
+fn spawning(runtime: Runtime) -> Sample {
+    const TASKS: usize = 64;
+    const ROUNDS: usize = 300;
+    measure(TASKS * ROUNDS, || {
+        runtime.block_on(async {
+            let tasks: Vec<_> = (0..TASKS)
+                .map(|_| {
+                    tokio::spawn(async move {
+                        for _ in 0..ROUNDS {
+                            tokio::spawn(async {}).await.unwrap();
+                        }
+                    })
+                })
+                .collect();
+            for t in tasks {
+                t.await.unwrap();
+            }
+        })
+    })
+}
+
 /// The same with a token before each permit, if there is a semaphore; the tokens are all there.
 fn with_tokens(permits: Option<usize>) -> Sample {
     const CONTENDERS: usize = 64;
@@ -117,6 +161,12 @@ pub fn contestants() -> Vec<Contestant> {
         contestant("B23lp", "tokio Semaphore and governor", || {
             with_tokens(Some(8))
         }),
+        contestant("X1", "tokio yield_now", || yielding(two_threads())),
+        contestant("X2", "tokio Semaphore", || contended(two_threads(), 8)),
+        contestant("X4", "tokio spawn and join", || spawning(two_threads())),
+        contestant("X5", "tokio Semaphore and governor", || with_tokens(Some(8))),
+        contestant("X6", "tokio yield_now", || yielding(one_thread())),
+        contestant("X6s", "tokio Semaphore", || contended(one_thread(), 1)),
         contestant("B23r", "governor until_ready", || with_tokens(None)),
         million,
     ]
