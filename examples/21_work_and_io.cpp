@@ -1,0 +1,50 @@
+// Computing and waiting on the threads of one pool: a part of the work spawns two halves, which any thread may take,
+// and a beat goes on meanwhile, though no thread is kept free for it.
+#include <canigo/thread_pool.hpp>
+#include <canigo/timeout.hpp>
+
+#include <asio.hpp>
+#include <fmt/core.h>
+
+#include <atomic>
+#include <cstdint>
+
+using namespace std::chrono_literals;
+
+/// How many numbers from `first` on, `n` of them, have no divisor.
+std::int64_t primes(std::int64_t first, std::int64_t n) {
+  std::int64_t found = 0;
+  for (std::int64_t i = first; i < first + n; ++i) {
+    std::int64_t d = 2;
+    while (d * d <= i && i % d != 0) ++d;
+    if (i > 1 && d * d > i) ++found;
+  }
+  return found;
+}
+
+/// The same by halves of halves, each a task of its own.
+void count(canigo::thread_pool& pool, std::int64_t first, std::int64_t n, std::atomic<std::int64_t>& found) {
+  if (n <= 1000) {
+    found += primes(first, n);
+    return;
+  }
+  asio::post(pool, [&pool, first, n, &found] { count(pool, first, n / 2, found); });
+  asio::post(pool, [&pool, first, n, &found] { count(pool, first + n / 2, n - n / 2, found); });
+}
+
+asio::awaitable<void> beat(std::atomic<int>& beats) {
+  for (int i = 0; i < 3; ++i) {
+    co_await canigo::sleep_for(2ms);
+    ++beats;
+  }
+}
+
+int main() {
+  canigo::thread_pool pool{2};
+  std::atomic<std::int64_t> found{0};
+  std::atomic<int> beats{0};
+  asio::co_spawn(pool, beat(beats), asio::detached);
+  count(pool, 0, 200'000, found);
+  pool.join();
+  fmt::print("{} primes, {} beats\n", found.load(), beats.load());
+}
