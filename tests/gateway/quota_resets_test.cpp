@@ -53,6 +53,6 @@ TEST_CASE("gateway: a day ends at midnight in UTC", "[gateway][quota]") {
 TEST_CASE("gateway: a reset that an upstream tells is shown as a time in UTC", "[gateway][quota]") {
   using namespace std::chrono;
   const sys_seconds reset = sys_days{2026y / November / 29} + 19h + 4min + 59s;
-  CHECK(gateway::text_of_reset(gateway::quota_reset::unknown, reset) == "2026-11-29 19:04 UTC");
-  CHECK(gateway::text_of_reset(gateway::quota_reset::pacific, reset) == "00:00 PT");
+  CHECK(text_of_reset(quota_reset::unknown, reset) == "2026-11-29 19:04 UTC");
+  CHECK(text_of_reset(quota_reset::pacific, reset) == "00:00 PT");
 }
