@@ -28,8 +28,8 @@ delivery::delivery(const net::any_io_executor& executor)
 void delivery::hand_over(bool drain_goes_on) noexcept {
   is_due_ = false;
   const bool drain_now = !ready_.empty() && !is_drain_posted_ && !drain_goes_on;
-  const bool posts_more = !calls_.empty() || !foreign_.empty();
-  if (!drain_now && !posts_more && pushed_.empty() && !loop_.is_over()) return mutex_.unlock();
+  const bool posts_more = !calls_.empty() || !foreign_.empty() || !pushed_.empty();
+  if (!drain_now && !posts_more && !loop_.is_over()) return mutex_.unlock();
   if (context_gone_) return hand_over_without_context();
   const context_visit visit{visits()};
   if (!visit.lasts()) {
@@ -43,9 +43,13 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
   }
   // From the end of the lock on, `this` lives by the references of the posts. A post that fails still has its
   // reference.
+  if (!posts_more && !loop_.is_over()) [[likely]] {
+    mutex_.unlock();
+    return post_drain();
+  }
   stealing_service* const pumps = pumps_;
   suspended_list pushed{std::move(pushed_)};
-  if (!posts_more && !loop_.is_over()) [[likely]] {
+  if (calls_.empty() && foreign_.empty() && !loop_.is_over()) {
     mutex_.unlock();
     if (drain_now) post_drain();
     return push_each(pumps, pushed);
@@ -54,7 +58,7 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
   if (!posts_more) {
     mutex_.unlock();
     if (drain_now) post_drain();
-    return push_each(pumps, pushed);
+    return;
   }
   suspended_list calls{std::move(calls_)};
   suspended_list foreign{std::move(foreign_)};

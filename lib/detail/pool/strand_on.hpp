@@ -1,0 +1,180 @@
+#pragma once
+
+#include "canigo/detail/base/block_cache.hpp"
+#include "canigo/detail/pool/worker_strand.hpp"
+#include "canigo/detail/stealing/stealing_executor.hpp"
+
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/co_spawn.hpp>
+#include <asio/dispatch.hpp>
+#include <asio/execution_context.hpp>
+#include <asio/post.hpp>
+#include <asio/strand.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace canigo::detail {
+
+/// A function whose memory in the queues of executors comes from the block cache.
+template <class Function>
+struct in_blocks {
+  using allocator_type = block_allocator<void>;
+  allocator_type get_allocator() const noexcept { return {}; }
+  void operator()() { std::move(function)(); }
+  Function function;
+};
+
+/// A strand takes a function in before it asks for memory to get itself scheduled. A failure there would stall it for
+/// ever, so the memory for both is there first.
+constexpr std::size_t blocks_per_post = 4;
+
+/// A worker's strand, and its owner. Executors of it may outlive the worker and its pool.
+template <class Strand>
+struct strand_of_worker {
+  strand_of_worker(const typename Strand::inner_executor_type& inner, const void* o, const void* h)
+      : strand{inner}, owner{o}, home{h} {}
+  Strand strand;
+  std::atomic<const void*> owner;
+  const void* home;
+  std::atomic<std::uint32_t> operation{0};  // that the worker's coroutine runs, or ran last
+};
+
+/// A strand without the property that counts outstanding work.
+///
+/// Small enough for any_io_executor's own room: a larger one is copied to the heap by each operation that an awaiting
+/// coroutine begins, three times.
+template <class Strand>
+class worker_executor {
+ public:
+  using shared_strand = std::shared_ptr<strand_of_worker<Strand>>;
+
+  worker_executor(shared_strand strand, std::uint32_t operation, bool never_blocks) noexcept
+      : strand_(std::move(strand)), operation_{operation}, never_blocks_{never_blocks} {}
+  /// A copy belongs to the operation that asks for it, though the original is that of all of them. So work that an
+  /// operation has left on the strand is not taken for the next operation's.
+  worker_executor(const worker_executor& other) noexcept
+      : strand_{other.strand_}, operation_{other.operation()}, never_blocks_{other.never_blocks_} {}
+  worker_executor(worker_executor&&) noexcept = default;
+  worker_executor& operator=(const worker_executor& other) noexcept { return *this = worker_executor{other}; }
+  worker_executor& operator=(worker_executor&&) noexcept = default;
+
+  net::execution_context& query(net::execution::context_t) const noexcept {
+    return net::query(strand_->strand.get_inner_executor(), net::execution::context);
+  }
+  /// A strand above this executor asks: it runs a post at once unless it is told that nothing may run at once.
+  net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
+    return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
+                         : net::execution::blocking_t{net::execution::blocking.possibly};
+  }
+  worker_executor require(net::execution::blocking_t::never_t) const noexcept { return {strand_, operation(), true}; }
+  worker_executor require(net::execution::blocking_t::possibly_t) const noexcept {
+    return {strand_, operation(), false};
+  }
+
+  template <class Function>
+  void execute(Function&& f) const {
+    if (!never_blocks_ && strand_->strand.running_in_this_thread()) {
+      // As the strand would do, but without memory: a worker's coroutine must be able to end where there is none.
+      std::decay_t<Function> function{std::forward<Function>(f)};
+      std::move(function)();
+      return;
+    }
+    reserve_blocks(blocks_per_post);
+    in_blocks<std::decay_t<Function>> function{std::forward<Function>(f)};
+    if (never_blocks_) {
+      net::post(strand_->strand, std::move(function));
+    } else {
+      net::dispatch(strand_->strand, std::move(function));
+    }
+  }
+
+  bool operator==(const worker_executor& other) const noexcept {
+    return strand_ == other.strand_ && never_blocks_ == other.never_blocks_;
+  }
+  bool operator!=(const worker_executor& other) const noexcept { return !(*this == other); }
+
+  worker_strand::mark mark() const noexcept {
+    return {strand_->owner.load(std::memory_order_acquire), strand_->home, operation_};
+  }
+
+ private:
+  std::uint32_t operation() const noexcept {
+    return operation_ != 0 ? operation_ : strand_->operation.load(std::memory_order_relaxed);
+  }
+
+  shared_strand strand_;
+  std::uint32_t operation_;
+  bool never_blocks_;
+};
+
+static_assert(sizeof(worker_executor<net::strand<net::any_io_executor>>) <=
+              sizeof(std::shared_ptr<void>) + sizeof(void*));
+
+template <class Inner>
+class strand_on final : public worker_strand {
+ public:
+  strand_on(const Inner& inner, const void* owner, const void* home)
+      : strand_{std::make_shared<strand_of_worker<net::strand<Inner>>>(inner, owner, home)},
+        executor_{worker_executor<net::strand<Inner>>{strand_, 0, false}} {}
+  ~strand_on() override { strand_->owner.store(nullptr, std::memory_order_release); }
+
+  const net::any_io_executor& executor() const noexcept override { return executor_; }
+
+  const net::any_io_executor& executor_for(std::uint32_t operation) noexcept override {
+    if (std::exchange(operation_, operation) != operation) {
+      operations_executor_ = worker_executor<net::strand<Inner>>{strand_, operation, false};
+    }
+    return operations_executor_;
+  }
+
+  void begins(std::uint32_t operation) noexcept override {
+    strand_->operation.store(operation, std::memory_order_relaxed);
+  }
+
+  void post(suspended& s) const override {
+    reserve_blocks(blocks_per_post);
+    post_resumption(strand_->strand, s, block_allocator<void>{});
+  }
+
+  void dispatch(suspended& s) const override {
+    reserve_blocks(blocks_per_post);
+    const posting p{s};
+    try {
+      net::dispatch(strand_->strand, resumption<block_allocator<void>>{s, {}});
+    } catch (...) {
+      if (p.was_dropped()) throw;
+    }
+    if (p.was_dropped()) s.destroy();
+  }
+
+  void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const override {
+    strand_->operation.store(0, std::memory_order_relaxed);  // of the last one, if it was cut off
+    // From Asio 1.24 on, co_spawn may post once more after the coroutine, and then reaches for the slot. So the worker
+    // lives until the handler goes, and not only until the frame of the coroutine does.
+    auto end = [life = std::move(until_it_goes)](const std::exception_ptr&) {};
+    net::co_spawn(worker_executor<net::strand<Inner>>{strand_, 0, false}, std::move(coroutine),
+                  net::bind_cancellation_slot(slot, std::move(end)));
+  }
+
+ private:
+  typename worker_executor<net::strand<Inner>>::shared_strand strand_;
+  net::any_io_executor executor_;
+  net::any_io_executor operations_executor_;
+  std::uint32_t operation_ = 0;  // which that is marked as
+};
+
+using stealing_strand = net::strand<work_stealing_executor>;
+
+// In a source of their own: g++ inlines less into the strands of an io_context if those of work_stealing stand beside
+// them.
+std::unique_ptr<worker_strand> make_stealing_strand(const work_stealing_executor& inner, const void* owner,
+                                                    const void* home);
+net::any_io_executor stealing_strand_of_no_worker(const work_stealing_executor& inner);
+
+}  // namespace canigo::detail
