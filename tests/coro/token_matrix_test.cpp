@@ -35,9 +35,8 @@
 #include <asio/cancel_after.hpp>
 #include <asio/experimental/co_composed.hpp>
 #endif
-#if __has_include(<asio/inline_executor.hpp>)
+#if ASIO_VERSION >= 103800
 #include <asio/inline_executor.hpp>
-#define HAS_INLINE_EXECUTOR
 #endif
 
 #include <chrono>
@@ -226,7 +225,7 @@ TEMPLATE_TEST_CASE("an operation that is let go ends well, whatever its token", 
     op(net::bind_executor(net::make_strand(io), note{&end}));
     runs_to_its_end();
   }
-#ifdef HAS_INLINE_EXECUTOR
+#if ASIO_VERSION >= 103800
   SECTION("on Asio's inline executor, which no function can be posted to") {
     op(net::bind_executor(net::inline_executor{}, note{&end}));
     runs_to_its_end();
