@@ -204,10 +204,14 @@ void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocations::or_throw(allocations::take_aligned(static_cast<std::size_t>(alignment), size));
 }
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return allocations::take_for_new(size); }
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return allocations::take_aligned(static_cast<std::size_t>(alignment), size);
+}
 void operator delete(void* p) noexcept { allocations::give_back(p); }
 void operator delete(void* p, std::size_t) noexcept { allocations::give_back(p); }
 void operator delete(void* p, std::align_val_t) noexcept { allocations::give_back(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { allocations::give_back(p); }
 void operator delete(void* p, const std::nothrow_t&) noexcept { allocations::give_back(p); }
+void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept { allocations::give_back(p); }
 void operator delete[](void* p) noexcept { allocations::give_back(p); }
 void operator delete[](void* p, std::size_t) noexcept { allocations::give_back(p); }
