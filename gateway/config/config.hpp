@@ -204,7 +204,7 @@ struct upstream {
   redis_failure on_redis_failure;
   token_options tokens;
   std::optional<bool> refusal_body;  ///< whether the body of a 429 tells of limits; none: if the usage is read
-  quota_reset quota_resets = quota_reset::unknown;  ///< of quotas of a day; unknown: they pause nobody
+  quota_reset quota_resets = quota_reset::unknown;  ///< of quotas of a day; unknown: no call is refused for them
   upstream_timeouts timeout;
   retry_options retry;
   breaker_options breaker;

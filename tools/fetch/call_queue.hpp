@@ -98,7 +98,7 @@ class call_queue {
   void forget_some(canigo::time_point now);
 
   static constexpr std::size_t most_with_rate = 10'000'000;  // servers; calls to others wait
-  static constexpr std::size_t remembered = 10'000;          // servers that nobody wants now
+  static constexpr std::size_t remembered = 10'000;          // servers without a call that waits
 
   const asio::any_io_executor executor_;
   const std::size_t limit_;

@@ -72,7 +72,7 @@ void rethrow(const std::exception_ptr& e) {
   if (e) std::rethrow_exception(e);
 }
 
-// The same for what is cancelled when the calls are over.
+// Like rethrow(), but the cancellation of an operation, at the end of all calls, is no failure.
 void rethrow_failure(const std::exception_ptr& e) {
   try {
     rethrow(e);
