@@ -261,6 +261,31 @@ TEST_CASE("gateway: a mistake in a configuration is told with its place, field, 
   CHECK(wrongs("a = 1\n  a = 2\n")[0].starts_with("2:"));
 }
 
+TEST_CASE("gateway: a value of another type, or none of its form, is refused by its type or form",
+          "[gateway][config]") {
+  const auto refused = [](const std::string& line) {
+    const auto found = wrongs(line + "\n" + std::string{least});
+    CAPTURE(line);
+    REQUIRE(found.size() == 1);
+    return found[0].substr(found[0].find(": ") + 2);
+  };
+  CHECK(refused("grace = 2026-01-31") == "grace is a date or a time; allowed: a string");
+  CHECK(refused("access_log = 'stderr'") == "access_log is \"stderr\"; allowed: stdout, off or file:/PATH");
+  CHECK(refused("classes = 'one'") == "classes is a string; allowed: a list of strings");
+  CHECK(refused("classes = ['a', 1]") == "classes[1] is a whole number; allowed: a string");
+  CHECK(refused("classes = ['a b']").starts_with("classes[0] is \"a b\"; allowed: "));
+  CHECK(refused("limits.size = { header = '12 parsecs' }")
+            .starts_with("limits.size.header is \"12 parsecs\"; allowed: "));
+  CHECK(refused("limits.size = { header = '1KiB', target = '2KiB' }") ==
+        "limits.size.target is more than limits.size.header, of which it is a part");
+  ::setenv("CANIGO_TEST_TOKEN", "sixteen bytes and blanks", 1);
+  const std::string admin = "admin = { listen = '127.0.0.1:1', token = 'env:CANIGO_TEST_TOKEN'";
+  CHECK(refused(admin + " }") == "admin.token holds something else than visible ASCII");
+  ::setenv("CANIGO_TEST_TOKEN", "sixteen-bytes-and-more", 1);
+  CHECK(refused(admin + ", hosts = ['a:1'] }") ==
+        "admin.hosts[0] is \"a:1\"; allowed: a host's name or address without a port");
+}
+
 TEST_CASE("gateway: all mistakes of a configuration are told at once, in the order of the file", "[gateway][config]") {
   const auto found = wrongs(
       "threads = -1\n"
@@ -424,6 +449,12 @@ TEST_CASE("gateway: names, prefixes, addresses and credentials are of one part e
                 "tenant[1].name is \"x\"; allowed: each name once");
   check_refused("[[tenant]]\nname = 'x'\nkeys = ['sha256:" + key + "', 'sha256:" + key + "']",
                 "tenant[0].keys[1] is \"sha256:" + key.substr(0, 53) + "...\"; allowed: each key once");
+  const std::string unix_door = "[[listen]]\naddress = 'unix:/a'\n";
+  check_refused(unix_door + "[[tenant]]\nname = 'x'\nuid = 5\n[[tenant]]\nname = 'y'\nuid = 5",
+                "tenant[1].uid is 5; allowed: each uid once");
+  check_refused("[[tenant]]\nname = 'x'\nkeys = ['sha256:" + std::string(64, 'A') +
+                    "']\n[[tenant]]\nname = 'y'\nkeys = ['sha256:" + key + "']",
+                "tenant[1].keys[0] is \"sha256:" + key.substr(0, 53) + "...\"; allowed: each key once");
   CHECK(wrongs("classes = ['a', 'a']\n" + std::string{least}) ==
         std::vector<std::string>{"1:17: classes[1] is \"a\"; allowed: each name once"});
   CHECK(wrongs("classes = []\n" + std::string{least}) ==
@@ -603,6 +634,13 @@ TEST_CASE("gateway: listeners, routes and forward mode belong together", "[gatew
                 "listen[1].address is \"localhost:80\"; allowed: ADDRESS:PORT, [IPV6]:PORT, or unix:/PATH of up to 107 "
                 "bytes, such as "
                 "\"127.0.0.1:8080\"");
+  check_refused("[[listen]]\naddress = '127.0.0.1:1'\nanonymous = 'a b'",
+                "listen[1].anonymous is \"a b\"; allowed: a tenant's name, or \"\" for none");
+  check_refused("[[listen]]\naddress = '127.0.0.1:1'\nsystemd = 'a b'",
+                "listen[1].systemd is \"a b\"; allowed: 1 to 64 letters, digits, '_', '-' and '.'");
+  CHECK(wrongs(std::string{"forward = { allow = ['a:80'] }\n"}.append(listening).append(
+            "mode = 'forward'\n[[upstream]]\nname = 'a'\nurl = 'http://a'\nprefix = '/a'\n")) ==
+        std::vector<std::string>{"5:1: upstream is of no use: no listener has mode \"reverse\" or \"both\""});
   check_refused("[[listen]]\naddress = 'unix:/a'\nreuse_port = true",
                 "listen[1].reuse_port is true; allowed: false for a unix socket and for one of systemd");
   check_refused("[[listen]]\naddress = '127.0.0.1:1'\ntls = { cert = '/nowhere/c', key = '/proc/self/status' }",

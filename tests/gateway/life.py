@@ -32,6 +32,8 @@ import urllib.request
 
 from rig import DEFECT, GATEWAY, TOKEN, GatewayCase, connects, curl, free_ports, main, wait_until
 
+# What sanitizers and the measurement of coverage read.
+TOOLS = {name: value for name, value in os.environ.items() if name.startswith(("ASAN_", "LLVM_", "TSAN_", "UBSAN_"))}
 PACKAGING = pathlib.Path(__file__).resolve().parents[2] / "packaging" / "gateway"
 
 
@@ -874,6 +876,14 @@ class Life(GatewayCase):
                     self.assertEqual(os.stat(path).st_mode & 0o777, wanted)
                     process.terminate()
 
+    def test_a_socket_that_no_listener_names_is_told(self):
+        s, _, config = self.handed_over()
+        s.sockets["spare"] = socket.create_server(("127.0.0.1", 0))
+        self.addCleanup(s.sockets["spare"].close)
+        process = s.start(config)
+        s.wait_for("READY=1")
+        self.assertIn('the socket "spare" of systemd is of no use: no listener names it', process.stderr.readline())
+
     def test_systemd_itself_hands_over_a_socket(self):
         if shutil.which("systemd-socket-activate") is None:
             self.skipTest("systemd-socket-activate is missing")
@@ -1028,7 +1038,7 @@ class Life(GatewayCase):
                                 f'access_log = "off"\n[[listen]]\naddress = "{door}"\n'
                                 '[[upstream]]\nname = "web"\nprefix = "/web"\nurl = "http://127.0.0.1:1"\n')
                 done = subprocess.run([GATEWAY, "--config", file], capture_output=True, text=True,
-                                      env={"CANIGO_ADMIN_TOKEN": TOKEN})
+                                      env={**TOOLS, "CANIGO_ADMIN_TOKEN": TOKEN})
                 self.assertEqual((done.returncode, done.stderr), (1, f"{file}:{told}\n"))
 
     def test_a_check_a_start_and_a_reload_say_the_same(self):
@@ -1050,13 +1060,13 @@ class Life(GatewayCase):
             self.assertRegex(lines[0], r"^.*/gateway.toml:\d+:\d+: ")
             for how in ([], ["--check"]):
                 done = subprocess.run([GATEWAY, "--config", file, *how], capture_output=True, text=True,
-                                      env={"CANIGO_ADMIN_TOKEN": TOKEN})
+                                      env={**TOOLS, "CANIGO_ADMIN_TOKEN": TOKEN})
                 self.assertEqual((done.returncode, done.stderr.splitlines()), (2, lines), how)
         # Another Redis needs a restart, whatever it is: no reload looks at it.
         file.write_text('redis = "env:CANIGO_REDIS_OF_THE_TEST"\n' + right)
         for how in ([], ["--check"]):
             done = subprocess.run([GATEWAY, "--config", file, *how], capture_output=True, text=True,
-                                  env={"CANIGO_ADMIN_TOKEN": TOKEN,
+                                  env={**TOOLS, "CANIGO_ADMIN_TOKEN": TOKEN,
                                        "CANIGO_REDIS_OF_THE_TEST": "redis://:a-secret@127.0.0.1:99999"})
             self.assertEqual((done.returncode, done.stderr),
                              (2, f'{file}:1:9: redis is "env:CANIGO_REDIS_OF_THE_TEST": redis url: port is 99999; '

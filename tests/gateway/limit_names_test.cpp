@@ -32,6 +32,7 @@ TEST_CASE("a reason to wait has a name", "[gateway]") {
   CHECK(name_of({.binds = cause::rate, .index = 1}, named_rates) == "tokens/1m");
   CHECK(name_of({.binds = cause::concurrency}, named_rates) == "concurrency");
   CHECK(name_of({.binds = cause::paused}, named_rates) == "paused");
+  CHECK(name_of({.binds = cause::share}, named_rates) == "share");
   CHECK(name_of({.binds = cause::flow, .ceiling = cause::rate, .index = 9}, named_rates) == "tenant");
 }
 
