@@ -76,8 +76,11 @@ int main(int argc, char** argv) {
   const std::string more{argc > 3 ? argv[3] : ""};
   const std::size_t count = what == "idle" ? std::strtoull(more.c_str(), nullptr, 10) : 1;
   net::io_context io{1};
-  http::client client{
-      io, {.connections = count, .connections_per_host = 0, .timeout = canigo::duration::max(), .proxy = ""}};
+  http::client client{io,
+                      {.connections = count,
+                       .connections_per_host = canigo::unlimited,
+                       .timeout = canigo::duration::max(),
+                       .proxy = ""}};
   const auto rethrow = [](std::exception_ptr e) {
     if (e) std::rethrow_exception(e);
   };

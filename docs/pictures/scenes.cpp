@@ -93,7 +93,8 @@ class scene {
 void overload(const char* series) {
   scene s{"overload", series};
   canigo::semaphore db{
-      s.io(), {.permits = 10, .shedding = {.target = series == with ? duration{5ms} : duration{0}, .interval = 100ms}}};
+      s.io(),
+      {.permits = 10, .shedding = {.target = series == with ? duration{5ms} : duration::max(), .interval = 100ms}}};
   s.repeat([&] { return s.is_between(10s, 30s) ? 300 : 80; },
            [&] {
              s.go([&]() -> awaitable<void> {

@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -27,8 +26,8 @@ struct flow_options {
   std::uint32_t weight = 1;               ///< its share, beside those of the others; 1 to 10,000
   std::vector<rate_limit> rates = {};     ///< up to 16 ceilings, of units of the limit; no burst above the limit's
   std::uint64_t concurrency = unlimited;  ///< its cap on places; 1 or more, of a pool up to its workers
-  std::size_t queue_limit = std::numeric_limits<std::size_t>::max();  ///< most waiters of its own; 1 or more
-  bool times_waits = false;  ///< whether stats() has a histogram of its waits, which takes 1.2 KiB
+  std::uint64_t queue_limit = unlimited;  ///< most waiters of its own; 1 or more
+  bool times_waits = false;               ///< whether stats() has a histogram of its waits, which takes 1.2 KiB
 };
 
 /// The statistics of a flow. Consistent: taken in one step.

@@ -26,7 +26,7 @@ enum class enforcement {
 /// Source: K. Nichols, V. Jacobson, "Controlling Queue Delay", ACM Queue 2012; the threshold of twice the target and
 /// the last arrival first: B. Maurer, "Fail at Scale", ACM Queue 2015.
 struct shedding_options {
-  duration target = duration::zero();                  ///< a wait that is good enough; 0: never shed
+  duration target = duration::max();                   ///< a wait that is good enough; more than 0; max: never shed
   duration interval = std::chrono::milliseconds{100};  ///< more than 0; about the longest burst that is no overload
   bool newest_first = false;                           ///< in an overloaded class, the last arrival is granted first
 };

@@ -61,8 +61,9 @@ const client_options& checked(const client_options& o) {
   constexpr std::size_t most_connections = 65536;
   if (o.connections < 1 || o.connections > most_connections)
     canigo::detail::throw_invalid("client_options.connections", o.connections, "1 to 65536");
-  if (o.connections_per_host > most_connections)
-    canigo::detail::throw_invalid("client_options.connections_per_host", o.connections_per_host, "0 to 65536");
+  if (o.connections_per_host < 1 || (o.connections_per_host > most_connections && o.connections_per_host != unlimited))
+    canigo::detail::throw_invalid("client_options.connections_per_host", o.connections_per_host,
+                                  "1 to 65536, or unlimited");
   if (o.connect_timeout <= duration::zero())
     canigo::detail::throw_invalid("client_options.connect_timeout", o.connect_timeout, "more than 0");
   if (o.timeout <= duration::zero()) canigo::detail::throw_invalid("client_options.timeout", o.timeout, "more than 0");

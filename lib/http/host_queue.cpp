@@ -31,7 +31,7 @@ std::string host_in(std::string_view url) {
 }
 
 void host_queue::push(transfer& t) {
-  auto [at, is_new] = hosts_.try_emplace(per_host_ == 0 ? std::string{} : key_of(t.request_.url));
+  auto [at, is_new] = hosts_.try_emplace(per_host_ == unlimited ? std::string{} : key_of(t.request_.url));
   host& h = at->second;
   if (is_new) h.key = at->first;
   t.host_ = &h;
@@ -71,9 +71,9 @@ void host_queue::remove(transfer& t) noexcept {
 }
 
 void host_queue::update(host& h) noexcept {
-  const bool can_go = !h.waiting.empty() && (per_host_ == 0 || h.running < per_host_);
+  const bool can_go = !h.waiting.empty() && (per_host_ == unlimited || h.running < per_host_);
   if (can_go != turn_.contains(h)) can_go ? turn_.push(h) : turn_.remove(h);
-  if (per_host_ != 0 && h.waiting.empty() && h.running == 0) hosts_.erase(hosts_.find(h.key));
+  if (per_host_ != unlimited && h.waiting.empty() && h.running == 0) hosts_.erase(hosts_.find(h.key));
 }
 
 }  // namespace canigo::http::detail

@@ -2,9 +2,11 @@
 
 #include "canigo/http/detail/linked_list.hpp"
 #include "canigo/http/detail/transfer.hpp"
+#include "canigo/rate.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -27,8 +29,8 @@ std::string host_in(std::string_view url);
 /// For one host the order is that of arrival. Hosts with a free place and a waiting transfer take turns.
 class host_queue {
  public:
-  /// `per_host` 0: hosts are not told apart.
-  host_queue(std::size_t places, std::size_t per_host) noexcept : places_{places}, per_host_{per_host} {}
+  /// `per_host` unlimited: hosts are not told apart.
+  host_queue(std::size_t places, std::uint64_t per_host) noexcept : places_{places}, per_host_{per_host} {}
 
   /// Throws std::bad_alloc, with nothing changed.
   void push(transfer& t);
@@ -39,7 +41,7 @@ class host_queue {
 
   std::size_t waiting() const noexcept { return waiting_; }
   std::size_t running() const noexcept { return running_; }
-  std::size_t most_per_host() const noexcept { return per_host_ == 0 ? places_ : std::min(places_, per_host_); }
+  std::size_t most_per_host() const noexcept { return std::min<std::uint64_t>(places_, per_host_); }
 
   static bool is_waiting(const transfer& t) noexcept;
 
@@ -50,7 +52,7 @@ class host_queue {
   void update(host& h) noexcept;
 
   const std::size_t places_;
-  const std::size_t per_host_;
+  const std::uint64_t per_host_;
   std::size_t waiting_ = 0;
   std::size_t running_ = 0;
   std::map<std::string, host, std::less<>> hosts_;

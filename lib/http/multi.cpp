@@ -1,8 +1,10 @@
 #include "multi.hpp"
 
 #include "canigo/error.hpp"
+#include "canigo/rate.hpp"
 
 #include <chrono>
+#include <cstdint>
 #include <new>
 #include <string>
 #include <sys/socket.h>
@@ -54,7 +56,8 @@ multi::multi(const client_options& options, const net::any_io_executor& executor
   const auto connections = static_cast<long>(options.connections);
   curl_multi_setopt(m, CURLMOPT_MAXCONNECTS, connections);
   curl_multi_setopt(m, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
-  curl_multi_setopt(m, CURLMOPT_MAX_HOST_CONNECTIONS, static_cast<long>(options.connections_per_host));
+  const std::uint64_t of_each = options.connections_per_host;
+  curl_multi_setopt(m, CURLMOPT_MAX_HOST_CONNECTIONS, of_each == unlimited ? 0L : static_cast<long>(of_each));
   // A setting that can't be used is refused here, not by every request.
   idle_handle();
 }

@@ -41,6 +41,7 @@ strand_pool_options pool_options(const queue_options& q) {
 
 const service_options& checked(const service_options& o) {
   if (o.lease < std::chrono::milliseconds{1}) throw_invalid("service_options.lease", o.lease, "1ms or more");
+  if (o.most_store_failures < 1) throw_invalid("service_options.most_store_failures", 0, "1 or more, or unlimited");
   canigo::detail::check(o.store_retry, "service_options.store_retry");
   for (auto q = o.queues.begin(); q != o.queues.end(); ++q) {
     if (q->name.empty() || q->name.size() > most_name) throw_invalid("queue_options.name", q->name, "1 to 255 bytes");

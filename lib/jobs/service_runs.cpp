@@ -61,8 +61,7 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
     ++failures;
     core->health_.failed(q.claims, failed);
     const bool is_for_good = code_of(failed) == errc::stopped;
-    const std::uint32_t most = core->options_.most_store_failures;
-    if (is_for_good || (most != 0 && failures >= most)) {
+    if (is_for_good || failures >= core->options_.most_store_failures) {
       core->request_stop(stop_mode::finish_running, duration::max(), failed);
       co_return;
     }

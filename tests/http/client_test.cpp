@@ -350,7 +350,11 @@ TEST_CASE("options outside their range are named") {
   };
   CHECK(has(text_of({.connections = 0}), "client_options.connections is 0; allowed: 1 to 65536"));
   CHECK(has(text_of({.connections = 65537}), "client_options.connections is 65537"));
-  CHECK(has(text_of({.connections_per_host = 65537}), "client_options.connections_per_host is 65537"));
+  for (const std::uint64_t wrong : {0, 65537}) {
+    CHECK(
+        has(text_of({.connections_per_host = wrong}),
+            "client_options.connections_per_host is " + std::to_string(wrong) + "; allowed: 1 to 65536, or unlimited"));
+  }
   CHECK(has(text_of({.connect_timeout = 0s}), "client_options.connect_timeout is 0s"));
   CHECK(has(text_of({.timeout = -1s}), "client_options.timeout is -1s"));
   CHECK(has(text_of({.max_redirects = -1}), "client_options.max_redirects is -1"));
@@ -400,8 +404,9 @@ TEST_CASE("a name that nobody has can't be resolved") {
 
 TEST_CASE("the text of an error begins with the host, and has nothing else of the URL") {
   scripted_server hangs_up{[](peer& p) -> net::awaitable<void> { co_await p.request(); }};
-  scripted_server leads_on{answer("HTTP/1.1 302 Found\r\nLocation: http://me:secret@127.0.0.1:1/secret\r\n"
-                                  "Content-Length: 0\r\n\r\n")};
+  scripted_server leads_on{
+      answer("HTTP/1.1 302 Found\r\nLocation: http://me:secret@127.0.0.1:1/secret\r\n"
+             "Content-Length: 0\r\n\r\n")};
   net::io_context io;
   http::client client{io, direct};
   const auto text = [&](const std::string& url) {
@@ -847,14 +852,14 @@ TEST_CASE("a silent host holds up no healthy one, without any option") {
 TEST_CASE("a client tells how many requests to one host are under way at most") {
   net::io_context io;
   CHECK(http::client{io, direct}.connections_per_host() == 16);
-  const auto most = [&](std::size_t all, std::size_t of_each) {
+  const auto most = [&](std::size_t all, std::uint64_t of_each) {
     return http::client{io, with([&](auto& o) {
                           o.connections = all;
                           o.connections_per_host = of_each;
                         })}
         .connections_per_host();
   };
-  CHECK(most(40, 0) == 40);
+  CHECK(most(40, canigo::unlimited) == 40);
   CHECK(most(40, 3) == 3);
   CHECK(most(40, 50) == 40);
 }
@@ -944,7 +949,10 @@ TEST_CASE("a host is the same with and without the port that its scheme stands f
 TEST_CASE("a thousand requests at once from one thread") {
   scripted_server server{answer(ok("x"))};
   net::io_context io;
-  http::client client{io, with([](auto& o) { o.connections = o.connections_per_host = 200; })};
+  http::client client{io, with([](auto& o) {
+                        o.connections = 200;
+                        o.connections_per_host = 200;
+                      })};
   int done = 0;
   for (int i = 0; i < 1000; ++i) {
     client.async_send(http::request{server.url()}, [&](std::error_code ec, const http::response&) { done += !ec; });

@@ -457,7 +457,8 @@ TEST_CASE("an exchange that nobody reads holds 64 KiB of its endless body at mos
   const server_process server;
   net::io_context io;
   http::client_options options = direct;
-  options.connections = options.connections_per_host = count;
+  options.connections = count;
+  options.connections_per_host = count;
   http::client client{io, options};
   const std::size_t before = curl_heap::held;
   const auto work = [&]() -> net::awaitable<int> {

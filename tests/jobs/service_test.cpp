@@ -439,6 +439,8 @@ TEST_CASE("a service refuses options and handlers outside their range", "[jobs]"
       jobs::service service{run.io, run.store, o};
     });
   };
+  CHECK(refusal([](auto& o) { o.most_store_failures = 0; }) ==
+        "service_options.most_store_failures is 0; allowed: 1 or more, or unlimited");
   CHECK(refusal([](auto& o) { o.lease = 999us; }) == "service_options.lease is 999us; allowed: 1ms or more");
   CHECK(refusal([](auto& o) { o.store_retry.factor = 0; }).starts_with("service_options.store_retry"));
   CHECK(refusal([](auto& o) { o.queues[0].name = ""; }) == "queue_options.name is ; allowed: 1 to 255 bytes");

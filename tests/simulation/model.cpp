@@ -170,7 +170,7 @@ time_point model::shed_at(const waiter& w) const {
 
 /// Of the classes from the last one on, who has waited too long; but not the last of all.
 void model::shed() {
-  if (options_.shedding.target == duration::zero()) return;
+  if (options_.shedding.target == duration::max()) return;
   for (int c = options_.priorities - 1; c >= 0; --c) {
     for (;;) {
       const auto late = std::find_if(queue_.begin(), queue_.end(), [&](const waiter& w) {
@@ -453,7 +453,7 @@ time_point model::next_event() {
     if (w != nullptr && now_ < flows_[i].paused_until) next = std::min(next, flows_[i].paused_until);
   }
   for (const auto& w : queue_) {
-    if (options_.shedding.target > duration::zero()) {
+    if (options_.shedding.target != duration::max()) {
       for (const time_point t : {overloaded_at(w), shed_at(w)}) {
         if (t > now_) next = std::min(next, t);
       }

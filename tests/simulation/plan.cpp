@@ -209,7 +209,7 @@ std::string describe(const plan& p) {
     if (t.places) text += " " + std::to_string(*t.places) + " places";
     if (t.queue_limit < 1000) text += " queue of " + std::to_string(t.queue_limit);
   }
-  if (o.shedding.target > duration::zero()) {
+  if (o.shedding.target != canigo::duration::max()) {
     text += ", sheds after " + canigo::to_string(o.shedding.target) + " in " + canigo::to_string(o.shedding.interval) +
             (o.shedding.newest_first ? ", newest first" : "");
   }

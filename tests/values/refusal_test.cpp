@@ -205,7 +205,7 @@ TEST_CASE("so are those of options that say how a limit is shared and how it ada
   constexpr duration least{1};
   const rate r = rate::per_second(5);
   const auto s = [](const scheduler_options& o) { return refused<scheduler>(o); };
-  CHECK(s({.rate = r, .shedding = {.target = 0s, .interval = least}, .slack = 0s}) == none);
+  CHECK(s({.rate = r, .shedding = {.target = duration::max(), .interval = least}, .slack = 0s}) == none);
   CHECK(s({.rate = r, .shedding = {.target = least}, .slack = 1s}) == none);
 
   net::io_context io;

@@ -93,7 +93,7 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
       limits_{io, limits_of(o)},
       http_{io,
             {.connections = o.connections,
-             .connections_per_host = 0,  // the queue bounds them
+             .connections_per_host = canigo::unlimited,  // the queue bounds them
              .timeout = o.timeout,
              .max_redirects = 0,
              .decode_body = o.decodes_bodies,

@@ -7,6 +7,7 @@
 #include "canigo/http/response.hpp"
 #include "canigo/http/upload.hpp"
 #include "canigo/net.hpp"
+#include "canigo/rate.hpp"
 #include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
@@ -50,9 +51,9 @@ struct known_address {
 
 struct client_options {
   std::size_t connections = 256;  ///< most connections, and most requests under way, of all hosts; 1 to 65536
-  /// Most connections and most requests of one scheme, host and port; up to 65536; 0: no such bound. As long as it is
-  /// less than `connections`, a host that does not answer leaves connections to the others.
-  std::size_t connections_per_host = 16;
+  /// Most connections and most requests of one scheme, host and port; 1 to 65536, or unlimited. As long as it is less
+  /// than `connections`, a host that does not answer leaves connections to the others.
+  std::uint64_t connections_per_host = 16;
   duration connect_timeout = std::chrono::seconds{5};  ///< until the server is reached, TLS included; more than 0
   /// From send() to the last byte, or from open() to the head; more than 0; max: none.
   duration timeout = std::chrono::seconds{30};

@@ -10,6 +10,7 @@
 #include "canigo/jobs/store_observer.hpp"
 #include "canigo/net.hpp"
 #include "canigo/pool.hpp"
+#include "canigo/rate.hpp"
 #include "canigo/request.hpp"
 #include "canigo/strand_pool.hpp"
 #include "canigo/time.hpp"
@@ -125,8 +126,8 @@ struct service_options {
   /// The delays between the attempts to use a store that fails.
   canigo::backoff store_retry = {.first = std::chrono::milliseconds{100}, .cap = std::chrono::seconds{10}};
   /// After so many failures in a row to take jobs for one queue, the service stops with the last one as the cause.
-  /// Other calls of the store do not count. 0: never.
-  std::uint32_t most_store_failures = 0;
+  /// Other calls of the store do not count. 1 or more; unlimited: never.
+  std::uint64_t most_store_failures = unlimited;
   /// Whether start() waits for a store that can't be opened, such as a file in a missing folder, a missing database, or
   /// tables of a newer version. If not, the service stops, with the store's error as the cause. A store that others
   /// keep locked, or that is full, is waited for in either case.

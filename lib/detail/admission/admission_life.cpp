@@ -52,8 +52,8 @@ admission_options checked(std::string_view type, const admission_options& o) {
   if (o.on_overflow < overflow::reject_new || o.on_overflow > overflow::wait) {
     throw_invalid(field("on_overflow"), static_cast<int>(o.on_overflow), policies);
   }
-  if (o.shedding.target < duration::zero()) {
-    throw_invalid(field("shedding.target"), o.shedding.target, "0s, which sheds nobody, or more");
+  if (o.shedding.target <= duration::zero()) {
+    throw_invalid(field("shedding.target"), o.shedding.target, "more than 0");
   }
   if (o.shedding.interval <= duration::zero()) {
     throw_invalid(field("shedding.interval"), o.shedding.interval, "more than 0");
@@ -87,7 +87,7 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
       beside_{std::move(beside)},
       name_{options.name} {
   if (seat_ != nullptr) supplies_.shared()->make_room_for(priorities_);
-  if (options.shedding.target > duration::zero()) delays_.emplace(options.shedding, priorities_);
+  if (options.shedding.target != duration::max()) delays_.emplace(options.shedding, priorities_);
   if (options.times_binding) binding_.emplace(supplies_.rates().size());
   if (options.mode == enforcement::shadow) shadow_ = std::make_unique<shadow_state>();
   choose_ways();

@@ -77,7 +77,7 @@ void tell(const std::string& line) {
 }
 
 struct call_options {
-  http::client_options client{.connections = 100, .connections_per_host = 0, .proxy = ""};
+  http::client_options client{.connections = 100, .connections_per_host = canigo::unlimited, .proxy = ""};
   http::request request;
   std::string what, file;
   std::size_t size = 0;                     // of an upload

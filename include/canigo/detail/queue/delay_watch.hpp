@@ -14,7 +14,7 @@ class delay_rule {
  public:
   explicit delay_rule(const shedding_options& o) noexcept : options_{o} {}
 
-  bool sheds() const noexcept { return options_.target > duration::zero(); }
+  bool sheds() const noexcept { return options_.target != duration::max(); }
   bool takes_newest_at_times() const noexcept { return options_.newest_first; }
   /// Whether a waiter that goes at `now` meets the target. `oldest`: the arrival of the oldest waiter, perhaps that
   /// one.

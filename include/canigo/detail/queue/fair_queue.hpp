@@ -28,7 +28,7 @@ struct flow_terms {
   std::vector<std::uint8_t> units = {};  // the unit of each rate; empty if there is only one
   rate_windows windows = {};             // the window of each rate; empty if no rate is strict
   std::uint64_t cap = flow_ceiling::no_cap;
-  std::size_t queue_limit = std::numeric_limits<std::size_t>::max();
+  std::uint64_t queue_limit = unlimited;
   bool times_waits = false;
 };
 
@@ -161,7 +161,7 @@ class fair_queue {
   /// How long the granted requests waited; nullptr if the flow does not time its waits.
   const wait_histogram* waits(std::uint32_t flow) const noexcept { return extras_[flow].waits.get(); }
   void count_failure(std::uint32_t flow) noexcept { ++extras_[flow].failed; }
-  std::size_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
+  std::uint64_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
   /// Requests that are to be pushed later, and count for the queue limit already.
   void note_coming(std::uint32_t flow) noexcept { ++extras_[flow].coming; }
   void drop_coming(std::uint32_t flow) noexcept { --extras_[flow].coming; }
@@ -257,7 +257,7 @@ class fair_queue {
   };
   struct extra {
     flow_ceiling ceiling;
-    std::size_t queue_limit = 0;
+    std::uint64_t queue_limit = 0;
     std::size_t coming = 0;
     std::uint64_t failed = 0;
     std::unique_ptr<wait_histogram> waits;
