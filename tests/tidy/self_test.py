@@ -144,6 +144,8 @@ BAD = [
                   "lib/parts.cpp": "#include \"parts.hpp\"\n\n" + UNNAMED}, "lib/rate.cpp:5"),
     ("test_timeouts", {"tests/meson.build": "'rate_test.cpp', 'scheduler_test.cpp', 'version_test.cpp'\n\n"
                                             "test('a', a)\ntest('b', f('c'), timeout: 600)\n"}, "tests/meson.build:3"),
+    ("asio_private", {"lib/rate.cpp": "#include \"canigo/rate.hpp\"\n\nnet::detail::awaitable_thread<int>* a;\n"},
+     "lib/rate.cpp:3"),
     ("decisions", {"docs/decisions/0001-a.md": "# 0002 A\n",
                    "docs/decisions/index.md": "| [0001](0001-a.md) | A | h |\n"},
      "docs/decisions/0001-a.md:1"),

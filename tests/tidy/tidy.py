@@ -570,6 +570,16 @@ def canaries(tree):
 
 
 @rule
+def asio_private(tree):
+    """Names from inside Asio stand in one header."""
+    home = "include/canigo/detail/context/asio_private.hpp"
+    for path in tree.under("include/", "lib/", "gateway/", "tools/"):
+        for number, line in tree.lines(path):
+            if path != home and re.search(r"\b(net|asio)::detail::\w", line):
+                yield path, number, f"names something from inside Asio; only {home} may"
+
+
+@rule
 def decisions(tree):
     """The number of a decision is its own, and stands in its heading; the index has its row."""
     first = {}

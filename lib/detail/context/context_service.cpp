@@ -1,8 +1,7 @@
 #include "canigo/detail/context/context_service.hpp"
 
+#include "canigo/detail/context/asio_private.hpp"
 #include "canigo/time_source.hpp"
-
-#include <asio/strand.hpp>
 
 #include <mutex>
 
@@ -15,7 +14,7 @@ net::execution_context::id context_service::id;
 // destructor would use a member that is not set yet.
 context_service::context_service(net::execution_context& context) : service{context} {
   net::use_service<time_source>(context);
-  net::use_service<net::detail::strand_executor_service>(context);
+  net::use_service<asio_private::strand_service>(context);
 }
 
 context_service& context_service::of(const net::any_io_executor& executor) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/context/asio_private.hpp"
 #include "canigo/detail/context/post.hpp"
 #include "canigo/detail/context/suspended.hpp"
 #include "canigo/net.hpp"
@@ -235,9 +236,9 @@ class pending_work {
 
 /// A coroutine that came with use_awaitable: its co_spawn keeps the loop running until it has ended.
 template <class Executor, class... Args>
-class pending_work<net::detail::awaitable_handler<Executor, Args...>, true> {
+class pending_work<asio_private::coroutine_handler<Executor, Args...>, true> {
  public:
-  pending_work(const net::detail::awaitable_handler<Executor, Args...>&, const net::any_io_executor&) noexcept {}
+  pending_work(const asio_private::coroutine_handler<Executor, Args...>&, const net::any_io_executor&) noexcept {}
 };
 
 /// A handler without an executor of its own: the object that it waits for keeps its loop running.
@@ -404,7 +405,7 @@ template <class... Args, class Start>
   requires(!park_returns<Args...>)
 auto park(Start start) {
   return [start](auto* frame) mutable {
-    using handler = net::detail::awaitable_handler<net::any_io_executor, Args...>;
+    using handler = asio_private::coroutine_handler<net::any_io_executor, Args...>;
     start(handler(frame->detach_thread()));
     return static_cast<handler*>(nullptr);
   };

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "canigo/detail/context/asio_private.hpp"
 #include "canigo/net.hpp"
 
-#include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
 #include <type_traits>
@@ -25,8 +25,7 @@ class [[nodiscard]] give_this_a_name_before_co_await {
   net::awaitable<T> awaitable() && { return std::move(awaitable_); }
 
   /// Never called. Besides awaitables, co_await takes functions like this one. See operator co_await below.
-  net::detail::awaitable_thread<net::any_io_executor>* operator()(
-      net::detail::awaitable_frame_base<net::any_io_executor>*) const noexcept;
+  asio_private::coroutine_thread* operator()(asio_private::coroutine_frame*) const noexcept;
 
  private:
   net::awaitable<T> awaitable_;
