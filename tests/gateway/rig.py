@@ -341,7 +341,8 @@ def main(*cases):
             part, parts = map(int, share[5:].split("/"))
             wanted = wanted[part - 1::parts]
     # Tests of one class stand together: the runner sets the class up once.
-    result = unittest.TextTestRunner(verbosity=2).run(unittest.TestSuite(wanted))
+    ends_at_first = "CANIGO_MUTANT" in os.environ  # one failure is enough for scripts/mutate
+    result = unittest.TextTestRunner(verbosity=2, failfast=ends_at_first).run(unittest.TestSuite(wanted))
     bad = len({getattr(test, "test_case", test).id() for test, _ in result.failures + result.errors})  # not its parts
     skipped = len(result.skipped)
     good = len(wanted) - bad - skipped
