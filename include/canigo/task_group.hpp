@@ -1,21 +1,28 @@
 #pragma once
 
+#include "canigo/detail/coro/abandonable.hpp"
 #include "canigo/detail/coro/group_child.hpp"
+#include "canigo/error.hpp"
 #include "canigo/net.hpp"
+#include "canigo/time.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/co_spawn.hpp>
+#include <asio/this_coro.hpp>
 
 #include <cstddef>
 #include <exception>
 #include <memory>
+#include <system_error>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace canigo {
+
+class task_group;
 
 namespace detail {
 class hedge_race;
@@ -41,6 +48,11 @@ class task_result {
   friend class task_group;
   explicit task_result(std::shared_ptr<detail::group_child_of<T>> c) noexcept : child_{std::move(c)} {}
   std::shared_ptr<detail::group_child_of<T>> child_;
+};
+
+/// Where an operation goes on that its caller no longer waits for. See with_deadline() with an abandon_to.
+struct abandon_to {
+  task_group& group;
 };
 
 /// Coroutines that run at the same time and end together.
@@ -77,12 +89,7 @@ class task_group {
   /// The result may be ignored. If spawn() throws std::bad_alloc, it has started nothing.
   template <class T>
   task_result<T> spawn(net::awaitable<T> op) {
-    auto c = std::make_shared<detail::group_child_of<T>>(core_->executor());
-    detail::task_group_core::running running{core_, c};
-    const net::any_io_executor strand = c->executor();  // the child drops it when it ends, maybe before this returns
-    net::co_spawn(strand, detail::group_child_main(c, std::move(op)),
-                  net::bind_cancellation_slot(c->slot(), std::move(running)));
-    return task_result<T>{std::move(c)};
+    return task_result<T>{start(std::move(op))};
   }
 
   /// Waits until all children have ended. The first child that fails cancels the others; join() then throws its
@@ -110,10 +117,56 @@ class task_group {
 
  private:
   friend class detail::hedge_race;
+  template <class T>
+  friend net::awaitable<T> with_deadline(net::awaitable<T> op, time_point t, abandon_to rest);
+
+  template <class T>
+  std::shared_ptr<detail::group_child_of<T>> start(net::awaitable<T> op) {
+    auto c = std::make_shared<detail::group_child_of<T>>(core_->executor());
+    detail::task_group_core::running running{core_, c};
+    const net::any_io_executor strand = c->executor();  // the child drops it when it ends, maybe before this returns
+    net::co_spawn(strand, detail::group_child_main(c, std::move(op)),
+                  net::bind_cancellation_slot(c->slot(), std::move(running)));
+    return c;
+  }
   /// A place among the children: join() and wait_all() wait until it is given back.
   permit hold() { return core_->occupy(); }
 
   std::shared_ptr<detail::task_group_core> core_;
 };
+
+/// Runs `op` until `t` at the latest, and then goes on at once, even if `op` does not react to its cancellation:
+///
+///     co_await with_timeout(resolver.async_resolve(host, "https"), 2s, canigo::abandon_to{group});
+///
+/// `op` is a child of the group, from its start on. When its time is over, it is cancelled (terminal) and left behind.
+/// A result or failure that comes later is dropped. The group's join() and wait_all() wait until `op` has really ended,
+/// and throw no failure of it. The group's destructor and cancel() cancel `op` without a wait. So a stop waits or not,
+/// as its owner chooses. `op` must own what it uses, or that must outlive it.
+///
+/// A result that comes in time is returned, also if `t` passes at that moment.
+/// Errors: errc::timed_out; all of `op`; operation_aborted if the group is cancelled or destroyed.
+/// Cancellation: terminal, partial, total. Cancels `op` and leaves it behind, as at `t`.
+/// Threads: `op` runs on a strand of the group's executor, or on that executor if it is a strand.
+/// Allocates: the strand, a block for the result, and what co_spawn allocates.
+template <class T>
+[[nodiscard("co_await it")]] net::awaitable<T> with_deadline(net::awaitable<T> op, time_point t, abandon_to rest) {
+  const auto end = std::make_shared<detail::abandonable<T>>(co_await net::this_coro::executor);
+  detail::abandonable_end::running running{end};
+  const auto child = rest.group.start(detail::abandonable<T>::run(end, std::move(running), std::move(op)));
+  const std::error_code late = co_await end->wait_until(t);
+  if (!end->has_ended()) {
+    child->end();
+    throw std::system_error{late};
+  }
+  co_return end->take(late, child->was_ended());
+}
+
+/// Like with_deadline() with an abandon_to, with the time that `op` may take, from the start of this awaitable.
+template <class T>
+[[nodiscard("co_await it")]] net::awaitable<T> with_timeout(net::awaitable<T> op, duration d, abandon_to rest) {
+  const net::any_io_executor executor = co_await net::this_coro::executor;
+  co_return co_await with_deadline(std::move(op), saturating_add(detail::now_on(executor), d), rest);
+}
 
 }  // namespace canigo

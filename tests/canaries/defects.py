@@ -36,6 +36,7 @@ WORK = "detail/pool/pool_core_work.cpp"
 WORKER = "detail/pool/pool_worker.cpp"
 WORKERS = "detail/pool/pool_core_workers.cpp"
 WHEEL = "detail/time/timing_wheel.cpp"
+ABANDON = "detail/coro/abandonable.cpp"
 CHILD = "detail/coro/child.cpp"
 LIMITER = "limiter.cpp"
 CANCEL = "cancel.cpp"
@@ -322,6 +323,9 @@ DEFECTS = {
     "wheel_loses_the_last": (WHEEL, SIMULATION, "«file(*node);\n    if (node == last) return;»",
                              "if (node == last) return;\n    file(*node);"),
     "timeout_cancels_nothing": (CHILD, SIMULATION, "[](child& c) { «c.end();» }", ""),
+    "left_operation_has_no_deadline": (ABANDON, tests("[abandon]"), "request{«.deadline = t»}", ""),
+    "end_in_time_unseen": (ABANDON, tests("[abandon]"),
+                           "«if (inside_) end_->has_ended_.store(true, std::memory_order_release);»", ""),
     "timeout_is_told_as_cancelled": (CHILD, SIMULATION,
                                      "«if (for_good) self->request_.by_owner();»", ""),
     # Pools.

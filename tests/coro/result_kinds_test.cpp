@@ -80,6 +80,7 @@ TEST_CASE("every wrapper hands on every result that can be moved", "[wrappers]")
   resource_pool<int> resources{run.io, {.concurrency = 1, .make = [] { return 1; }}};
   retry_budget budget{hedge_budget};
   const auto good = [](const auto&) { return true; };
+  task_group rests{run.io};
 
   const std::tuple rows{
       result_kinds::row{"timeout with_timeout", [&](auto make) { return with_timeout(make(), 1h); }},
@@ -104,6 +105,10 @@ TEST_CASE("every wrapper hands on every result that can be moved", "[wrappers]")
       result_kinds::row{"policy run", [&](auto make) { return plain.run(make); }},
       result_kinds::row{"policy run in time", [&](auto make) { return in_time.run(make); }},
       result_kinds::row{"policy run with all parts", [&](auto make) { return whole.run(make); }},
+      result_kinds::row{"task_group with_timeout",
+                        [&](auto make) { return with_timeout(make(), 1h, abandon_to{rests}); }},
+      result_kinds::row{"task_group with_deadline",
+                        [&](auto make) { return with_deadline(make(), time_point::max(), abandon_to{rests}); }},
       result_kinds::row{"task_group spawn", [&](auto make) { return in_a_group(&run.io, make); }},
       result_kinds::row{"pool_handle run", [&](auto make) { return pool.run(make); }},
       result_kinds::row{"pool_handle run with a resource",

@@ -126,6 +126,24 @@ void a_group_is_waited_for_whatever_fails(stage& t) {
   t.expect(group.running() == 0, "a child still runs");
 }
 
+void operations_are_left_to_a_group(stage& t) {
+  t.spare_memory();
+  task_group group{t.io()};
+  t.can_stop([&group](stop_mode) { group.cancel(); });
+  for (int i = 0; i < 3; ++i) {
+    t.spawn([&group, i]() -> net::awaitable<void> {
+      const auto ignores = []() -> net::awaitable<void> {
+        co_await net::this_coro::reset_cancellation_state(net::disable_cancellation());
+        co_await sleep_for(3ms);
+      };
+      co_await with_timeout(ignores(), (1 + 2 * i) * 1ms, abandon_to{group});
+    });
+  }
+  t.play([&] { t.pass(2ms); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  t.expect(group.running() == 0, "what was left still runs");
+}
+
 }  // namespace
 
 std::vector<scenario> scenarios_of_time() {
@@ -137,6 +155,7 @@ std::vector<scenario> scenarios_of_time() {
       {"a group is joined", a_group_is_joined},
       {"a child of a group throws", a_child_of_a_group_throws},
       {"a group is waited for, whatever fails", a_group_is_waited_for_whatever_fails},
+      {"operations are left to a group", operations_are_left_to_a_group},
   };
 }
 

@@ -1,0 +1,27 @@
+#include "canigo/detail/coro/abandonable.hpp"
+
+#include "canigo/detail/admission/awaited.hpp"
+#include "canigo/detail/admission/permit_grant.hpp"
+#include "canigo/request.hpp"
+
+namespace canigo::detail {
+
+abandonable_end::abandonable_end(const net::any_io_executor& executor) : idle_{open_idle(executor)} {}
+
+abandonable_end::~abandonable_end() { idle_->close(); }
+
+net::awaitable<std::error_code> abandonable_end::wait_until(time_point t) {
+  std::error_code error;
+  co_await try_to_wait_for<plain_waiter>(idle_, request{.deadline = t}, &error);
+  co_return error == errc::deadline_unreachable ? make_error_code(errc::timed_out) : error;  // it had passed already
+}
+
+abandonable_end::running::running(std::shared_ptr<abandonable_end> end)
+    : end_{std::move(end)}, inside_{occupy_place(*end_->idle_).value()} {}
+
+// The flag is set first: a caller that the release lets go finds it.
+abandonable_end::running::~running() {
+  if (inside_) end_->has_ended_.store(true, std::memory_order_release);
+}
+
+}  // namespace canigo::detail
