@@ -26,6 +26,7 @@
 #include "canigo/limit_options.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/loop_lag.hpp"
+#include "canigo/metered_stream.hpp"
 #include "canigo/net.hpp"
 #include "canigo/permit.hpp"
 #include "canigo/policy.hpp"

@@ -1,0 +1,208 @@
+#pragma once
+
+#include "canigo/detail/around/buffer_prefix.hpp"
+#include "canigo/error.hpp"
+#include "canigo/net.hpp"
+#include "canigo/request.hpp"
+#include "canigo/scheduler.hpp"
+
+#include <asio/async_result.hpp>
+#include <asio/buffer.hpp>
+#include <asio/cancellation_type.hpp>
+#include <asio/compose.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <system_error>
+#include <type_traits>
+#include <utility>
+
+namespace canigo {
+
+/// The limit of one direction of a metered_stream.
+struct metering {
+  /// A token is a byte. Several streams may share it. Null: no limit. It must outlive the stream's operations.
+  scheduler* limit = nullptr;
+  /// The priority, flow and tag with which a step asks. Its tokens and its deadline have no effect. A flow gives the
+  /// stream a rate of its own below the shared one, and its share of that.
+  canigo::request request = {};
+};
+
+struct metered_stream_options {
+  metering read = {};   ///< of the bytes that come
+  metering write = {};  ///< of the bytes that go
+  /// Most bytes of one step; 1 or more, up to the burst of both limits. Smaller steps let more important streams go
+  /// sooner.
+  std::size_t chunk = 16'384;
+};
+
+namespace detail {
+/// Throws std::system_error, errc::invalid_argument or errc::too_large, if no step could ever be granted.
+void check_metering(const metered_stream_options& o);
+/// Takes tokens that are there, if no request waits.
+bool takes_at_once(scheduler& limit, const request& r) noexcept;
+}  // namespace detail
+
+/// An AsyncReadStream and AsyncWriteStream whose bytes take tokens of a scheduler:
+///
+///     canigo::scheduler uplink{io, {.rate = canigo::rate::per_second(1'000'000), .burst = 65'536, .priorities = 2}};
+///     canigo::metered_stream<asio::ip::tcp::socket> s{std::move(socket), {.write = {&uplink, {.priority = 1}}}};
+///     co_await asio::async_write(s, asio::buffer(file));
+///
+/// `Stream` is any stream of Asio: a socket, a TLS stream, another metered_stream; or a reference to one. It may also
+/// stand below a TLS stream, whose records are metered then.
+///
+/// Promises: the bytes written, and the bytes read that operations have handed out, keep all promises of the scheduler.
+/// So a window of length t holds at most burst + floor(t · rate) bytes of all streams that share it.
+///
+/// A write takes its tokens first. If it writes less, the rest is refunded. A read takes its tokens when the bytes have
+/// come, and hands them out then; so an idle connection holds no token. The kernel may receive up to a chunk, and what
+/// the socket's buffer holds, ahead of that.
+///
+/// Errors: those of the stream; of a write also those of the scheduler, and nothing is written then. A read never loses
+/// bytes. If it is cancelled or the scheduler is stopped while bytes wait for tokens, the read hands them out, and the
+/// tokens become a debt of the scheduler (charge()). The next read of a stopped scheduler fails with errc::stopped.
+/// Cancellation: terminal, partial and total, as far as the stream supports them.
+/// Threads: like an Asio socket: one at a time, or a strand. The scheduler takes any.
+/// Lifetime: like an Asio socket: the stream must outlive its operations.
+/// Allocates: nothing but what Asio takes from the handler's associated allocator, which it recycles.
+template <class Stream>
+class metered_stream {
+ public:
+  using next_layer_type = std::remove_reference_t<Stream>;
+  using lowest_layer_type = typename next_layer_type::lowest_layer_type;
+  using executor_type = typename next_layer_type::executor_type;
+
+  /// Throws std::system_error, errc::invalid_argument or errc::too_large, naming the field, the value and the range.
+  template <class Next>
+  metered_stream(Next&& next, const metered_stream_options& options)
+      : next_(std::forward<Next>(next)), options_{options} {
+    detail::check_metering(options);
+  }
+
+  executor_type get_executor() { return next_.get_executor(); }
+  next_layer_type& next_layer() noexcept { return next_; }
+  const next_layer_type& next_layer() const noexcept { return next_; }
+  lowest_layer_type& lowest_layer() { return next_.lowest_layer(); }
+  const lowest_layer_type& lowest_layer() const { return next_.lowest_layer(); }
+
+  /// Reads up to a chunk. Signature: void(std::error_code, std::size_t).
+  template <class Buffers, net::completion_token_for<void(std::error_code, std::size_t)> Token = net::use_awaitable_t<>>
+  auto async_read_some(const Buffers& buffers, Token&& token = Token()) {
+    return net::async_compose<Token, void(std::error_code, std::size_t)>(read_step<Buffers>{*this, buffers}, token,
+                                                                         next_);
+  }
+
+  /// Writes up to a chunk. Signature: void(std::error_code, std::size_t).
+  template <class Buffers, net::completion_token_for<void(std::error_code, std::size_t)> Token = net::use_awaitable_t<>>
+  auto async_write_some(const Buffers& buffers, Token&& token = Token()) {
+    return net::async_compose<Token, void(std::error_code, std::size_t)>(write_step<Buffers>{*this, buffers}, token,
+                                                                         next_);
+  }
+
+ private:
+  enum class at { start, limit, stream, refusal };
+
+  template <class Buffers>
+  struct read_step {
+    metered_stream& stream;
+    Buffers buffers;
+    std::size_t bytes = 0;
+    at where = at::start;
+
+    template <class Self>
+    void operator()(Self& self, std::error_code error = {}, std::size_t n = 0) {
+      const metering& m = stream.options_.read;
+      switch (where) {
+        case at::start:
+          self.reset_cancellation_state(net::enable_total_cancellation());
+          if (stream.cannot_read_) {  // the limit says why
+            where = at::refusal;
+            m.limit->async_acquire(stream.ask(m, 1), std::move(self));
+            return;
+          }
+          where = at::stream;
+          stream.next_.async_read_some(detail::prefix_of<net::mutable_buffer>(buffers, stream.most(m)),
+                                       std::move(self));
+          return;
+        case at::stream: {
+          if (m.limit == nullptr || n == 0) return self.complete(error, n);
+          bytes = n;
+          const request r = stream.ask(m, n);
+          if (error || detail::takes_at_once(*m.limit, r)) {
+            if (error) m.limit->charge(n);
+            return self.complete(error, n);
+          }
+          where = at::limit;
+          m.limit->async_acquire(r, std::move(self));
+          return;
+        }
+        case at::limit:
+          if (error) m.limit->charge(bytes);
+          stream.cannot_read_ = error == errc::stopped;
+          return self.complete({}, bytes);
+        case at::refusal:
+          return self.complete(error, 0);
+      }
+    }
+  };
+
+  template <class Buffers>
+  struct write_step {
+    metered_stream& stream;
+    Buffers buffers;
+    std::size_t bytes = 0;
+    at where = at::start;
+
+    template <class Self>
+    void operator()(Self& self, std::error_code error = {}, std::size_t n = 0) {
+      const metering& m = stream.options_.write;
+      switch (where) {
+        case at::start: {
+          self.reset_cancellation_state(net::enable_total_cancellation());
+          bytes = std::min(net::buffer_size(buffers), stream.most(m));
+          if (m.limit != nullptr && bytes != 0) {
+            const request r = stream.ask(m, bytes);
+            if (!detail::takes_at_once(*m.limit, r)) {
+              where = at::limit;
+              m.limit->async_acquire(r, std::move(self));
+              return;
+            }
+          }
+          return write(self);
+        }
+        case at::limit:
+          if (error) return self.complete(error, 0);
+          return write(self);
+        case at::stream:
+          if (m.limit != nullptr && n < bytes) m.limit->refund(bytes - n);
+          return self.complete(error, n);
+        case at::refusal:
+          return;
+      }
+    }
+
+    template <class Self>
+    void write(Self& self) {
+      where = at::stream;
+      stream.next_.async_write_some(detail::prefix_of<net::const_buffer>(buffers, bytes), std::move(self));
+    }
+  };
+
+  std::size_t most(const metering& m) const noexcept {
+    return m.limit == nullptr ? static_cast<std::size_t>(-1) : options_.chunk;
+  }
+  static request ask(const metering& m, std::size_t bytes) {
+    request r = m.request;
+    r.tokens = bytes;
+    r.deadline = {};
+    return r;
+  }
+
+  Stream next_;
+  metered_stream_options options_;
+  bool cannot_read_ = false;
+};
+
+}  // namespace canigo
