@@ -9,6 +9,7 @@
 #include "canigo/hedge.hpp"
 #include "canigo/keyed.hpp"
 #include "canigo/limiter.hpp"
+#include "canigo/metered_stream.hpp"
 #include "canigo/retry.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
@@ -20,7 +21,10 @@
 
 #include <asio/any_io_executor.hpp>
 #include <asio/bind_executor.hpp>
+#include <asio/buffer.hpp>
 #include <asio/execution.hpp>
+#include <asio/local/connect_pair.hpp>
+#include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
@@ -430,6 +434,36 @@ TEST_CASE("limiters that share a cap allocate nothing in steady state, free or n
   });
   run.time.run();
   CHECK(awaited == 0);
+}
+
+TEST_CASE("the steps of a metered stream allocate nothing, whether they wait or not", "[memory]") {
+  net::io_context io;
+  using socket = net::local::stream_protocol::socket;
+  socket one{io}, other{io};
+  net::local::connect_pair(one, other);
+  scheduler limit{io, {.rate = rate::per_second(50'000'000), .burst = 4'096, .initial_tokens = 4'096}};
+  const metering half{.limit = &limit};
+  metered_stream<socket> from{std::move(one), {.write = half, .chunk = 1'024}};
+  metered_stream<socket> to{std::move(other), {.read = half, .chunk = 1'024}};
+  std::int64_t awaited = -1;
+  net::co_spawn(
+      io,
+      [&]() -> net::awaitable<void> {
+        std::array<char, 1'024> room{};
+        const auto one_step = [&]() -> net::awaitable<void> {
+          const std::size_t sent = co_await from.async_write_some(net::buffer(room));
+          std::size_t come = 0;
+          while (come < sent) come += co_await to.async_read_some(net::buffer(room));
+        };
+        for (int i = 0; i < 100; ++i) co_await one_step();
+        const counted c;
+        for (int i = 0; i < 300; ++i) co_await one_step();
+        awaited = c.so_far();
+      },
+      net::detached);
+  io.run();
+  CHECK(awaited == 0);
+  CHECK(limit.stats().granted >= 800);
 }
 
 TEST_CASE("a callback that waits allocates nothing once the allocator is warm", "[memory]") {

@@ -168,14 +168,21 @@ auto completion_executor(const Handler& handler, const net::any_io_executor& hom
   }
 }
 
+/// A handler that passes on the allocator of another, as that of async_compose does, names std::allocator if the other
+/// names none.
 template <class Handler>
 inline constexpr bool has_own_allocator = [] {
   struct none {};
-  return !std::is_same_v<typename net::associated_allocator<Handler, none>::type, none>;
+  using named = typename net::associated_allocator<Handler, none>::type;
+  if constexpr (std::is_same_v<named, none>) {
+    return false;
+  } else {
+    return !std::is_same_v<typename std::allocator_traits<named>::template rebind_alloc<char>, std::allocator<char>>;
+  }
 }();
 
-/// The allocator of a handler. If the handler names none, Asio's recycling allocator: std::allocator would call malloc
-/// each time.
+/// The allocator of a handler. If the handler names none, Asio's recycling allocator, as Asio itself does:
+/// std::allocator would call malloc each time.
 template <class Handler>
 auto allocator_of(const Handler& handler) noexcept {
   if constexpr (has_own_allocator<Handler>) {
