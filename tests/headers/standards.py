@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""standards.py STAMP DEPFILE COMMANDS COMPILER...: every public header, alone, as C++20, C++23 and C++26.
+"""standards.py STAMP DEPFILE COMMANDS COMPILER...: every public header as C++20, C++23 and C++26.
 
 COMMANDS is the build's compile_commands.json, in which the headers and their flags stand. The first COMPILER is that of
 the build, which has compiled the target headers_alone as C++20. A compiler may be named twice. A standard that it does
-not know is left out. Asio is compiled once for each standard, which saves most of the time: that a header includes what
-it uses is what headers_alone looks at.
+not know is left out. As C++20 each header is compiled alone. As a later standard all are compiled in one file, and
+alone only if that fails, to name those that do not compile. Asio is compiled once for each standard, which saves most
+of the time: that a header includes what it uses is what headers_alone looks at.
 """
 
 import concurrent.futures
@@ -31,6 +32,14 @@ def sources(commands):
     words = shlex.split(found[0]["command"])
     flags = [word for at, word in enumerate(words) if FLAG.fullmatch(word) or words[at - 1] == "-isystem"]
     return found[0]["directory"], [entry["file"] for entry in found], flags
+
+
+def in_one_file(files, directory, folder):
+    """A file that includes all headers. It has none of its own."""
+    together = pathlib.Path(folder) / "together.cpp"
+    together.write_text("".join(f'#include "{pathlib.Path(directory, file).resolve()}"\n' for file in files),
+                        encoding="utf-8")
+    return str(together)
 
 
 def spelling_of(compiler, names):
@@ -81,10 +90,12 @@ def main(stamp, depfile, commands, own, *others):
                     continue
                 begun = time.monotonic()
                 way = Way(compiler, standard, flags, directory, folder)
-                errors = [error for error in threads.map(way.error_of, files) if error]
+                together = names != STANDARDS[0] and not way.error_of(in_one_file(files, directory, folder))
+                errors = [] if together else [error for error in threads.map(way.error_of, files) if error]
                 wrong += len(errors)
-                print(*errors, f"{way.name}: {len(files) - len(errors)} of {len(files)} headers compile, in "
-                      f"{time.monotonic() - begun:.0f} s", sep="\n", flush=True)
+                print(*errors, f"{way.name}: {len(files) - len(errors)} of {len(files)} headers compile "
+                      f"{'together' if together else 'alone'}, in {time.monotonic() - begun:.0f} s",
+                      sep="\n", flush=True)
     if not wrong:
         pathlib.Path(stamp).write_text("\n", encoding="utf-8")
     return 1 if wrong else 0
