@@ -60,7 +60,8 @@ void complain(const std::string& text) noexcept {
   canigo::gateway::write_to_standard_error(text, std::chrono::seconds{5});
 }
 
-/// The program's files and sockets must not become standard input, output or error.
+/// Opens /dev/null on closed standard descriptors. So no file or socket of the program becomes standard input, output
+/// or error.
 void fill_standard_descriptors() noexcept {
   for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::dup(fd)) {
     if (fd <= STDERR_FILENO) continue;
@@ -69,10 +70,10 @@ void fill_standard_descriptors() noexcept {
   }
 }
 
-/// Keeps SIGTERM, SIGINT and SIGHUP from ending the process, even after the server is destroyed. The last lines of the
-/// log are written then, and a signal without a signal_set would end the process before that.
+/// Keeps SIGTERM, SIGINT and SIGHUP from ending the process, even after the server is destroyed. Otherwise a signal
+/// could end the process before the last lines of the log are written.
 void hold_signals() {
-  static auto& loop = *new canigo::net::io_context;  // never destroyed: the rest of the process takes time, too
+  static auto& loop = *new canigo::net::io_context;  // never destroyed: a signal may come until the process ends
   static auto& held = *new canigo::net::signal_set(loop);
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) held.add(number);
 }

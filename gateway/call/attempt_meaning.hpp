@@ -14,20 +14,20 @@ namespace canigo::gateway {
 /// Whether a call whose attempt has ended is sent again, as far as that depends on the end alone.
 enum class another_attempt : std::uint8_t {
   never,
-  if_safe,  ///< sent again if the method may be sent twice: the upstream may have the request
+  if_safe,  ///< sent again if the method may be sent twice, because the upstream may have the request
   always,   ///< the upstream has not seen the request
-  follows,  ///< decided when the response was dropped
+  follows,  ///< the call decided it earlier, when it dropped the response
 };
 
-/// How the call's place and its tokens are settled.
+/// How the call's place and tokens are settled after the attempt.
 enum class settlement : std::uint8_t {
-  give_back,  ///< nothing was sent: place and tokens are as before
-  keep,       ///< the place was used; tokens are charged as estimated, with the part that is known
-  charge,     ///< the whole response is known, and with it the usage
-  release,    ///< the place was used; the next attempt charges
+  give_back,  ///< nothing was sent: the place and all tokens are given back
+  keep,       ///< the place is released; tokens are charged by the estimate, and by the usage as far as it is known
+  charge,     ///< the place is released; tokens are charged by the usage that the response told
+  release,    ///< the place is released; the next attempt charges the tokens
 };
 
-/// The consequences of an end for the call. A value without I/O: a table has one for each end.
+/// The consequences of an attempt's end for its call. A table has one value for each end.
 struct attempt_meaning {
   another_attempt again = another_attempt::never;
   retry_reason counted_as = retry_reason::connect;   ///< the reason that is counted if the call is sent again
@@ -41,7 +41,7 @@ struct attempt_meaning {
 
 const attempt_meaning& meaning_of(attempt_end end) noexcept;
 
-/// Whether not even the head of the request went out.
+/// Whether the attempt ended before any byte of the request was sent.
 inline bool nothing_was_sent(attempt_end end) noexcept { return meaning_of(end).place == settlement::give_back; }
 
 }  // namespace canigo::gateway

@@ -26,7 +26,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Takes a tunnel if there is one at once. If there is none, the wait for a tunnel finds out why.
+/// Takes a permit for a tunnel if one is free now. After an error returns false: the wait for a tunnel then gets the
+/// same error.
 bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   try {
     auto free = tunnels.try_acquire(ask);
@@ -37,8 +38,8 @@ bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   }
 }
 
-/// Takes a place, if one is free now. A call that may not wait is served at once or not at all. The time of its arrival
-/// has passed by then, so its deadline does not count.
+/// Takes a place, if one is free now. The request's deadline is ignored: for a call that may not wait, it is the time
+/// of arrival, which has passed.
 permit taken_at_once(limiter& l, request ask, error_code& error) {
   ask.deadline = time_point::max();
   try {
@@ -49,8 +50,7 @@ permit taken_at_once(limiter& l, request ask, error_code& error) {
   return {};
 }
 
-/// The reason for the end of a wait, as its caller is told. A wait is cancelled if it would be too long, or if the
-/// process ends.
+/// The error that the caller of a wait gets. A wait is cancelled if it would take too long, or if the process ends.
 error_code judged(const error_code& error, bool is_draining) {
   if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
   // Another instance may have enough time left.
@@ -171,7 +171,7 @@ net::awaitable<void> turn::sleep(duration d) {
       net::bind_cancellation_slot(wait_.slot(), net::redirect_error(net::use_awaitable, ignored)));
 }
 
-/// From now on it asks for the share that its tenant has since a reload.
+/// If a reload has given the tenant another share, the next request names that share.
 void turn::take_next_share() noexcept {
   if (!next_share_) return;
   share_ = std::move(next_share_);
@@ -189,7 +189,7 @@ void turn::look_at_what_binds() {
   });
 }
 
-/// A limit or pause of its tenant, or the limit that holds up the first waiter of all.
+/// The name of what holds up this call: a pause or a limit of its tenant, else the limit that the first waiter lacks.
 std::string turn::what_binds() const {
   const flow_stats own = share_->stats();
   if (own.paused_until > clock::now()) return "paused";
@@ -201,13 +201,13 @@ std::optional<refusal> turn::why_called_off() const {
   return ended_by_ != call_ender::none ? why_ended() : *dismissed_;
 }
 
-/// Whether an attempt to get a place is to be followed by another one.
+/// Whether the call requests a place again after a request that ended with `error`.
 bool turn::asks_again(const error_code& error) const noexcept {
   return !error || (error == net::error::operation_aborted && next_share_);
 }
 
-/// Asks for as much as a new request would ask for, if a reload has made a burst smaller. False: a new request would
-/// not ask for less.
+/// If a reload has made a burst smaller, lowers the request to the amount of a new request. Returns false if a new
+/// request would not be smaller.
 bool turn::asks_for_less() {
   const config_snapshot& now = *loop_.now;
   const auto successor = now.queue_of(queue().settings().name);
@@ -215,7 +215,7 @@ bool turn::asks_for_less() {
   return successor != nullptr && tenant && successor->lower_to_most(ask_, *tenant);
 }
 
-/// Waits for the limit of all instances. There must be one.
+/// Waits for a grant by the limit of all instances. Precondition: the upstream has such a limit.
 net::awaitable<redis::permit> turn::get_shared(error_code& error) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10};
   redis::permit granted;
@@ -226,12 +226,12 @@ net::awaitable<redis::permit> turn::get_shared(error_code& error) {
   co_return granted;
 }
 
-/// Makes a place of the grants. Empty without an error: the call was ended or the breaker has opened meanwhile, so the
-/// call has to ask again.
+/// Makes a place of the grants. Returns an empty place without an error if the call was called off or the breaker has
+/// opened meanwhile.
 upstream_place turn::enter(permit local, redis::permit shared, const error_code& error) {
   upstream_place granted;
   if (!local) return granted;
-  // The grant may have come when the client left. Nothing is consumed then.
+  // The grant may have come just as the client left. Then it is given back, with its tokens.
   if (error || is_called_off()) {
     queue().limits().give_back(local, shared);
   } else if (auto entered = queue().limits().enter(std::move(local), std::move(shared))) {
@@ -264,7 +264,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted
     }
     granted = enter(std::move(local), std::move(shared), error);
     if (error == errc::too_large && asks_for_less()) error = {};
-    ask_.since = std::min<time_point>(ask_.since, start);  // it keeps its place in the queue if it asks again
+    ask_.since = std::min<time_point>(ask_.since, start);  // a repeated request keeps its position in the queue
   }
   record_.waited += clock::now() - start;
   if (granted) co_return true;
@@ -273,8 +273,8 @@ net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted
   co_return false;
 }
 
-/// A call holds neither place while it waits for the other: those that wait for a slow host would keep the tunnels from
-/// all others.
+/// A call holds neither the place nor the tunnel while it waits for the other one. Otherwise calls that wait for a slow
+/// host would occupy the tunnels that calls to other hosts need.
 net::awaitable<bool> turn::get_tunnel(forwarded_hosts& hosts, read_buffer& input, upstream_place& granted,
                                       permit& tunnel, std::optional<refusal>& why) {
   semaphore& tunnels = hosts.tunnels();
@@ -321,7 +321,7 @@ net::awaitable<upstream_place> turn::spare_place() {
   permit local;
   try {
     if (auto p = queue().limit().try_acquire(ask_)) local = std::move(*p);
-  } catch (const system_error&) {  // the limit was stopped, or is less than it was
+  } catch (const system_error&) {  // the limit was stopped, or a reload made it smaller
     co_return granted;
   }
   if (!local) co_return granted;

@@ -28,12 +28,12 @@
 
 namespace canigo::gateway {
 
-/// A reason other than the client for which a call ends early.
+/// The cause that ends a call early, apart from its client.
 enum class call_ender : std::uint8_t { none, operator_, drain };
 
-/// A call's wait for a place at its upstream: in the queue, and outside of it. Outside, it waits for the limit of all
-/// instances, for a tunnel, or for the pause before the call is sent again. It knows the reason if the call does not
-/// want the place any more.
+/// A call's wait for a place at its upstream, in the upstream's queue and outside of it. Outside, the call waits for
+/// the limit of all instances, for a tunnel, or for the end of the delay before a retry. If the call is called off, the
+/// turn has the reason.
 ///
 /// Threads: those of its loop.
 class turn {
@@ -43,54 +43,54 @@ class turn {
   turn(const turn&) = delete;
   turn& operator=(const turn&) = delete;
 
-  /// Call it before the call asks for `ask`. `tenant`: its name, which outlives the turn.
+  /// Call it before the call requests `ask`. `tenant`: the tenant's name, which must outlive the turn.
   void begin(const request& ask, std::string_view tenant, bool is_for_tunnel);
-  /// The call waits no more. A later reload does not concern it.
+  /// Call it when the call has stopped waiting. From then on follow() does nothing.
   void end() noexcept { is_on_ = false; }
   const request& ask() const noexcept { return ask_; }
 
-  /// Waits for a place. False if there is none: the client has left, or `why` has the reason. `input`: the bytes of the
-  /// client; their memory is freed during a long wait.
+  /// Waits for a place. Returns false without one: the client has left, or `why` has the reason. `input`: the client's
+  /// read buffer; if it is empty, its memory is freed during the wait.
   net::awaitable<bool> get_place(read_buffer& input, upstream_place& granted, std::optional<refusal>& why);
-  /// Waits for a place of the host and one of the tunnels.
+  /// Like get_place(), for a place at the host and a permit for a tunnel.
   net::awaitable<bool> get_tunnel(forwarded_hosts& hosts, read_buffer& input, upstream_place& granted, permit& tunnel,
                                   std::optional<refusal>& why);
-  /// A place that is there at once; empty: there is none. A hedge takes no other call's turn.
+  /// Takes a place if one is free without a wait; empty: none is. So a hedge does not overtake a call that waits.
   net::awaitable<upstream_place> spare_place();
-  /// The pause before a call is sent again. It ends early if the call does not want the place any more.
+  /// The delay before a retry. It ends early if the call is called off.
   net::awaitable<void> sleep(duration d);
 
   /// Whether the call needs no place any more: its client has left, an operator or a drain has ended it, or it was
   /// dismissed.
   bool is_called_off() const noexcept { return has_left_ || ended_by_ != call_ender::none || dismissed_; }
-  /// The answer to the client in that case. Nothing: the client has left, and is told nothing.
+  /// The answer to the client after is_called_off(); nullopt: the client has left, and gets no answer.
   std::optional<refusal> why_called_off() const;
   bool has_left() const noexcept { return has_left_; }
   call_ender ended_by() const noexcept { return ended_by_; }
-  /// The answer to the client in that case.
+  /// The answer to the client if ended_by() is not `none`.
   refusal why_ended() const;
   void end_by_client() noexcept;
-  /// The first reason counts.
+  /// Ends the call for this reason. A later call of this function does not change the reason.
   void end_by(call_ender who) noexcept;
-  /// Ends a wait that is on, for this reason.
+  /// Ends the wait under way, if there is one; `why` is the answer to the client.
   void dismiss(refusal why);
-  /// Ends a wait that is on, for a reason that the limit knows.
+  /// Ends the wait under way, if there is one, because it would take too long or the process ends.
   void wake() noexcept;
-  /// Ends a pause that would last beyond `end`.
+  /// Ends a sleep() that would last beyond `end`.
   void wake_if_asleep_until_after(time_point end) noexcept;
 
-  /// Goes on with another configuration. The call goes on waiting, unless its upstream or its tenant is missing there.
-  /// `until_moved` is held while the call still waits by the earlier one.
+  /// Moves the call to the configuration `next` after a reload. The call goes on waiting, unless `next` lacks its
+  /// upstream or its tenant. `until_moved` is held until the wait under the earlier configuration has ended.
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept;
 
   bool waits() const noexcept { return waits_; }
   /// The reason for a wait outside of the queue: "shared", "tunnels" or "retry"; empty: it does not wait there.
   std::string_view waits_for() const noexcept { return waits_for_; }
-  /// The end of that wait; min(): unknown.
+  /// When the wait outside of the queue ends; min(): unknown.
   time_point waits_until() const noexcept { return sleeps_until_; }
 
  private:
-  /// A wait, from its construction to its destruction.
+  /// Marks the turn as waiting, from its construction to its destruction.
   class here {
    public:
     explicit here(turn& t) noexcept : home_{t} { home_.waits_ = true; }
@@ -105,7 +105,7 @@ class turn {
    private:
     turn& home_;
   };
-  /// A wait outside of the queue, from its construction to its destruction. `what_for`: a literal.
+  /// Marks the turn as waiting outside of the queue. `what_for`: a string literal.
   class outside {
    public:
     outside(turn& t, std::string_view what_for) noexcept;
@@ -134,10 +134,10 @@ class turn {
   const route_decision& route_;
   request ask_;
   std::string_view tenant_;
-  std::shared_ptr<const flow> share_;       // the share that it asks for
-  std::shared_ptr<const flow> next_share_;  // the share that it has to ask for from now on
-  std::unique_ptr<refusal> dismissed_;      // a reload has taken away its upstream or its tenant, or a quota is used up
-  std::shared_ptr<void> until_moved_;       // the wait that is on is about to end
+  std::shared_ptr<const flow> share_;       // the share that requests name
+  std::shared_ptr<const flow> next_share_;  // the share that the next request names, after a reload
+  std::unique_ptr<refusal> dismissed_;      // set if a reload removed the upstream or the tenant, or a quota is used up
+  std::shared_ptr<void> until_moved_;       // of follow(), while the wait that it cancelled has not ended
   net::cancellation_signal wait_;
   std::string_view waits_for_;
   time_point sleeps_until_ = time_point::min();

@@ -8,8 +8,8 @@
 
 namespace canigo::gateway {
 
-// Each function returns nothing for a text of another form, and for a value that its type can't hold. Whole numbers
-// only, no sign, no spaces.
+// Each function returns nullopt for a text of another form, and for a value that its type can't hold. The texts have no
+// sign and no spaces. All numbers but those of parse_share() are whole.
 
 /// Reads a text such as "500ms", "20s", "2m", "12h" or "7d".
 std::optional<duration> parse_duration(std::string_view text) noexcept;

@@ -13,15 +13,16 @@ namespace {
 
 constexpr std::size_t usual_head = 512;  // bytes; more takes another block of memory
 
-/// Fields that the gateway writes itself, or takes out for good.
+/// Whether the gateway writes this field of a request itself, or never forwards it.
 bool is_own_of_request(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Host", "Content-Length", "Expect", "Forwarded"};
   return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); }) ||
          starts_with_text(name, "X-Canigo-") || starts_with_text(name, "X-Forwarded-");
 }
 
-/// Fields that carry the credentials of a client. None of them goes out beside a credential of the gateway's own: SDKs
-/// fill one with the key of a tenant. An upstream that gets two credentials may take the wrong one.
+/// Whether this field carries a credential of the client. If the gateway sends its own credential, it forwards no such
+/// field, because an SDK may put the key of a tenant into any of them. An upstream that gets two credentials may use
+/// the wrong one.
 bool is_credential(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"};
   return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); });
@@ -33,7 +34,7 @@ bool is_own_of_response(std::string_view name) noexcept {
          starts_with_text(name, "X-Canigo-");
 }
 
-/// The address as RFC 7239 writes it: an IPv6 address in brackets and quotes.
+/// The address in the form of RFC 7239: an IPv6 address in brackets and quotes.
 std::string node_of(std::string_view address) {
   std::string node{address};
   return address.find(':') == address.npos ? node : "\"[" + node + "]\"";

@@ -28,7 +28,7 @@ struct process_commands {
   std::function<net::awaitable<std::vector<std::string>>()> reload;
 };
 
-/// Answers the requests to the admin's listener. Threads: that of the first loop.
+/// Answers the requests that come to the admin listener. Threads: that of the first loop.
 class admin_handler {
  public:
   admin_handler() = default;
@@ -39,10 +39,10 @@ class admin_handler {
   /// Call it before any loop runs.
   virtual void take(process_commands commands) = 0;
 
-  /// The response to a request. `closes`: it is the last one of its connection. No body is read: the head has all that
-  /// the answer depends on.
+  /// The response to a request. `closes`: it is the last one of its connection. The body is not read, because the
+  /// answer depends on the head only.
   virtual net::awaitable<admin_reply> answer(service& s, const message_head& head, bool closes) = 0;
-  /// Whether this request, which was admitted, would be admitted now, too.
+  /// Whether this request, which was admitted earlier, would still be admitted now.
   virtual bool is_still_admitted(const service& s, const message_head& head) = 0;
   /// Sends the state each second. Ends when the client leaves or takes no byte for a while, when `has_left` is true, or
   /// when `may_listen` returns false. `has_left` becomes true when the connection is to end.

@@ -31,7 +31,7 @@ class listening_socket {
   bool is_open() const noexcept { return descriptor_ >= 0; }
   /// Its address: "127.0.0.1:8080", "[::1]:8080" or "unix:/path". The port is the actual one.
   const std::string& name() const noexcept { return name_; }
-  /// Tells one file from another that has come to the same path.
+  /// Identifies a file, so that another file at the same path is recognized.
   struct file {
     dev_t device;
     ino_t number;

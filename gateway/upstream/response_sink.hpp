@@ -7,7 +7,7 @@
 
 namespace canigo::gateway {
 
-/// Takes the response of an exchange, and decides whether the client gets it. On the exchange's loop.
+/// Takes the response of an exchange, and decides whether the client gets it. Threads: that of the exchange's loop.
 class response_sink {
  public:
   response_sink() = default;
@@ -15,19 +15,19 @@ class response_sink {
   response_sink& operator=(const response_sink&) = delete;
   virtual ~response_sink() = default;
 
-  /// Called first, when the head of a response has come, whatever becomes of the response. `body`: of a refusal whose
-  /// body tells of limits, the part that was read; else empty. Returns whether it refuses a quota that is used up for
-  /// long, which pauses no other call.
+  /// Called first for each response, when its head has come. `body`: the part that was read, if the response is a
+  /// refusal whose body names limits; else empty. Returns true if the response refuses a quota that is used up for
+  /// long. Such a response holds up only calls that need the quota.
   virtual bool see_head(const message_head& h, std::string_view body) = 0;
-  /// Whether the response is dropped, because the request will be sent again. Asked only while that is possible.
+  /// Whether the response is dropped because the request will be sent again. Called only while a retry is possible.
   virtual bool drops(const message_head& h, std::string_view body) = 0;
-  /// Whether the response goes to the client. If not, that of another attempt does.
+  /// Whether the client gets this response. If not, it gets the response of another attempt.
   virtual bool may_answer() = 0;
   /// The head for the client: status line and fields, without framing, Connection and the empty line.
   virtual std::string head_for_client(const message_head& h) = 0;
   /// Called with each piece of the response's body, before the piece goes to the client.
   virtual void see_piece(std::string_view piece) = 0;
-  /// Called before a tunnel opens: the client is told so next.
+  /// Called before the client is told that its tunnel is open.
   virtual void begin_tunnel() = 0;
 };
 

@@ -19,10 +19,10 @@ namespace canigo::gateway {
 
 class upstream_limit;
 
-/// A call's place at its upstream: in its limits, of this instance and across instances, and in its breaker. Held until
-/// it is ended or destroyed.
+/// The place of a call at its upstream: a permit of this instance's limit, one of the limit of all instances, and a
+/// pass of the breaker. The call holds them until release(), give_back() or the destructor.
 ///
-/// Threads: that of its loop.
+/// Threads: that of the call's loop.
 class [[nodiscard]] upstream_place {
  public:
   upstream_place() noexcept = default;
@@ -36,17 +36,17 @@ class [[nodiscard]] upstream_place {
 
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
-  /// Tells the breaker whether the call has failed. True if the breaker opens because of it: the waits that have become
-  /// too long are to be ended then.
+  /// Tells the breaker whether the call has failed. Returns true if this opens the breaker. Then the caller must end
+  /// the waits that have become too long.
   bool report(bool failed) noexcept;
-  /// Calls `lost`, on the loop of `executor`, if another instance may have its place because Redis does not answer.
-  /// That happens while the place is held, and at most once.
+  /// Calls `lost` on `executor`, at most once, if the permit in Redis is lost while the place is held. That is so if
+  /// Redis does not answer: another instance may get the permit.
   void watch(const net::any_io_executor& executor, std::function<void()> lost);
-  /// Charges `used` of each unit, instead of the amount that was asked for.
+  /// Charges the amounts `used`, instead of those of the request.
   void settle(std::span<const token_amount> used);
-  /// Ends the place, and gives back everything that it took: nothing has been sent.
+  /// Releases the place and refunds all its tokens, because nothing has been sent.
   void give_back();
-  /// Ends the place. Idempotent.
+  /// Releases the place. Idempotent.
   void release() noexcept;
 
  private:
@@ -67,7 +67,7 @@ class [[nodiscard]] upstream_place {
   upstream_limit* home_ = nullptr;
   permit local_;
   std::shared_ptr<redis::permit> shared_;        // null: the upstream's limits are not shared
-  std::shared_ptr<std::function<void()>> lost_;  // empty once the place is given up
+  std::shared_ptr<std::function<void()>> lost_;  // empty once the place is released
   upstream_breaker::pass pass_;
 };
 

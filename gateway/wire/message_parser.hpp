@@ -28,7 +28,7 @@ enum class parse_failure : std::uint8_t { none, malformed, head_too_large, body_
 class message_parser {
  public:
   static message_parser of_request(const parser_limits& limits);
-  /// `to_head`: the response to HEAD, which has no body.
+  /// `to_head`: the request was HEAD, so the response has no body.
   static message_parser of_response(const parser_limits& limits, bool to_head);
   message_parser(message_parser&& other) noexcept;
   message_parser& operator=(message_parser&& other) noexcept;
@@ -52,7 +52,7 @@ class message_parser {
   bool is_done() const noexcept;
   parse_failure failure() const noexcept { return failure_; }
   const message_head& head() const noexcept;
-  /// Moves the head out, once. If is_done(), this also frees the parser's memory.
+  /// Moves the head out. Call it once. If is_done(), this also frees the parser's memory.
   message_head take_head() noexcept;
 
   /// Whether the message has a body, and the body's length if the head tells it. Ask only after has_head().
@@ -81,7 +81,7 @@ class message_parser {
   const facts& known() const noexcept;
 
   std::unique_ptr<machine> machine_;
-  facts last_;  // the facts of the message, once the machine is gone
+  facts last_;  // the facts of the message, after machine_ was freed
   parse_failure failure_ = parse_failure::none;
 };
 

@@ -24,7 +24,7 @@ constexpr bool starts_with_text(std::string_view text, std::string_view start) n
   return text.size() >= start.size() && same_text(text.substr(0, start.size()), start);
 }
 
-/// The characters that a text may be made of.
+/// A set of characters, by a table.
 class character_set {
  public:
   template <class Test>
@@ -50,7 +50,7 @@ constexpr bool is_token(std::string_view text) noexcept { return !text.empty() &
 /// Whether the text can be a value: no control character but the tab. A line break in it would begin another field.
 constexpr bool is_field_value(std::string_view text) noexcept { return value_characters.has_all_of(text); }
 
-/// Calls `use` with each element of a list with commas, trimmed; empty ones are left out.
+/// Calls `use` with each element of a comma-separated list, trimmed. Skips empty elements.
 template <class Use>
 constexpr void for_each_element(std::string_view list, Use use) {
   for (;;) {

@@ -85,7 +85,7 @@ class retry_condition {
   }
   static constexpr std::optional<duration> answer(std::optional<duration> least_delay) noexcept { return least_delay; }
 
-  // One pointer, because each task of a pool with options has one.
+  // A single pointer, because each task with options in a pool stores a retry_condition.
   std::optional<duration> (*ask_)(const std::exception_ptr& error) = nullptr;
 };
 

@@ -26,8 +26,8 @@ inline constexpr bool names_limits = false;
 template <class... L>
 inline constexpr bool names_limits<std::tuple<L...>> = (names_limit<L> && ...);
 
-/// The part of a request that goes to one of several limits. A cap is asked for one place, whatever the others count,
-/// and only a limiter is asked for amounts of units.
+/// The request to one of several limits. To a cap it is a request for one place, whatever its `tokens`. Only a limiter
+/// gets the amounts of units.
 template <limit L>
 request part_of(request r) noexcept {
   if constexpr (concurrency_limit<L>) r.tokens = 1;
@@ -50,7 +50,7 @@ concept settling_permit = permit_like<P> && requires(P& p) {
   p.settle(unit_key{0}, std::uint64_t{});
 };
 
-/// Runs `op`, and gives back the tokens that it was granted, unless it `ran`.
+/// Runs `op`. If `op` ends with an error before `*ran` is true, gives back all tokens of the permit.
 template <class T, settling_permit P>
 net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const bool* ran) {
   try {

@@ -23,10 +23,11 @@ extern "C" [[gnu::weak]] int SSL_has_pending(const void* ssl);
 namespace canigo::http::detail {
 namespace {
 
-/// The most bytes of a body over HTTP/2 that are kept unread. Beyond that, curl keeps the next part.
+/// The most bytes of a body over HTTP/2 that are stored until the caller reads them. Beyond that, curl keeps the next
+/// part.
 constexpr std::size_t most_ahead = 4 * easy_handle::read_size;
 
-// curl guesses a scheme where there is none, which turns a typing error into a name look-up.
+// Without a scheme, curl guesses one, which turns a typing error into a name look-up.
 std::error_code check_scheme(std::string_view url) noexcept {
   if (starts_with_any_case(url, "http://") || starts_with_any_case(url, "https://")) return {};
   const auto scheme = url.substr(0, std::min(url.find("://"), url.size()));
@@ -48,8 +49,8 @@ easy_handle* easy_handle::of(CURL* easy) noexcept {
   return reinterpret_cast<easy_handle*>(self);
 }
 
-/// curl 8.23 lets OpenSSL read up to 64 KiB of a socket at once. So the end of a response may come together with a
-/// record that no request has asked for, and then the socket has nothing to read.
+/// curl 8.23 lets OpenSSL read up to 64 KiB of a socket at once. So OpenSSL may read a record that belongs to no
+/// request together with the end of a response. Then the socket itself has nothing more to read.
 bool easy_handle::has_unread_tls() const noexcept {
   const curl_tlssessioninfo* tls = nullptr;
   if (curl_easy_getinfo(get(), CURLINFO_TLS_SSL_PTR, &tls) != CURLE_OK || tls == nullptr) return false;
@@ -113,7 +114,7 @@ void easy_handle::send_no_more() noexcept {
 }
 
 std::error_code easy_handle::resume() noexcept {
-  // The caller reads what is ahead first. Until then curl may only write.
+  // The caller first reads the stored bytes of the body. Until then curl may only write.
   const bool may_read = transfer_->ahead() == 0 || must_read();
   const bool is_waiting = (may_read && std::exchange(is_paused_, false)) || is_starved_;
   is_starved_ = false;
@@ -132,7 +133,7 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   // If a head breaks off, curl takes it for a complete one.
   if (!ec && !head_.is_complete()) ec = error::partial_response;
   try {
-    // After an abort, the problem says already why.
+    // After an abort, `problem` already has the reason.
     if (t.response_.problem.empty()) t.response_.problem = problem(t, ec, result);
     fill(t.response_);
   } catch (...) {
@@ -141,8 +142,9 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   return ec;
 }
 
-/// A server of HTTP/1 that ends its response and closes the connection ends the request, too: curl sends no more, and
-/// does not say so. A transfer of HTTP/2 may only wait for other transfers of its connection.
+/// Called when curl waits for no socket of a paused transfer. If an HTTP/1 server ends its response and closes the
+/// connection, curl stops sending the request without a callback. Over HTTP/2 the transfer may only be waiting for
+/// other transfers of its connection.
 void easy_handle::waits_for_nothing() noexcept {
   if (transfer_ == nullptr || !is_paused_ || is_starved_) return;
   const int version = number(CURLINFO_HTTP_VERSION);
@@ -185,7 +187,7 @@ void easy_handle::fill(response& r) const {
   if (redirect != nullptr) r.redirect = redirect;
 }
 
-// The callbacks stand in curl's stack frames, which no exception may pass. Anything but `size` ends the transfer.
+// curl calls these functions, so no exception may leave them. A result other than `size` ends the transfer.
 
 std::size_t easy_handle::on_header(char* data, std::size_t, std::size_t size, void* self) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
@@ -233,14 +235,14 @@ bool easy_handle::take(std::string_view part) {
     is_body_too_large_ = true;
     return false;
   }
-  // If this refused the part, curl would copy all that follows in this read once for each part of it. And a newer curl
-  // forgets the refused bytes when the connection breaks.
+  // Pauses after the part instead of refusing it. After a refusal curl would copy the rest of its read again for each
+  // part of it, and a newer curl drops the refused bytes when the connection breaks.
   if (transfer_->ahead() != 0 && !is_http2()) pause();
   return true;
 }
 
-/// curl has to go on reading a connection of HTTP/2, for its other transfers. Only if a part was refused, curl tells
-/// the server that this transfer is paused.
+/// curl must go on reading an HTTP/2 connection for its other transfers. It tells the server that this transfer is
+/// paused only after a part was refused.
 bool easy_handle::refuses(std::size_t size) noexcept {
   const std::size_t ahead = transfer_->ahead();
   if (ahead == 0 || ahead + size <= std::min(most_ahead, most_unread()) || !is_http2() || must_read()) return false;
@@ -250,7 +252,8 @@ bool easy_handle::refuses(std::size_t size) noexcept {
 }
 
 std::size_t easy_handle::most_unread() const noexcept {
-  // A part that is not decoded is no larger than one read of curl's, and the transfer pauses after it.
+  // Without decoding, a part is at most one read of curl, and the transfer pauses after it. So a smaller max_body_ need
+  // not refuse it.
   return decodes_ || must_read() ? max_body_ : std::max(max_body_, most_ahead);
 }
 
@@ -259,7 +262,7 @@ bool easy_handle::is_http2() const noexcept { return number(CURLINFO_HTTP_VERSIO
 bool easy_handle::must_read() const noexcept { return transfer_->is_writing() && is_http2(); }
 
 bool easy_handle::is_final_head() const noexcept {
-  // The head of a proxy comes before the request is sent.
+  // The response head of a proxy comes before the request is sent.
   if (!head_.is_complete() || !was_sent_in_this_hop()) return false;
   const int status = number(CURLINFO_RESPONSE_CODE);
   constexpr int switching = 101, first_final = 200, first_redirect = 300, first_error = 400, expectation_failed = 417;
@@ -295,7 +298,7 @@ bool easy_handle::may_connect(const curl_sockaddr& address) noexcept {
 
 curl_socket_t easy_handle::on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
-  // If the request has gone out already, curl opens this socket to send it again.
+  // If the request was already sent, curl opens this socket to send it again.
   if (!h.may_resend_ && h.was_sent_in_this_hop()) {
     h.is_worn_ = true;
     h.refused_ = error::no_response;

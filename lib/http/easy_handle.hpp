@@ -26,14 +26,14 @@ class connection_source {
  public:
   /// Opens a socket for a new connection. Returns CURL_SOCKET_BAD, with errno set, if that fails.
   virtual curl_socket_t open_socket(const curl_sockaddr& address) noexcept = 0;
-  /// Makes the idle connection from this port useless if there are bytes to read from it, which no request has asked
-  /// for. `has_more`: some were read from its socket already. Returns whether there was one.
+  /// Shuts down the idle connection with this local port if it has bytes that belong to no response. `has_more`: some
+  /// of them were already read from its socket. Returns whether it was shut down.
   virtual bool spoil_if_unclean(int local_port, bool has_more) noexcept = 0;
-  /// Makes all idle connections of HTTP/1 useless. Returns whether one of them was from this port.
+  /// Shuts down all idle HTTP/1 connections. Returns whether one of them had this local port.
   virtual bool spoil_idle(int local_port) noexcept = 0;
-  /// Called when the transfer of `h` is paused. Its connection is not idle, though curl waits for nothing on it.
+  /// Called when the transfer of `h` is paused. Its connection is not idle, although curl waits for no event on it.
   virtual void paused(const easy_handle& h) noexcept = 0;
-  /// `size` bytes of a body were taken, and there is room for another read.
+  /// Called when `size` bytes of a body were taken and the caller has space for another read.
   virtual void took(std::size_t size) noexcept = 0;
 
  protected:
@@ -130,7 +130,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool take(std::string_view part);
   /// Whether curl is to keep a part of that size until resume().
   bool refuses(std::size_t size) noexcept;
-  /// How many unread bytes of the body there may be.
+  /// The most bytes of the body that may be stored until the caller reads them.
   std::size_t most_unread() const noexcept;
   bool is_http2() const noexcept;
   void fill(response& r) const;

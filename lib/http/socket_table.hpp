@@ -15,10 +15,10 @@
 
 namespace canigo::http::detail {
 
-/// Is told of sockets that are ready. The waits that are under way keep it alive.
+/// Receives the ready events of sockets. Each wait under way holds a reference to it.
 class socket_listener {
  public:
-  /// From any thread: a wait for `what`, CURL_POLL_IN or CURL_POLL_OUT, has come back.
+  /// Called on any thread when a wait for `what`, CURL_POLL_IN or CURL_POLL_OUT, has completed.
   virtual void socket_fired(socket_watch& w, int what, std::error_code ec) noexcept = 0;
   virtual std::shared_ptr<socket_listener> share() noexcept = 0;
 
@@ -26,7 +26,7 @@ class socket_listener {
   ~socket_listener() = default;
 };
 
-/// The sockets that curl waits on, by number. Used by one thread at a time.
+/// The sockets that curl waits on, by descriptor. Used by one thread at a time.
 class socket_table {
  public:
   socket_table(const net::any_io_executor& executor, socket_listener& listener)
@@ -36,33 +36,34 @@ class socket_table {
   socket_table& operator=(const socket_table&) = delete;
 
   socket_watch* find(int fd) const noexcept;
-  /// Watches a socket, and lets go of an earlier one with this number.
+  /// Watches a socket. An earlier socket with this descriptor is unwatched.
   std::error_code watch(int fd, bool is_connection) noexcept;
-  /// Call it when a new socket has this number. If an older socket with this number was watched, the new one is watched
-  /// in its place.
+  /// Call it when a new socket has this descriptor. If an older socket with this descriptor was watched, the new one is
+  /// watched instead.
   void reopened(int fd) noexcept;
-  /// Begins the waits that curl wants on `w` and that are not under way.
+  /// Begins each wait that curl wants on `w`, unless it is under way already.
   void wait(socket_watch& w) noexcept;
   /// Cancels the waits of `w`. Each of them still calls the listener.
   static void stop_waiting(socket_watch& w) noexcept;
-  /// Lets go of a socket, which stays open. Its watch goes when its last wait has called the listener.
+  /// Stops watching a socket, which stays open. Its watch is destroyed when no wait on it is under way any more.
   void unwatch(int fd) noexcept;
   void unwatch_all() noexcept;
-  /// Shuts down the idle connections of HTTP/1 from this port that have bytes to read, or have ended. `has_more`: there
-  /// are bytes that were read from the socket already. Returns whether there were any such connections.
+  /// Shuts down each idle HTTP/1 connection with this local port that has bytes to read or has ended. With `has_more`,
+  /// bytes were already read from its socket, so an idle connection is shut down in any case. Returns whether there was
+  /// one.
   bool spoil_if_unclean(int local_port, bool has_more) noexcept;
-  /// Shuts down all idle connections of HTTP/1. Returns whether one of them was from this port.
+  /// Shuts down all idle HTTP/1 connections. Returns whether one of them had this local port.
   bool spoil_idle(int local_port) noexcept;
-  /// The socket that is marked as paused by `h`, whose connection is from this port; null: none.
+  /// The socket with this local port whose `paused` is `h`; null: none.
   socket_watch* paused_by(const easy_handle& h, int local_port) const noexcept;
-  /// An idle connection from this port; null: none.
+  /// An idle HTTP/1 connection with this local port; null: none.
   socket_watch* idle_at(int local_port) const noexcept;
-  /// Whether curl waits for anything on a connection from this port.
+  /// Whether curl waits for an event on a connection with this local port.
   bool is_in_use(int local_port) const noexcept;
-  /// Notes that waits have come back. Returns false if the table had let go of `w` and this was its last wait: then `w`
-  /// is gone.
+  /// Records that the waits `fired` have completed. Returns false if `w` was unwatched before and this was its last
+  /// wait: `w` is destroyed then.
   bool heard(socket_watch& w, int fired) noexcept;
-  /// Call it when the execution context goes: no wait that is out calls the listener any more.
+  /// Call it when the execution context is destroyed. The waits under way then end without a call of the listener.
   void shutdown() noexcept;
 
  private:
@@ -74,8 +75,8 @@ class socket_table {
 
   net::any_io_executor executor_;
   socket_listener* listener_;
-  std::vector<std::unique_ptr<socket_watch>> watches_;  // by number
-  std::array<port_list, 256> by_port_;                  // each list has the ports with the same remainder
+  std::vector<std::unique_ptr<socket_watch>> watches_;  // index: descriptor
+  std::array<port_list, 256> by_port_;                  // index: local port modulo 256
   linked_list<socket_watch, in_limbo> let_go_of_;
 };
 

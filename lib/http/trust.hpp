@@ -8,39 +8,42 @@
 
 namespace canigo::http::detail {
 
-/// The place of the certificates that a client trusts.
+/// Where the certificates are that a client trusts.
 ///
-/// curl reads all of its bundle, a hundred certificates and more, for each new connection, which takes 40 ms of the
-/// loop. There are two better ways. A folder may have a file for each certificate, named by its hash: OpenSSL reads
-/// only the file that it needs. If curl is given a file and no folder, it reads the file once, and keeps it.
+/// By default, curl reads its bundle of a hundred certificates or more for each new connection, which blocks the loop
+/// for 40 ms. Two ways avoid that. In a folder with one file per certificate, named by its hash, OpenSSL reads only the
+/// file that it needs. If curl gets a file and no folder, it reads the file once and keeps the certificates.
 struct trust {
   std::string file = {};    // PEM
-  std::string folder = {};  // a folder of files that c_rehash has named
+  std::string folder = {};  // a folder of files with names made by c_rehash
   std::string data = {};    // certificates as PEM text, instead of a file and a folder
-  bool is_known = false;    // false: the choice is left to curl
+  bool is_known = false;    // false: curl uses its own default
 };
 
-/// The better one of the file and the folder that curl was built with. `file` and `folder` may be null.
+/// The choice between curl's default file and its default folder, either of which may be null.
 trust trust_in(const char* file, const char* folder);
 
-/// The text or the file of the options. Without them: the file of CURL_CA_BUNDLE or SSL_CERT_FILE, or else the place
-/// that curl was built with.
+/// The certificates that `options` names. If it names none: the file in CURL_CA_BUNDLE or SSL_CERT_FILE, else curl's
+/// default.
 trust trust_of(const client_options& options);
 
-/// Has curl trust `trusted`, which must stay. From libcurl 7.87 on curl reads a file once for each multi handle.
+/// Makes curl trust `trusted`, which must outlive `easy`. From libcurl 7.87 on, curl reads a file once for each multi
+/// handle.
 CURLcode set_trust(CURL* easy, const trust& trusted) noexcept;
 
-/// The certificate that the client shows to servers, if it has one.
+/// Sets the client's own certificate and key, if `options` names them.
 CURLcode set_identity(CURL* easy, const client_options& options) noexcept;
 
-/// Throws errc::invalid_argument if the file of that certificate has no certificate, or the file of its key no key.
+/// Throws errc::invalid_argument if the file of the client's certificate contains no certificate, or if the file of its
+/// key contains no key.
 void check_identity_files(const client_options& options);
 
-/// Makes curl read the certificates now, and not when a connection waits for them. Returns their errors only.
+/// Makes curl read the certificates now, so that no connection waits for it later. Returns only errors of the
+/// certificates.
 ///
-/// curl reads them once a server has spoken. So this function opens a server for a moment, on a port of the loopback.
-/// The server answers up to 64 processes that connect to it. After more than those, or 5 s, curl reads them when it
-/// must.
+/// curl reads certificates when a server has sent something. So this function opens a server on a loopback port for a
+/// moment. The server answers up to 64 connections, because other processes may connect, too. If there are more, or
+/// after 5 s, curl reads the certificates with its first connection.
 ///
 /// Throws std::bad_alloc.
 CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_options& options);

@@ -23,19 +23,19 @@ using std::chrono::seconds;
 // Short, because the client has delays of its own for a server that it can't reach: both together are less than 2 s.
 constexpr backoff after_failures{.first = milliseconds{50}, .cap = milliseconds{500}};
 
-// Longer than the longest of those delays: while requests come, a failure is known until the next one.
+// Longer than the longest of those delays. So while requests come, known_until_ is not reached before the next call.
 constexpr duration known_for = seconds{1};
 
-// A request that can't wait is decided after this time. If `on_failure` is closed, it takes longer: the request is
-// refused then, although perhaps the machine was only busy.
+// How long after the begin of a call its requests are decided, if they can't wait. In mode closed the time is longer,
+// because they are refused then, although perhaps the machine was only busy.
 constexpr duration decided_if_closed = milliseconds{500};
 constexpr duration decided_soonest = milliseconds{200};
 constexpr duration decided_latest = seconds{2};
 
-// A call without a request, which only finds out whether Redis is back, takes no longer.
+// The time limit of a call that only finds out whether Redis is back.
 constexpr duration longest_probe = milliseconds{500};
 
-// A waiter looks this long before its deadline whether it is to be decided without Redis.
+// How long before its deadline a waiter may be decided without Redis.
 constexpr duration last_moment = milliseconds{20};
 
 }  // namespace
@@ -44,7 +44,7 @@ sync_plan::sync_plan(const options& o, std::uint64_t random) : options_{o}, rand
   shares_.reserve(std::max<std::size_t>(1, o.rates));
 }
 
-// ---- news -----------------------------------------------------------------------------------------------------------
+// ---- events ---------------------------------------------------------------------------------------------------------
 
 void sync_plan::is_useful_at(time_point t) noexcept { next_at_ = std::min(next_at_, t); }
 
@@ -139,18 +139,18 @@ void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept 
 
 // ---- what is to be done ---------------------------------------------------------------------------------------------
 
-/// Whether there is something to tell that can't wait for the next renewal. Redis forgets waiters that left during an
-/// outage together with their session.
+/// Whether Redis must be told something before the next renewal. Waiters that leave during an outage need no call:
+/// Redis forgets them together with their session.
 bool sync_plan::has_news(const needs& n) const noexcept {
   if (n.has_changes) return true;
   if (is_failing_ && !n.is_engaged && !n.may_hold_there) return false;
   return n.is_registered && n.has_returns;
 }
 
-/// Whether there is something to tell or to ask as soon as Redis may be called.
+/// Whether to call Redis as soon as a call is allowed.
 bool sync_plan::is_due(const needs& n) const noexcept {
   if (n.is_leaving) return !is_failing_ && (n.is_registered || n.has_changes);
-  // Even if the requests have ended meanwhile. Otherwise all later ones would be decided without Redis.
+  // Calls even if all requests have ended meanwhile. Otherwise all later requests would be decided without Redis.
   if (is_failing_ && is_wanted_) return true;
   return has_news(n) || (n.is_engaged && (n.has_fresh || is_hinted_));
 }
@@ -170,9 +170,9 @@ time_point sync_plan::next_look(const needs& n, time_point now) const noexcept {
   return t;
 }
 
-/// A slow line gets more time, as far as the lease permits.
+/// On a slow connection the limit is longer, as far as the lease permits.
 duration sync_plan::time_limit(const needs& n, duration answer_within) const noexcept {
-  // A session that can't lose a lease waits for a connection longer than a short lease lasts.
+  // Without a registered session no lease can be lost, so the call may wait for a connection longer than a short lease.
   const duration least = milliseconds{n.is_registered ? 20 : 1000};
   duration usual = std::clamp(options_.lease / 3, least, duration{seconds{2}});
   if (is_failing_ && !n.is_engaged && !has_news(n)) usual = std::min(usual, longest_probe);

@@ -20,19 +20,19 @@ namespace canigo::redis::detail {
 
 /// When a limit calls Redis next, how long the call may take, and what becomes of requests while Redis does not answer.
 ///
-/// The ledger tells it the news: a call begins, succeeds, or fails; Redis has a hint; a request comes. It answers three
-/// questions: when to call, when to look again, and how to decide a request without Redis. It knows no client and no
-/// waiter, and has no lock.
+/// The ledger reports events: a call begins, succeeds or fails; Redis sends a hint; a request comes. The plan answers
+/// three questions: when to call, when to examine the waiters again, and how to decide a request without Redis. It is a
+/// value without a lock, a client or waiters.
 class sync_plan {
  public:
   struct options {
     duration lease{};
-    duration give_up = duration::max();  // closed: waiters end after so long without an answer
+    duration give_up = duration::max();  // in mode closed: how long a waiter waits in an outage
     failure_mode on_failure = failure_mode::closed();
     std::size_t rates = 1;
   };
 
-  /// The news and the questions that the limit has for Redis at this moment.
+  /// The state of the limit that decides whether and when it must call Redis.
   struct needs {
     bool is_registered = false;  // Redis knows the session
     bool has_waiters = false;
@@ -46,45 +46,45 @@ class sync_plan {
 
   sync_plan(const options& o, std::uint64_t random);
 
-  // ---- news ----
+  // ---- events ----
 
   /// Call it when Redis may have something for this limit.
   void hint() noexcept { is_hinted_ = true; }
   /// Notes that a call at that time may bring grants.
   void is_useful_at(time_point t) noexcept;
-  /// A caller asks for a grant.
+  /// Call it when a caller asks for a grant.
   void request_came() noexcept;
-  /// Call it when a call begins. Redis usually answers within `answer_within`; 0 if the line is unknown.
+  /// Call it when a call begins. Redis usually answers within `answer_within`; 0: unknown.
   void call_begins(time_point now, duration answer_within) noexcept;
-  /// The call could not be made: try again then.
+  /// Call it when a call could not be made. The next one is not made before `t`.
   void call_again_at(time_point t) noexcept { retry_at_ = t; }
-  /// Call it when the call has ended. The call of another member says how it ended.
+  /// Call it when the call has ended. Another function of this section is then called for its result.
   void call_ended() noexcept { is_under_way_ = false; }
-  /// Redis did not run the script, or asks this process to register anew: call again at once.
+  /// Call it when Redis did not run the script, or asks this process to register anew. The next call is made at once.
   void call_again() noexcept { is_wanted_ = is_failing_; }
-  /// Redis works: the outage is over, if there was one.
+  /// Call it when Redis works. This ends an outage.
   void recovered() noexcept;
-  /// Call it when Redis did what the call said. The lease must be renewed after `renew_in`.
+  /// Call it when the call has succeeded. The lease must be renewed after `renew_in`.
   void answered(time_point now, duration renew_in) noexcept;
   /// Call it when the call has failed. True if this begins an outage.
   bool failed(time_point now, std::error_code cause, std::string text, bool is_permanent,
               const limit_settings& s) noexcept;
-  /// Call it when the client knows, before the call has ended, why there is no answer. True if this begins an outage.
+  /// Call it when the client knows before the end of the call why Redis does not answer. True if this begins an outage.
   bool fails(std::error_code cause, std::string text, bool is_permanent) noexcept;
-  /// The call takes longer than the time for which requests that can't wait are kept.
+  /// Returns true once for each call: when requests that can't wait for its answer any longer must be decided.
   bool turns_late(time_point now) noexcept;
-  /// Decides without Redis until the late call has ended.
+  /// From now on, requests are decided without Redis until the late call has ended.
   void do_without_until_answer(const limit_settings& s) noexcept;
-  /// Call it when a rate or a burst was changed here: this process's share changes at once.
+  /// Call it when this process has changed a rate or a burst. The process's share changes at once.
   void rates_changed(time_point now, const limit_settings& s) noexcept;
-  /// Call it when the client is closed: there will be no call again.
+  /// Call it when the client is closed. No more calls are made.
   void stop() noexcept;
 
   // ---- what is to be done ----
 
-  /// When to call; max() if not at all, for the time being.
+  /// When to call Redis; max(): no call is needed yet.
   time_point next_call(const needs& n, time_point now) const noexcept;
-  /// When to look again, apart from calls.
+  /// When the waiters must be examined without a call; max(): never, as things are.
   time_point next_look(const needs& n, time_point now) const noexcept;
   /// How long the next call may take to be sent, and then to be answered.
   duration time_limit(const needs& n, duration answer_within) const noexcept;
@@ -98,26 +98,26 @@ class sync_plan {
   bool is_failing() const noexcept { return is_failing_; }
   std::error_code cause() const noexcept { return cause_; }
   const std::string& cause_text() const noexcept { return cause_text_; }
-  /// Whether the failure mode refuses requests while Redis does not answer.
-  /// Every mode does if processes with other options or of another version keep the limit.
+  /// Whether requests are refused while Redis does not answer: in mode closed. In every mode, requests are also refused
+  /// if processes with other options or of another version use the limit.
   bool is_closed() const noexcept;
   /// Whether the call under way takes too long for requests that can't wait.
   bool is_late(time_point now) const noexcept { return is_under_way_ && now >= late_at_; }
-  /// Whether Redis does not answer, as far as is known; `has_trouble`: the client has no connection.
+  /// Whether Redis is known not to answer. `has_trouble`: the client has no connection.
   bool is_away(time_point now, bool has_trouble) const noexcept;
-  /// Whether this process serves the waiters by itself. After a while without requests this is false, so that the next
-  /// request asks Redis first, which may have come back.
+  /// Whether this process serves its waiters without Redis. After a while without requests this is false: Redis may
+  /// have come back, so the next request asks it first.
   bool may_do_without(time_point now) const noexcept;
   /// Decides a request that does not wait for Redis: granted without an error, would_block for "not now", or the error.
   /// A request for more than this process's share of a burst gets errc::store_unavailable.
   std::error_code decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
                          const limit_settings& s) noexcept;
-  /// The first waiter is served by this process without Redis, but not yet: next_look() says when.
+  /// Call it when the first waiter must wait for this process's share. Then next_look() returns when to decide again.
   void look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept;
   /// The error that a request gets at once because Redis fails; none if it may wait.
   std::error_code refusal(bool waits) const noexcept;
-  /// When a request ends unless it is granted. Only the waiters that have waited for `give_up` give up. If the failure
-  /// mode lets requests through, this is a little before the deadline, for a last look.
+  /// When a request ends without a grant: at its deadline, and in mode closed after waiting for `give_up` in an outage.
+  /// In the other modes it is a little earlier, once: then the request may be decided without Redis.
   time_point end_of(const limit_request& r) const noexcept;
 
  private:
@@ -137,15 +137,15 @@ class sync_plan {
   time_point late_at_ = time_point::max();
   time_point renew_at_ = time_point::max();
   time_point next_at_ = time_point::max();   // when a call becomes useful
-  time_point retry_at_ = time_point::min();  // no call is made before
+  time_point retry_at_ = time_point::min();  // no call is made before this time
 
   // The outage.
   bool is_failing_ = false;
-  bool is_permanent_ = false;  // trying again is of no use
+  bool is_permanent_ = false;  // another call would fail, too
   std::error_code cause_;
   std::string cause_text_;
   time_point failing_since_ = time_point::max();
-  time_point known_until_ = time_point::min();  // until then the failure counts as known
+  time_point known_until_ = time_point::min();  // until then requests need not ask Redis first
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
 
@@ -155,8 +155,8 @@ class sync_plan {
     std::size_t unit;
   };
   bool has_share_ = false;
-  std::vector<rate_share> shares_;           // with room for all of them
-  time_point share_at_ = time_point::max();  // then it may serve the first waiter
+  std::vector<rate_share> shares_;           // with capacity for all rates
+  time_point share_at_ = time_point::max();  // when the share may have enough for the first waiter
 };
 
 }  // namespace canigo::redis::detail

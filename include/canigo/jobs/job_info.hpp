@@ -25,11 +25,11 @@ inline constexpr int most_priorities = 16;
 inline constexpr std::size_t most_bytes = std::size_t{64} << 20;
 /// The longest name of a queue or kind, and the longest key of a unique job, in bytes.
 inline constexpr std::size_t most_name = 255;
-/// A store counts at least so many jobs of one state.
+/// The number of jobs of one state up to which every store counts exactly.
 inline constexpr std::size_t most_counted = 100'000;
-/// A store keeps so many bytes of the text of a failure, the first ones.
+/// How many bytes of the text of a failure a store keeps: the first ones.
 inline constexpr std::size_t most_error_text = 1000;
-/// A store keeps so many entries of the history of a job, the last ones.
+/// How many entries of the history of a job a store keeps: the last ones.
 inline constexpr std::size_t most_events = 32;
 
 /// The state of a job. A job that waits for its time or for another attempt is `waiting`, too.
@@ -67,15 +67,15 @@ struct new_job {
   std::string unique_key = {};            ///< any bytes, up to most_name; empty: not unique
   unique_scope scope = unique_scope::until_ended;
   duration unique_for = duration::zero();  ///< for unique_scope::for_a_time; more than 0
-  std::string batch = {};                  ///< the batch that it is one of, up to most_name bytes; empty: none
-  /// The job waits until all jobs of that batch have ended, however they end; so it has no delay. Empty: it waits for
-  /// no batch. If no job of the batch waits or runs when the job is put, it does not wait.
+  std::string batch = {};                  ///< the batch that the job belongs to, up to most_name bytes; empty: none
+  /// The name of a batch. The job can be claimed after all jobs of that batch have ended, in whatever way. It must have
+  /// no delay. If no job of that batch waits or runs when this job is put, it does not wait. Empty: it waits for none.
   std::string after_batch = {};
 };
 
 /// The answer to a job that was handed in.
 struct put_answer {
-  job_id id = 0;        ///< its own, or that of the job that has its key
+  job_id id = 0;        ///< the id of the new job, or of the job that has its unique key
   bool is_new = false;  ///< false: a job with the same key is there, and was left as it is
 };
 

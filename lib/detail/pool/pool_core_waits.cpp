@@ -17,8 +17,9 @@ void pool_core::ready_all(pool_waiter_list& list) noexcept {
   while (pool_waiter_link* l = list.first()) ready(static_cast<pool_waiter&>(*l), pool_task::no_code);
 }
 
-/// With fewer workers than before, all may wait for their own pool. Then one of these waits ends. That frees its
-/// worker, which goes on or leaves, and then this is looked at again.
+/// After the number of workers was reduced, all of them may run operations that wait for this pool. Then this function
+/// ends one of those waits with `deadlock`. The worker of that wait goes on or leaves, and this function is called
+/// again.
 void pool_core::end_hopeless_wait() noexcept {
   if (!self_waits_.is_hopeless(crew_.running(), crew_.able())) return;
   for (const auto& worker : workers_) {
@@ -43,7 +44,8 @@ void pool_core::fail(pool_waiter& w, int code) noexcept {
   ready(w, code);
 }
 
-/// An operation that waits for its own task, group or pool would wait for ever, as would all workers together.
+/// A wait of an operation for its own task, group or pool could never end. Neither could a wait after which all workers
+/// wait for their own pool. Such a wait ends at once with `deadlock`.
 void pool_core::wait_for(pool_task& t, pool_waiter& w) noexcept {
   const change c{*this};
   w.task_ = &t;

@@ -30,11 +30,11 @@ struct in_blocks {
   Function function;
 };
 
-/// A strand takes a function in before it asks for memory to get itself scheduled. A failure there would stall it for
-/// ever, so the memory for both is there first.
+/// A strand queues a function before it allocates memory to schedule itself. If that allocation failed, the strand
+/// would stall for ever. So the blocks for both are reserved first.
 constexpr std::size_t blocks_per_post = 4;
 
-/// A worker's strand, and its owner. Executors of it may outlive the worker and its pool.
+/// A worker's strand, and the owner of the worker. Executors of the strand may outlive the worker and its pool.
 template <class Strand>
 struct strand_of_worker {
   strand_of_worker(const typename Strand::inner_executor_type& inner, const void* o, const void* h)
@@ -42,13 +42,13 @@ struct strand_of_worker {
   Strand strand;
   std::atomic<const void*> owner;
   const void* home;
-  std::atomic<std::uint32_t> operation{0};  // that the worker's coroutine runs, or ran last
+  std::atomic<std::uint32_t> operation{0};  // the operation that the worker's coroutine runs, or ran last
 };
 
 /// A strand without the property that counts outstanding work.
 ///
-/// Small enough for any_io_executor's own room: a larger one is copied to the heap by each operation that an awaiting
-/// coroutine begins, three times.
+/// It fits into the small buffer of any_io_executor. Each operation that an awaiting coroutine begins would copy a
+/// larger executor to the heap, three times.
 template <class Strand>
 class worker_executor {
  public:
@@ -56,8 +56,8 @@ class worker_executor {
 
   worker_executor(shared_strand strand, std::uint32_t operation, bool never_blocks) noexcept
       : strand_(std::move(strand)), operation_{operation}, never_blocks_{never_blocks} {}
-  /// A copy belongs to the operation that asks for it, though the original is that of all of them. So work that an
-  /// operation has left on the strand is not taken for the next operation's.
+  /// An original with operation 0 serves all operations; a copy gets the number of the operation that makes it. So work
+  /// that an operation leaves on the strand is not taken for work of the next operation.
   worker_executor(const worker_executor& other) noexcept
       : strand_{other.strand_}, operation_{other.operation()}, never_blocks_{other.never_blocks_} {}
   worker_executor(worker_executor&&) noexcept = default;
@@ -67,7 +67,7 @@ class worker_executor {
   net::execution_context& query(net::execution::context_t) const noexcept {
     return net::query(strand_->strand.get_inner_executor(), net::execution::context);
   }
-  /// A strand above this executor asks: it runs a post at once unless it is told that nothing may run at once.
+  /// For a strand on top of this executor. Unless this returns blocking.never, the strand runs a post at once.
   net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
     return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
                          : net::execution::blocking_t{net::execution::blocking.possibly};
@@ -80,7 +80,7 @@ class worker_executor {
   template <class Function>
   void execute(Function&& f) const {
     if (!never_blocks_ && strand_->strand.running_in_this_thread()) {
-      // As the strand would do, but without memory: a worker's coroutine must be able to end where there is none.
+      // The strand would do the same, but would allocate. A worker's coroutine must be able to end without memory.
       std::decay_t<Function> function{std::forward<Function>(f)};
       std::move(function)();
       return;
@@ -154,9 +154,10 @@ class strand_on final : public worker_strand {
   }
 
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const override {
-    strand_->operation.store(0, std::memory_order_relaxed);  // of the last one, if it was cut off
-    // From Asio 1.24 on, co_spawn may post once more after the coroutine, and then reaches for the slot. So the worker
-    // lives until the handler goes, and not only until the frame of the coroutine does.
+    // The last operation may have been cut off.
+    strand_->operation.store(0, std::memory_order_relaxed);
+    // From Asio 1.24 on, co_spawn may post once more after the end of the coroutine, and that post uses the slot. So
+    // the worker lives until the handler is destroyed, which is later than the coroutine's frame.
     auto end = [life = std::move(until_it_goes)](const std::exception_ptr&) {};
     net::co_spawn(worker_executor<net::strand<Inner>>{strand_, 0, false}, std::move(coroutine),
                   net::bind_cancellation_slot(slot, std::move(end)));
@@ -166,13 +167,13 @@ class strand_on final : public worker_strand {
   typename worker_executor<net::strand<Inner>>::shared_strand strand_;
   net::any_io_executor executor_;
   net::any_io_executor operations_executor_;
-  std::uint32_t operation_ = 0;  // which that is marked as
+  std::uint32_t operation_ = 0;  // the operation of operations_executor_
 };
 
 using stealing_strand = net::strand<work_stealing_executor>;
 
-// In a source of their own: g++ inlines less into the strands of an io_context if those of work_stealing stand beside
-// them.
+// Defined in a source of their own. If one source has the strands of work_stealing and those of an io_context, g++
+// inlines less into the latter.
 std::unique_ptr<worker_strand> make_stealing_strand(const work_stealing_executor& inner, const void* owner,
                                                     const void* home);
 net::any_io_executor stealing_strand_of_no_worker(const work_stealing_executor& inner);

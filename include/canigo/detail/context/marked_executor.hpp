@@ -12,10 +12,10 @@
 
 namespace canigo::detail {
 
-/// It says whose work runs on an executor. Its maker derives from it.
+/// The base of a mark, which says for which object (`maker`) work runs on an executor.
 ///
-/// A copy of an executor may be kept for long, so a mark may outlive the work. Its maker knows, under a lock of its
-/// own, whether the work still goes on.
+/// A copy of an executor may be kept for long, so a mark may outlive the work. Only the maker knows, under its own
+/// lock, whether the work has ended.
 struct executor_mark {
   executor_mark(const void* whose, const net::any_io_executor& executor)
       : maker{whose}, inner{executor}, posting{net::require(executor, net::execution::blocking.never)} {}
@@ -24,14 +24,15 @@ struct executor_mark {
   const net::any_io_executor inner;    // where the work runs
   const net::any_io_executor posting;  // `inner`, never from inside execute()
 
-  /// Whether the work holds a place. Then that is not given back before let_go(), though the work may end meanwhile.
+  /// Returns whether the work holds a permit. If so, the permit is not released before let_go(), even if the work ends.
   virtual bool keep() noexcept { return false; }
   virtual void let_go() noexcept {}
 };
 
-/// The executor of a mark, so that whatever a coroutine starts inside of its work can find out where it is.
+/// An executor with a mark. Operations that a coroutine starts on it can find out by mark_of() that they run inside of
+/// the marked work.
 ///
-/// It adds nothing but the mark: it is a strand only if the one below is.
+/// Everything else is as in the inner executor: it is a strand only if that one is.
 class marked_executor {
  public:
   explicit marked_executor(std::shared_ptr<executor_mark> mark) noexcept : mark_{std::move(mark)} {}
@@ -39,7 +40,7 @@ class marked_executor {
   net::execution_context& query(net::execution::context_t) const noexcept {
     return net::query(mark_->inner, net::execution::context);
   }
-  /// A strand above this executor asks: it runs a post at once unless it is told that nothing may run at once.
+  /// For a strand on top of this executor. Unless this returns blocking.never, the strand runs a post at once.
   net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
     return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
                          : net::execution::blocking_t{net::execution::blocking.possibly};
@@ -67,7 +68,7 @@ class marked_executor {
   bool never_blocks_ = false;
 };
 
-/// Keeps the places of all work that an executor is marked with, if they have not been given back.
+/// While it exists, each marked work on `executor` that holds a permit keeps that permit, even if the work ends.
 class kept_places {
  public:
   explicit kept_places(const net::any_io_executor& executor);

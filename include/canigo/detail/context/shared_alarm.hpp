@@ -14,16 +14,18 @@ class time_source;
 
 namespace canigo::detail {
 
-// Members of time_source, without its header. now_on() is the time of the executor's context.
+// These functions call members of time_source without its header. now_on() is the time of the executor's context.
 time_point now_on(const net::any_io_executor& executor);
 time_point now_of(const time_source& time) noexcept;
 bool arm(time_source& time, deadline& d, time_point when) noexcept;
 [[nodiscard]] bool cancel(time_source& time, deadline& d) noexcept;
 
-/// The alarm of an object behind shared pointers. It keeps the object until the call has returned, or was taken back.
+/// An alarm that calls a function of its owner, an object behind shared pointers. While it is armed and during the
+/// call, it holds a reference to the owner.
 ///
-/// The owner uses it under its lock, or on its strand. The call comes without either, and brings the news there. If the
-/// call throws, for lack of memory, it comes again a millisecond later. A context that ends drops it.
+/// The owner uses the alarm under its lock or on its strand. The function is called outside of both, and passes the
+/// event on to them. If it throws for lack of memory, it is called again a millisecond later. The end of the context
+/// drops the alarm without a call.
 template <class Owner>
 class shared_alarm : public deadline {
  public:
@@ -33,7 +35,7 @@ class shared_alarm : public deadline {
 
   bool is_set() const noexcept { return is_set_; }
   time_point when() const noexcept { return when_; }
-  /// Moves it to `t`; time_point::max() takes it back. Does nothing if it is being called just now.
+  /// Sets the alarm to `t`; time_point::max() cancels it. Does nothing if the alarm is set and its call has begun.
   void set(time_point t, Owner& owner) noexcept {
     if (is_set_ && t == when_) return;
     std::shared_ptr<Owner> keep;
@@ -44,9 +46,9 @@ class shared_alarm : public deadline {
     when_ = t;
     is_set_ = t != time_point::max() && arm(t, keep ? std::move(keep) : owner.shared_from_this());
   }
-  /// The owner has got the news of the call. Only then it can be set again.
+  /// Call it when the owner has processed the call. Only after that the alarm can be set again.
   void was_called() noexcept { is_set_ = false; }
-  /// For good. Returns what it has kept; null if it is not armed, or is being called just now.
+  /// Cancels the alarm for good. Returns its reference to the owner; null if it is not armed or its call has begun.
   [[nodiscard]] std::shared_ptr<Owner> disarm() noexcept { return cancel(time_, *this) ? std::move(owner_) : nullptr; }
 
  private:
@@ -71,7 +73,7 @@ class shared_alarm : public deadline {
   function_type call_;
   std::shared_ptr<Owner> owner_;  // while it is armed
   time_point when_ = time_point::max();
-  bool is_set_ = false;  // until the owner has got the news, or it was taken back
+  bool is_set_ = false;  // from set() until was_called() or a cancellation
 };
 
 }  // namespace canigo::detail

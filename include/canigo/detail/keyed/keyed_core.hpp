@@ -33,9 +33,8 @@ namespace canigo::detail {
 
 /// The keys of a keyed limit, in shards that have a lock each. `Limit` defines the state of a key.
 ///
-/// A lock is held for a look-up and the arithmetic, and now and then while a table grows. Under it run the hash, the
-/// comparison, the copy and the move of keys, and nothing else of the user's. An engine's lock may be taken under it,
-/// and never the other way round.
+/// A shard's lock is held for a look-up and the arithmetic, and while the shard's table grows. Of the user's code, only
+/// the hash, the comparison, the copy and the move of keys run under it. Lock order: a shard before an engine.
 template <class Key, class Hash, class Limit>
 class keyed_core final : public keyed_home<Key> {
   using view = key_view<Key>;
@@ -55,7 +54,7 @@ class keyed_core final : public keyed_home<Key> {
   /// A user of a key's room. The engine stays as long as the room has a user.
   class seat {
    public:
-    /// Under the lock of the shard.
+    /// Call it under the lock of the shard.
     seat(keyed_core& core, shard& s, key_room& r) noexcept : core_{&core}, shard_{&s}, room_{&r} { ++r.users; }
     seat(seat&& other) noexcept
         : core_{std::exchange(other.core_, nullptr)}, shard_{other.shard_}, room_{other.room_} {}
@@ -71,10 +70,10 @@ class keyed_core final : public keyed_home<Key> {
     key_room* room_;
   };
 
-  /// A coroutine that waits: counts as a waiter until this is destroyed.
+  /// Counts a coroutine as a waiter until this object is destroyed.
   class waiting_one {
    public:
-    /// For a waiter that was claimed before.
+    /// Precondition: claim_waiter() has counted the waiter.
     waiting_one(keyed_core& core, std::uint64_t hash) noexcept : core_{core}, hash_{hash} {}
     waiting_one(const waiting_one&) = delete;
     waiting_one& operator=(const waiting_one&) = delete;
@@ -94,7 +93,7 @@ class keyed_core final : public keyed_home<Key> {
  public:
   using options = keyed_setup<Limit>;
 
-  /// The caller gets the handle's reference, and releases it by close().
+  /// Returns a core with one reference, which close() releases.
   static keyed_core* open(const net::any_io_executor& executor, const options& o, const Hash& hash) {
     auto* core = new keyed_core{executor, o, hash};
     core->join();
@@ -114,8 +113,8 @@ class keyed_core final : public keyed_home<Key> {
   /// How a request that does not wait was granted.
   enum class grant { none, own, shared };
 
-  /// Takes the tokens or permits if the key has no waiters. Throws for a request that can never be granted, and without
-  /// memory for a new key.
+  /// Takes the tokens or permits if they are available and the key has no waiters. Throws std::system_error for a
+  /// request that can never be granted, and std::bad_alloc if there is no memory for a new key.
   grant try_acquire(view key, const request& r) {
     this->check(r);
     const time_point now = this->now();
@@ -159,8 +158,8 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// Like acquire() above, with an error code. A refusal by the bounds throws no exception; a wrong argument may throw
-  /// one in here.
+  /// Like acquire() above, with an error code. A refusal by a bound costs no exception. An exception for an invalid
+  /// argument is caught here.
   template <class Result>
   static net::awaitable<Result> acquire(keyed_ref<keyed_core> core, Key key, request r, std::error_code* error) {
     bool is_shared = false;
@@ -258,10 +257,10 @@ class keyed_core final : public keyed_home<Key> {
 
  private:
   static constexpr int shard_bits = 6;
-  // Below so many keys, one shard is enough.
+  // If `most_keys` is below this, one shard is enough.
   static constexpr std::size_t many_keys = std::size_t{64} << shard_bits;
-  // How many places of a table one request may look at for a key to forget. That bounds the time of a request while
-  // others flood the table with keys.
+  // The most slots of a table that one request examines to find a key to forget. This bounds the time of each request
+  // while others flood the table with new keys.
   static constexpr std::size_t places_per_new_key = 2;
   static constexpr std::size_t places_when_full = 16;
 
@@ -276,7 +275,7 @@ class keyed_core final : public keyed_home<Key> {
   shard& shard_of(std::uint64_t hash) const noexcept {
     return shards_[static_cast<std::size_t>((uint128{hash} * shards_count_) >> 64)];
   }
-  /// The bits that choose the shard must not choose the place in its table.
+  /// The bits that choose the shard must not choose the slot in its table.
   static std::uint64_t in_table(std::uint64_t hash) noexcept { return std::rotl(hash, shard_bits); }
 
   static bool count(shard& s, bool is_granted) noexcept {
@@ -290,7 +289,8 @@ class keyed_core final : public keyed_home<Key> {
     ++s.refused;
   }
 
-  /// Calls `f` with the key's entry, under the lock of its shard; with nullptr if it is one key too many.
+  /// Calls `f` under the lock of the key's shard, with the key's entry. The entry is nullptr if the key is new and the
+  /// limit is full.
   template <class Function>
   auto at(view key, std::uint64_t hash, time_point now, Function&& f) {
     shard& s = shard_of(hash);
@@ -318,7 +318,8 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// Looks at some places of the table, and forgets the keys there that can't be told from new ones.
+  /// Examines the next `places` slots of the table. Erases the keys there whose state equals that of a new key, and
+  /// returns their number.
   std::size_t forget(shard& s, std::size_t places, time_point now) noexcept {
     const std::size_t n = s.keys.sweep(
         places, [&](const entry& e) { return !e.value.is_room() && limit_.is_fresh(e.value.level(), now); });
@@ -334,7 +335,7 @@ class keyed_core final : public keyed_home<Key> {
     return forget(s, places_when_full, now) > 0;
   }
 
-  /// Forgets keys of a crowded table. The table grows unless that frees an eighth of it.
+  /// Forgets keys of a crowded table. Grows the table unless this frees more than an eighth of its slots.
   void make_space(shard& s, time_point now) {
     const std::size_t places = s.keys.capacity();
     if (forget(s, places, now) <= places / 8) {
@@ -347,9 +348,9 @@ class keyed_core final : public keyed_home<Key> {
     this->give_up_keys(1);
   }
 
-  /// Takes the tokens or permits at once. False: the request is refused, or it has claimed a waiter. A claimed waiter
-  /// has a seat in the key's room; without one it waits at the shared engine, as the table has no place for the key.
-  /// Throws any other error.
+  /// Takes the tokens or permits if they are available now, and returns true. Otherwise either `refused` is set, or the
+  /// request counts as a waiter. A waiter waits at the engine of its key if `own` is set. Else the table is full, and
+  /// it waits at the shared engine. Errors without an errc are thrown.
   bool enter(const Key& key, std::uint64_t hash, const request& r, std::optional<seat>& own, errc& refused) {
     if (try_to_enter(key, hash, r, own, refused)) return true;
     if (refused == errc{} && !this->claim_waiter()) refused = errc::queue_full;
@@ -413,7 +414,7 @@ class keyed_core final : public keyed_home<Key> {
     e.value.enter(r);
   }
 
-  /// The last user that leaves a room closes it; the level goes back to the table.
+  /// When the last user leaves, closes the engine of the room and puts the key's level back into the table.
   void leave(shard& s, key_room& r) noexcept {
     const time_point now = this->now();
     {
@@ -440,7 +441,7 @@ class keyed_core final : public keyed_home<Key> {
 
   const Limit limit_;
   const Hash hash_;
-  engine_owner shared_;  // the engine of all keys for which the table has no place
+  engine_owner shared_;  // the engine of all new keys while the table is full; null: such keys are refused
   std::atomic<std::size_t> next_swept_{0};
   const std::size_t shards_count_;
   const std::unique_ptr<shard[]> shards_;

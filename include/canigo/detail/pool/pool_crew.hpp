@@ -6,7 +6,7 @@
 
 namespace canigo::detail {
 
-/// A member of a pool_crew, as the crew knows it: the base of a worker.
+/// A member of a pool_crew: the base of a worker.
 class crew_member {
  public:
   enum class state : std::uint8_t {
@@ -24,7 +24,7 @@ class crew_member {
   crew_member& operator=(const crew_member&) = delete;
 
   bool is(state s) const noexcept { return state_ == s; }
-  /// Whether it leaves although the crew may want it again.
+  /// Whether it must leave, even if the crew lacks members.
   bool is_retired() const noexcept { return is_retired_; }
   bool is_equipped() const noexcept { return is_equipped_; }
 
@@ -37,16 +37,16 @@ class crew_member {
   bool is_equipped_ = false;
 };
 
-/// The workers of a pool: how many are wanted, how many do what, which are idle, and which come, stay or go when the
-/// number changes. A member may have equipment, which is slow to get. So members without it are woken last, and go
+/// Counts the workers of a pool by state. Chooses which worker to wake, to start, to keep or to end when the wanted
+/// number changes. A member may have equipment that is slow to get, so members without it are woken last and leave
 /// first.
 ///
-/// Members change their state only here, so that the numbers are right. Threads: none; its owner holds a lock.
+/// The state of a member changes only through its crew, so that the counts are right. Threads: its owner holds a lock.
 class pool_crew {
  public:
   using state = crew_member::state;
 
-  /// If it `needs_equipment`, a member has to get it before work.
+  /// `needs_equipment`: a member must get equipment before it works.
   explicit pool_crew(bool needs_equipment = false) noexcept : needs_equipment_{needs_equipment} {}
 
   /// Adds a member, in the state gone.
@@ -72,12 +72,12 @@ class pool_crew {
   std::size_t idle() const noexcept { return idle_; }
   /// The members that repair or rest.
   std::size_t repairing() const noexcept { return repairing_; }
-  /// Whether a member goes from one short operation to the next.
+  /// Whether a member looks for work, or runs a short operation and will soon look for work.
   bool is_on_the_move() const noexcept { return staying() > idle_ + running_long_ + repairing_; }
   /// The idle member that is woken first, or nullptr.
   crew_member* first_idle() const noexcept { return idle_list_.first; }
 
-  // The member that brings the crew nearer to the wanted number, or nullptr.
+  // Which member to change so that the crew comes nearer to the wanted number, or nullptr.
   /// The idle member to send away: idle for longest, or without equipment.
   crew_member* to_leave() const noexcept { return is_too_large() ? idle_list_.last : nullptr; }
   /// The leaving member to keep: one with equipment, if there is one.
@@ -107,8 +107,8 @@ class pool_crew {
   void rest(crew_member& m) noexcept;
   void repair(crew_member& m) noexcept;
   void recover(crew_member& m) noexcept;
-  // From awake to idle, and back. Inline, because each operation that comes alone has both. The member that worked last
-  // goes first, because its memory is warm, and the equipment of the others may be given up.
+  // From awake to idle, and back. Inline, because both are called for each operation that finds an idle pool. The
+  // member that worked last is woken first: its memory is warm, and the equipment of the others may be given up.
   void sleep(crew_member& m) noexcept {
     m.state_ = state::idle;
     idle_list_.add(m, m.is_equipped_ || !needs_equipment_);
@@ -121,11 +121,12 @@ class pool_crew {
   }
   // From awake or resting to leaving.
   void leave(crew_member& m) noexcept;
-  // Like leave(), and for good; also from leaving.
+  // Like leave(), but the member can't stay any more. Also from leaving.
   void retire(crew_member& m) noexcept;
   // From leaving to awake.
   void stay(crew_member& m) noexcept;
-  // From any state to gone, without equipment. It runs a long operation: a short one can't be cut off.
+  // From any state to gone, without equipment. If the member is running, its operation is a long one: a short one can't
+  // be cut off.
   void lose(crew_member& m) noexcept;
 
  private:

@@ -13,9 +13,10 @@ class pool_task;
 
 /// The flows of a pool, for canigo::flow and for the workers. The tasks are in the backlog's fair_queue.
 ///
-/// A task occupies a place of its flow while it runs. It goes back to its flow for another attempt.
+/// While a task runs, it counts against the concurrency of its flow. For another attempt it is queued in its flow
+/// again.
 ///
-/// Threads: any for what flow_host has; all else is under the lock of the pool.
+/// Threads: any for the functions of flow_host; all others are called under the pool's lock.
 class pool_flows final : public flow_host {
  public:
   explicit pool_flows(pool_core& core) noexcept;
@@ -31,22 +32,23 @@ class pool_flows final : public flow_host {
   void pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept override;
   flow_stats stats_of_flow(std::uint32_t flow) const override;
 
-  /// Makes a new task one of this flow.
+  /// Assigns a new task to the flow.
   static void choose(pool_task& t, const canigo::flow& f) noexcept;
-  /// Counts a task that was refused.
+  /// Counts a refused task in the statistics of its flow.
   void count_refusal(const pool_task& t) noexcept;
-  /// Call it when an operation has ended for good: frees its place.
+  /// Call it when an operation has ended: it no longer counts against the concurrency of its flow.
   void release(const pool_task& t) noexcept;
-  /// Call it when a task was taken, or a place is free: wakes a worker if another task may go, and watches if not.
+  /// Call it when a worker has taken a task, or a flow may run another one. Wakes a worker if a task can run, else
+  /// calls watch().
   void look_again() noexcept;
-  /// Sets the alarm for the flow that its ceiling lets return first. Then a worker is woken.
+  /// Sets the alarm to the earliest time at which the ceiling of a held flow lets it go on. The alarm wakes a worker.
   void watch() noexcept;
   /// The time; time_point::min() once the context has gone.
   time_point now() const noexcept;
 
  private:
   pool_core* core_;
-  engine_alarm return_;  // the return of a flow that its rates or a pause hold
+  engine_alarm return_;  // rings when rates or a pause hold a flow no longer
 };
 
 }  // namespace canigo::detail

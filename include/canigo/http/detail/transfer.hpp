@@ -29,7 +29,7 @@ class engine;
 class easy_handle;
 struct host;
 
-/// A caller that waits for the response to a request. The request must stay in its place until then.
+/// A caller's wait for the response to a request. The request must be neither moved nor destroyed until it ends.
 class transfer : public canigo::detail::suspended,
                  public list_node<transfer, struct in_engine>,
                  public list_node<transfer, struct in_mail>,
@@ -62,36 +62,37 @@ class transfer : public canigo::detail::suspended,
   friend class stream;
   void time_is_up(due why) noexcept;
 
-  // The members for the response while it comes. Called only on the thread that works for the engine.
+  // Called while the response arrives, only on the thread that works for the engine.
   /// Whether its caller reads the body part by part.
   virtual bool is_stream() const noexcept { return false; }
-  /// For a stream: the head of the response is there.
+  /// For a stream: called when the head of the response is complete.
   virtual void head_came() noexcept {}
-  /// Takes a part of the body. False: the caller of a stream would have more than `most` bytes to read.
+  /// Takes a part of the body. Returns false if a stream would then have more than `most` unread bytes.
   virtual bool take(std::string_view part, std::size_t most);
-  /// Whether its caller would take so many bytes of the body at once.
+  /// Whether its caller can take so many more bytes of the body now.
   virtual bool has_room(std::size_t) const noexcept { return true; }
-  /// The length of the body that its caller writes part by part, -1 if it is unknown; nothing: there is no such body.
+  /// The length of the request body that its caller writes part by part; -1: unknown; nullopt: there is no such body.
   virtual std::optional<std::int64_t> length_to_write() const noexcept { return std::nullopt; }
-  /// Moves bytes of that body; zero is its end. Nothing: its caller has to write first.
+  /// Copies bytes of that body into the buffer, and returns their number; 0: the body has ended; nullopt: the caller
+  /// must write first.
   virtual std::optional<std::size_t> give(char*, std::size_t) noexcept { return 0; }
-  /// Whether that body has ended, and the response is waited for.
+  /// Whether the caller has written all of that body and waits for the response.
   virtual bool has_written_all() const noexcept { return false; }
-  /// For a stream: how many bytes it has that its caller has not read.
+  /// For a stream: the number of stored bytes that its caller has not read.
   virtual std::size_t ahead() const noexcept { return 0; }
-  /// For a stream: whether its caller still writes the body of the request. On a connection of HTTP/2 curl has to read
-  /// meanwhile, or it never learns that the server takes more.
+  /// For a stream: whether its caller still writes the body of the request. Over HTTP/2, curl must read meanwhile.
+  /// Otherwise it never learns that the server takes more bytes.
   virtual bool is_writing() const noexcept { return false; }
-  /// For a stream: the rest of the body that its caller writes is not sent.
+  /// For a stream: called when curl will not send the rest of the body that its caller writes.
   virtual void sends_no_more() noexcept {}
-  /// For a stream: gives its caller the bytes that it has.
+  /// For a stream: hands the stored bytes to its caller.
   virtual void read_ahead() noexcept {}
   /// How long the transfer may go on when its caller has gone; zero: it ends then.
   virtual duration lingers() const noexcept { return duration::zero(); }
   /// Ends the wait of its caller with this error. The transfer goes on.
   virtual void leave(std::error_code, std::string) noexcept {}
   virtual bool is_left() const noexcept { return false; }
-  /// Tells its caller what is there, before the end. If that throws, nothing has happened.
+  /// Hands its caller what has arrived, before the transfer ends. If it throws, it has had no effect.
   virtual void tell() {}
 
   std::shared_ptr<engine> engine_;
@@ -104,7 +105,7 @@ class transfer : public canigo::detail::suspended,
   time_point done_by_ = time_point::max();
   canigo::detail::timed_call<transfer> deadline_;
   easy_handle* easy_ = nullptr;  // set while curl works on the transfer
-  host* host_ = nullptr;         // while it waits for a place, or holds one
+  host* host_ = nullptr;         // set while it waits for a slot of the host, or has one
   bool connected_ = false;
 
   // Written with the engine's lock held.
@@ -113,7 +114,7 @@ class transfer : public canigo::detail::suspended,
   bool time_is_up_ = false;
 };
 
-/// How a transfer ended. The error comes with the response, because that says more of it.
+/// How a transfer ended. The response comes with the error, because it has details of the error.
 struct ended_transfer {
   std::error_code error;
   http::response response;
@@ -134,7 +135,7 @@ class awaited_transfer : public transfer {
   ~awaited_transfer() = default;
 };
 
-/// A transfer with the request inside, for a caller that has no place for the request.
+/// A transfer that owns its request, for a caller that can't keep the request alive.
 class owning_transfer : public transfer {
  public:
   owning_transfer(std::shared_ptr<engine> e, request&& r) noexcept
