@@ -534,6 +534,12 @@ DEFECTS = {
                                   "if (std::uncaught_exceptions() == 0) bring(p);"),
     "pump_that_is_needed_goes": (PUMPS, interleaving("an item waits for the one*"),
                                  "if («working_ < threads_.load(std::memory_order_relaxed)») {", "working_ == 0"),
+    # Limits that push the callers that they let go.
+    "pushed_callers_lost_but_one": (DELIVERY, interleaving("of two requests on pumps*"),
+                                    "post_each(foreign, foreign_, visit);\n  «push_each(pumps, pushed);»",
+                                    "if (suspended* s = pushed.pop()) pumps->push(*s, false);"),
+    "pushed_caller_calls_no_help": (DELIVERY, interleaving("a function on pumps lets*"),
+                                    "suspended* s = list.pop()) pumps->push(*s, «false»);", "true"),
     "lag_unseen_while_a_handler_blocks": (LAG, POLICIES, "«std::max(stats_.last, clock() - due_)»", "stats_.last"),
     "clock_ahead_of_the_system": (CLOCK, POLICIES, "static_cast<std::uint64_t>(«ns_per_tick_ * slowness» *",
                                   "ns_per_tick_"),

@@ -3,9 +3,9 @@
 
 #include "canigo/detail/context/work_item.hpp"
 #include "canigo/detail/stealing/pump.hpp"
-#include "canigo/detail/stealing/pump_crew.hpp"
 
 #include "interleaving_test.hpp"
+#include "pumped_loop.hpp"
 #include "work.hpp"
 #include "world.hpp"
 
@@ -15,10 +15,9 @@
 #include <utility>
 
 using canigo::detail::pump;
-using canigo::detail::pump_crew;
 using canigo::detail::work_item;
 using interleaving::explorer;
-using interleaving::loop_executor;
+using interleaving::pumped_loop;
 using interleaving::work;
 using interleaving::world;
 
@@ -51,13 +50,13 @@ struct item final : work_item {
   work more;
 };
 
-/// Pumps as operations of a loop of the world, which a number of threads run.
-class crew final : public pump_crew {
+/// The pumps of a loop of the world, which are given items.
+class crew {
  public:
-  crew(world& w, int threads) : world_{w}, loop_{w.make_loop("loop", threads)} {}
+  crew(world& w, int threads) : world_{w}, loop_{w, threads} {}
 
-  void add(item& i) { push(at_[explorer::this_thread()], i, false); }
-  void add_as_continuation(item& i) { push(at_[explorer::this_thread()], i, true); }
+  void add(item& i) { loop_.push(i, false); }
+  void add_as_continuation(item& i) { loop_.push(i, true); }
 
   template <class Items>
   void expect_all_run(const Items& items) {
@@ -65,24 +64,8 @@ class crew final : public pump_crew {
   }
 
  private:
-  void bring(pump& p) noexcept override {
-    loop_.execute([this, &p] { run(p); });
-  }
-  bool is_loop_stopped() const noexcept override { return false; }
-  void run(pump& p) {
-    pump*& at = at_[explorer::this_thread()];
-    pump* const outer = std::exchange(at, &p);
-    try {
-      turn(p);
-    } catch (const std::runtime_error&) {
-      // It has left the loop.
-    }
-    at = outer;
-  }
-
   world& world_;
-  loop_executor loop_;
-  std::array<pump*, 16> at_{};
+  pumped_loop loop_;
 };
 
 /// Runs all that `p` has, as its owner.
