@@ -4,9 +4,9 @@
 #include "canigo/strand_pool.hpp"
 #include "canigo/task.hpp"
 #include "canigo/task_group.hpp"
-#include "canigo/testing/simulation.hpp"
 #include "canigo/timeout.hpp"
 
+#include "context.hpp"
 #include "shortage.hpp"
 #include "sparing_executor.hpp"
 
@@ -70,6 +70,12 @@ struct record {
   bool was_short = false;    // since
 };
 
+/// work_stealing as it is for a pool that never lacks memory, so that the pool knows it.
+net::any_io_executor executor_for(const pool_plan& p, context& c) {
+  if (is_on_stealing && !p.is_short) return c.get_executor();
+  return sparing_executor{c};
+}
+
 class pool_world {
  public:
   explicit pool_world(const pool_plan& p)
@@ -78,7 +84,7 @@ class pool_world {
         most_{p.workers},
         fewest_{p.workers},
         context_{std::in_place, p.seed},
-        executor_{sparing_executor{*context_}} {
+        executor_{executor_for(p, *context_)} {
     canigo::strand_pool_options o{.concurrency = capacity_, .priorities = 2};
     o.queue_limit = p.queue_limit;
     o.on_overflow = p.on_overflow;
@@ -546,7 +552,7 @@ class pool_world {
   const shortage* of_handlers_ = nullptr;
   std::set<wait_inside*> waits_;
   std::map<int, std::unique_ptr<record>> records_;
-  std::optional<canigo::testing::simulation> context_;
+  std::optional<context> context_;
   net::any_io_executor executor_;
   std::optional<canigo::strand_pool> pool_;
 };

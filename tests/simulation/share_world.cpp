@@ -3,8 +3,8 @@
 #include "canigo/error.hpp"
 #include "canigo/limiter.hpp"
 #include "canigo/permit.hpp"
-#include "canigo/testing/simulation.hpp"
 
+#include "context.hpp"
 #include "end_of.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
@@ -329,7 +329,7 @@ class share_world {
   std::vector<report> reports_;
   canigo::shared_cap cap_;
   shared_model model_;
-  std::optional<canigo::testing::simulation> contexts_[2];
+  std::optional<context> contexts_[2];
   std::vector<std::uint64_t> granted_;
   std::vector<std::unique_ptr<canigo::limiter>> limiters_;
 };

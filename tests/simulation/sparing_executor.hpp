@@ -1,8 +1,8 @@
 #pragma once
 
 #include "canigo/net.hpp"
-#include "canigo/testing/simulation.hpp"
 
+#include "context.hpp"
 #include "shortage.hpp"
 
 #include <asio/execution.hpp>
@@ -12,11 +12,11 @@
 
 namespace simulated {
 
-/// A simulation's executor that has the memory to queue whatever it is given, as an io_context's has for what brings
+/// The executor of a context that has the memory to queue whatever it is given, as an io_context's has for what brings
 /// its own. A strand of Asio's is stuck for ever once its executor has had none.
 class sparing_executor {
  public:
-  explicit sparing_executor(canigo::testing::simulation& s) noexcept : inner_{s.get_executor()} {}
+  explicit sparing_executor(context& c) noexcept : inner_{c.get_executor()} {}
 
   canigo::net::execution_context& query(canigo::net::execution::context_t c) const noexcept { return inner_.query(c); }
   canigo::net::execution::blocking_t query(canigo::net::execution::blocking_t b) const noexcept {
@@ -38,9 +38,9 @@ class sparing_executor {
   bool operator==(const sparing_executor&) const noexcept = default;
 
  private:
-  explicit sparing_executor(canigo::testing::simulation::executor_type inner) noexcept : inner_{inner} {}
+  explicit sparing_executor(context::executor_type inner) noexcept : inner_{inner} {}
 
-  canigo::testing::simulation::executor_type inner_;
+  context::executor_type inner_;
 };
 
 }  // namespace simulated

@@ -5,9 +5,9 @@
 #include "canigo/permit.hpp"
 #include "canigo/scheduler.hpp"
 #include "canigo/semaphore.hpp"
-#include "canigo/testing/simulation.hpp"
 #include "canigo/timeout.hpp"
 
+#include "context.hpp"
 #include "end_of.hpp"
 #include "limited.hpp"
 #include "shortage.hpp"
@@ -62,7 +62,7 @@ bool is_wrong(end how) { return how == end::invalid_priority || how == end::inva
 /// Scheduler, semaphore or limiter, spoken to alike.
 class engine {
  public:
-  engine(canigo::testing::simulation& world, const plan& p) {
+  engine(context& world, const plan& p) {
     const options& o = p.rules;
     const auto executor = world.get_executor();
     std::vector<canigo::rate_limit> rates;
@@ -861,7 +861,7 @@ class world {
   std::map<std::size_t, std::uint64_t> gone_of_flow_;
   std::uint64_t refused_at_once_ = 0;
   bool has_stopped_ = false;
-  std::optional<canigo::testing::simulation> context_;
+  std::optional<context> context_;
   model model_;
   std::optional<engine> engine_;
   std::vector<tenant> tenants_ = std::vector<tenant>(1);

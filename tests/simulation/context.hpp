@@ -1,0 +1,17 @@
+#pragma once
+
+// Where the worlds of these programs run: on the library's own simulation; or, if the program is made for that, on
+// work_stealing.
+#ifdef SIMULATED_ON_STEALING
+#include "stealing_simulation.hpp"
+namespace simulated {
+using context = stealing_simulation;
+inline constexpr bool is_on_stealing = true;
+}  // namespace simulated
+#else
+#include "canigo/testing/simulation.hpp"
+namespace simulated {
+using context = canigo::testing::simulation;
+inline constexpr bool is_on_stealing = false;
+}  // namespace simulated
+#endif
