@@ -107,6 +107,9 @@ variant_args() {
     boost*)
       printf '%s\n' -Dwerror=true -Doptimization=0 -Dcpp_args=-g0 -Dbench=false -Dinterleaving=false \
         -Ddefault_library=static ;;
+    stealing*)
+      printf '%s\n' -Dwerror=true -Doptimization=0 -Dcpp_args=-g0 -Dbench=false -Dexamples=false \
+        -Dinterleaving=false -Dat_once=enabled -Ddefault_library=static -Dgateway=disabled ;;
     flavours*)
       # As gxx, whose compiled code serves here, too; of optimised code g++ warns more.
       printf '%s\n' -Dwerror=true -Dcpp_args=-g0 -Dhardening=enabled "--prefix=$root/build/${1}-prefix" \
@@ -154,6 +157,9 @@ configure() {
   if [[ $variant == boost* ]]; then
     tree=$root/build/boost-src
     "$root/scripts/on-boost" "$tree" || return 1
+  elif [[ $variant == *stealing* ]]; then
+    tree=$root/build/stealing-src
+    "$root/scripts/on-stealing" "$tree" || return 1
   fi
   args=$(variant_args "$variant") || return 1
   compiler=$(variant_compiler "$variant") || return 1

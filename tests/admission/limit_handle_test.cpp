@@ -91,8 +91,12 @@ TEST_CASE("an acquire with an error code takes tokens in turn, like any other", 
   CHECK(granted == 100);
   run.time.run();
   CHECK(granted == 300);
+}
 
-  // One that is granted at once passes through the loop now and then.
+TEST_CASE("an acquire with an error code that is granted at once passes through the loop now and then",
+          "[limits][loop_turns]") {
+  limits_run run;
+  std::error_code refused = make_error_code(errc::stopped);
   scheduler full{run.io, {.rate = rate::per_second(1), .burst = 1000, .initial_tokens = 1000}};
   int rounds = 0;
   bool done = false;

@@ -182,7 +182,7 @@ TEST_CASE("a delivery keeps its loop running while there is a reason", "[deliver
   e->release_ref();
 }
 
-TEST_CASE("many that are resumed at once leave others of their loop a turn") {
+TEST_CASE("many that are resumed at once leave others of their loop a turn", "[delivery][loop_turns]") {
   constexpr int many = 1000;
   net::io_context io;
   canigo::semaphore s{io, {.permits = 1}};

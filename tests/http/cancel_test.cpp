@@ -379,7 +379,7 @@ TEST_CASE("one that is stopped while its time runs out ends once") {
   CHECK(ends == std::vector<std::error_code>{errc::stopped});
 }
 
-TEST_CASE("what a stopped client has not ended yet goes with the context, however much it is") {
+TEST_CASE("what a stopped client has not ended yet goes with the context, however much it is", "[loop_turns]") {
   constexpr int many = 2000;  // one turn of work ends half of them
   full_port nobody;
   const auto life = std::make_shared<int>();
@@ -565,8 +565,7 @@ TEST_CASE("requests end in time [realtime]", "[realtime]") {
     client.async_send(http::request{server.url()}.with_timeout(50ms), [&](std::error_code ec, const http::response& r) {
       result = ec;
       CHECK(r.problem.starts_with("in the queue for 127.0.0.1:"));
-      CHECK(behind_host(r.problem) ==
-            "request.timeout of 50ms passed before one of the client's connections was free");
+      CHECK(behind_host(r.problem) == "request.timeout of 50ms passed before one of the client's connections was free");
       client.stop();
     });
     io.run();
