@@ -1,5 +1,6 @@
-// What a permit costs: free (B5), handed from one coroutine to the next (B6), and with two threads (B6b). Beside each,
-// what bare Asio or the machine need for the least part of it.
+// What a permit costs: free (B5), handed from one coroutine to the next (B6), and with two threads (B6b); and one
+// that comes from one of several alternatives (B26). Beside each, what bare Asio or the machine need for the least part
+// of it.
 
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
@@ -91,6 +92,52 @@ void free_permits() {
       .run(repetitions);
 }
 
+/// A limiter of so many alternatives, whose rates are never reached; or with this cap each.
+canigo::limiter_options any_of(int alternatives, std::uint64_t cap = 1'000) {
+  canigo::limiter_options o;
+  for (int i = 0; i < alternatives; ++i) o.alternatives.push_back({.rates = plenty.rates, .concurrency = cap});
+  return o;
+}
+
+/// 64 coroutines take the permits of a limiter in turn, and yield while they hold one.
+bench::sample contended_alternatives(int alternatives, std::uint64_t cap) {
+  net::io_context io{1};
+  canigo::limiter l{io, any_of(alternatives, cap)};
+  for (int c = 0; c < contenders; ++c) {
+    net::co_spawn(
+        io,
+        [&]() -> net::awaitable<void> {
+          for (auto i = rounds; i > 0; --i) {
+            const permit p = co_await l.acquire();
+            co_await net::post(net::use_awaitable);
+          }
+        },
+        net::detached);
+  }
+  return bench::run_by(1, io, contenders * rounds);
+}
+
+void alternatives() {
+  const auto free = [](int many_of_them) {
+    return [=] {
+      return bench::in_coroutine(many, [=]() -> net::awaitable<void> {
+        canigo::limiter mine{co_await net::this_coro::executor, any_of(many_of_them)};
+        for (auto i = many; i > 0; --i) {
+          const permit p = co_await mine.acquire();
+        }
+      });
+    };
+  };
+  bench::match{"B26", "limiter.acquire and release, free, from one of 8 alternatives"}
+      .add("8 alternatives", free(8))
+      .add("1 alternative", free(1))
+      .run(repetitions);
+  bench::match{"B26q", "a limiter with 8 permits, 64 coroutines, each yields while it holds one"}
+      .add("8 alternatives with a cap of 1", [] { return contended_alternatives(8, 1); })
+      .add("1 alternative with a cap of 8", [] { return contended_alternatives(1, 8); })
+      .run(repetitions);
+}
+
 using io_executor = net::io_context::executor_type;
 
 /// All contenders take a permit in turn, and yield while they hold it. Their coroutines are of this executor.
@@ -178,4 +225,5 @@ int main() {
   const bench::second_thread sleeps;
   free_permits();
   contended_permits();
+  alternatives();
 }

@@ -2,7 +2,9 @@
 
 #include "canigo/detail/admission/awaited.hpp"
 #include "canigo/detail/admission/permit_grant.hpp"
-#include "canigo/detail/queue/flow_ceiling.hpp"
+#include "canigo/detail/queue/alternatives.hpp"
+#include "canigo/detail/queue/rate_set.hpp"
+#include "canigo/detail/queue/supplies.hpp"
 #include "canigo/error.hpp"
 #include "canigo/time_source.hpp"
 
@@ -23,38 +25,103 @@ std::uint64_t checked_concurrency(std::uint64_t concurrency, std::string_view fi
   return concurrency;
 }
 
+/// Rates, as the engine has them.
+struct buckets {
+  std::vector<token_bucket> rates;
+  detail::rate_windows windows;
+};
+
+/// Adds the unit of each rate to `units`. `field` names the rates in the text of an error.
+buckets make_buckets(const std::vector<rate_limit>& limits, const std::string& field, time_point now,
+                     std::vector<std::string>& units) {
+  if (limits.size() > most_rates) detail::throw_invalid(field + ".size()", limits.size(), "0 to 16");
+  buckets made;
+  made.rates.reserve(limits.size());
+  for (const rate_limit& l : limits) {
+    const std::string prefix = field + '[' + std::to_string(made.rates.size()) + "].";
+    detail::check_tokens(prefix, l.burst, l.initial_tokens);
+    detail::check_window(prefix, l.window, l.rate, l.burst);
+    made.rates.emplace_back(l.rate, l.burst, l.initial_tokens, now);
+    detail::add_window(made.windows, made.rates.size(), l.window, l.rate);
+    units.push_back(l.unit);
+  }
+  return made;
+}
+
+std::string field_of(std::size_t alternative, const char* field) {
+  return "limiter_options.alternatives[" + std::to_string(alternative) + "]." + field;
+}
+
+void check_alternatives(const limiter_options& o) {
+  const std::size_t many = o.alternatives.size();
+  if (many == 0) return;
+  if (many > detail::alternatives::most) {
+    detail::throw_invalid("limiter_options.alternatives.size()", many, "0 to 64");
+  }
+  if (o.share) detail::throw_invalid("limiter_options.share", "a cap", "none, because of the alternatives");
+  if (o.mode == enforcement::shadow) {
+    detail::throw_invalid("limiter_options.mode", "shadow", "enforce, because of the alternatives");
+  }
+  if (o.slack > duration::zero()) {
+    detail::throw_invalid("limiter_options.slack", o.slack, "0s, because of the alternatives");
+  }
+  for (std::size_t i = 0; i < many; ++i) {
+    const alternative_options& a = o.alternatives[i];
+    checked_concurrency(a.concurrency, field_of(i, "concurrency"));
+    const auto is_same = [&](const alternative_options& other) { return !a.name.empty() && other.name == a.name; };
+    if (std::any_of(o.alternatives.begin(), o.alternatives.begin() + static_cast<std::ptrdiff_t>(i), is_same)) {
+      detail::throw_invalid(field_of(i, "name"), '"' + a.name + "\" again", "a name that no other one has");
+    }
+  }
+}
+
 detail::admission* open(const net::any_io_executor& executor, const limiter_options& o,
                         std::shared_ptr<detail::shared_places> shared) {
-  if (o.rates.size() > most_rates) detail::throw_invalid("limiter_options.rates.size()", o.rates.size(), "0 to 16");
-  if (o.rates.empty() && o.concurrency == unlimited && !o.share) {
+  if (o.rates.empty() && o.concurrency == unlimited && !o.share && o.alternatives.empty()) {
     detail::throw_invalid("limiter_options.rates.size()", o.rates.size(), "1 to 16, or 0 with a concurrency or share");
   }
   if (o.share && o.mode == enforcement::shadow) {
     detail::throw_invalid("limiter_options.mode", "shadow", "enforce, because places are shared");
   }
+  check_alternatives(o);
   const auto now = time_source::of(executor).now();
-  std::vector<token_bucket> buckets;
   std::vector<std::string> units;
-  detail::rate_windows windows;
-  buckets.reserve(o.rates.size());
-  for (const rate_limit& l : o.rates) {
-    const std::string field = "limiter_options.rates[" + std::to_string(buckets.size()) + "].";
-    detail::check_tokens(field, l.burst, l.initial_tokens);
-    detail::check_window(field, l.window, l.rate, l.burst);
-    buckets.emplace_back(l.rate, l.burst, l.initial_tokens, now);
-    detail::add_window(windows, buckets.size(), l.window, l.rate);
-    units.push_back(l.unit);
+  buckets own = make_buckets(o.rates, "limiter_options.rates", now, units);
+  std::vector<buckets> of_alternatives;
+  for (const alternative_options& a : o.alternatives) {
+    of_alternatives.push_back(make_buckets(a.rates, field_of(of_alternatives.size(), "rates"), now, units));
   }
   std::shared_ptr<const detail::unit_table> table;
   if (std::ranges::any_of(units, [](const std::string& name) { return !name.empty(); })) {
     table = std::make_shared<const detail::unit_table>(units, "limiter_options.rates");
   }
-  detail::supplies supplies{std::move(buckets),
+  std::unique_ptr<detail::alternatives> any_of;
+  if (!o.alternatives.empty()) {
+    std::vector<detail::alternatives::member> members;
+    auto first = static_cast<std::ptrdiff_t>(o.rates.size());
+    for (std::size_t i = 0; i < o.alternatives.size(); ++i) {
+      const alternative_options& a = o.alternatives[i];
+      const auto end = first + static_cast<std::ptrdiff_t>(a.rates.size());
+      std::vector<std::uint8_t> unit_of_rate;
+      if (table != nullptr && table->size() > 1) {
+        unit_of_rate.assign(table->of_rates().begin() + first, table->of_rates().begin() + end);
+      }
+      first = end;
+      members.push_back({.name = a.name,
+                         .rates = detail::rate_set{std::move(of_alternatives[i].rates), std::move(unit_of_rate),
+                                                   std::move(of_alternatives[i].windows)},
+                         .capacity = a.concurrency,
+                         .prefer = a.prefer});
+    }
+    any_of = std::make_unique<detail::alternatives>(std::move(members), table != nullptr ? table->size() : 1);
+  }
+  detail::supplies supplies{std::move(own.rates),
                             checked_concurrency(o.concurrency, "limiter_options.concurrency"),
                             detail::supplies::occupancy::one,
                             std::move(shared),
                             std::move(table),
-                            std::move(windows)};
+                            std::move(own.windows),
+                            std::move(any_of)};
   return detail::admission::open(executor, std::move(supplies),
                                  detail::checked("limiter_options", {.priorities = o.priorities,
                                                                      .queue_limit = o.queue_limit,
@@ -67,11 +134,34 @@ detail::admission* open(const net::any_io_executor& executor, const limiter_opti
                                                                      .name = detail::make_name(o.name)}));
 }
 
-std::size_t checked_index(const detail::supplies& s, std::size_t index, std::string_view field) {
-  if (index >= s.rates().size()) {
-    detail::throw_invalid(field, index, "less than " + std::to_string(s.rates().size()));
-  }
+std::size_t checked_index(const detail::rate_set& rates, std::size_t index, std::string_view field) {
+  if (index >= rates.size()) detail::throw_invalid(field, index, "less than " + std::to_string(rates.size()));
   return index;
+}
+
+alternative_stats stats_of(const detail::alternatives::member& m, time_point now) {
+  alternative_stats s{.name = m.name,
+                      .tokens = {},
+                      .held = m.occupied,
+                      .concurrency = m.capacity,
+                      .granted = m.granted,
+                      .paused_until = m.paused_until,
+                      .is_closed = m.is_closed};
+  for (std::size_t i = 0; i < m.rates.size(); ++i) s.tokens.push_back(m.rates.available(i, now));
+  return s;
+}
+
+// The changes of a limiter's rates, and of those of an alternative. `field` names the index in the text of an error.
+
+void change_rate(detail::rate_set& rates, std::size_t index, time_point now, const rate& r, std::string_view field) {
+  rates.set_rate(checked_index(rates, index, field), now, r);
+}
+
+void change_burst(detail::rate_set& rates, std::size_t index, time_point now, std::uint64_t burst,
+                  std::string_view field, std::string_view prefix) {
+  token_bucket& bucket = rates[checked_index(rates, index, field)];
+  detail::check_tokens(prefix, burst);
+  bucket.set_burst(now, burst);
 }
 
 }  // namespace
@@ -84,16 +174,13 @@ net::awaitable<permit> limiter::acquire(int priority) {
 }
 
 void limiter::set_rate(std::size_t index, const canigo::rate& r) {
-  admission_->change_supplies([&](detail::supplies& s, time_point now) {
-    s.rates().set_rate(checked_index(s, index, "limiter.set_rate: index"), now, r);
-  });
+  admission_->change_supplies(
+      [&](detail::supplies& s, time_point now) { change_rate(s.rates(), index, now, r, "limiter.set_rate: index"); });
 }
 
 void limiter::set_burst(std::size_t index, std::uint64_t burst) {
   admission_->change_supplies([&](detail::supplies& s, time_point now) {
-    token_bucket& bucket = s.rates()[checked_index(s, index, "limiter.set_burst: index")];
-    detail::check_tokens("limiter.set_burst: ", burst);
-    bucket.set_burst(now, burst);
+    change_burst(s.rates(), index, now, burst, "limiter.set_burst: index", "limiter.set_burst: ");
   });
 }
 
@@ -104,19 +191,63 @@ void limiter::set_concurrency(std::uint64_t concurrency) {
 
 void limiter::lower_tokens(std::size_t index, std::uint64_t most) {
   admission_->change_supplies([=](detail::supplies& s, time_point now) {
-    s.rates().lower(checked_index(s, index, "limiter.lower_tokens: index"), now, most);
+    s.rates().lower(checked_index(s.rates(), index, "limiter.lower_tokens: index"), now, most);
   });
 }
 
-wait_reason limiter::why_waiting() const {
-  return admission_->look([](const detail::supplies& s, const detail::demand* wanted, time_point paused, time_point now,
-                             const detail::flow_ceiling* held_by) {
-    if (wanted == nullptr) return wait_reason{};
-    if (now < paused) return wait_reason{.binds = wait_reason::cause::paused, .until = paused};
-    if (held_by == nullptr) return s.what_binds(now, *wanted);
-    return held_by->what_binds(now, *wanted, s.places_for(wanted->tokens));
+alternative_handle limiter::alternative(std::size_t index) {
+  const std::size_t many = admission_->alternatives_count();
+  if (index >= many) detail::throw_invalid("limiter.alternative: index", index, "less than " + std::to_string(many));
+  return {*admission_, index};
+}
+
+alternative_handle limiter::alternative(std::string_view name) {
+  std::string names;
+  for (std::size_t i = 0; i < admission_->alternatives_count(); ++i) {
+    const std::string_view here = admission_->name_of_alternative(i);
+    if (!name.empty() && here == name) return {*admission_, i};
+    if (!here.empty()) names.append(names.empty() ? "\"" : ", \"").append(here).append("\"");
+  }
+  detail::throw_invalid("limiter.alternative: name", '"' + std::string{name} + '"',
+                        names.empty() ? "none, as no alternative has a name" : names);
+}
+
+std::string_view alternative_handle::name() const noexcept { return home_->name_of_alternative(index_); }
+
+void alternative_handle::pause_until(time_point t) { home_->pause_alternative(index_, t, true); }
+
+void alternative_handle::extend_pause(time_point t) { home_->pause_alternative(index_, t, false); }
+
+void alternative_handle::close() {
+  home_->change_supplies([this](detail::supplies& s, time_point) { (*s.any_of())[index_].is_closed = true; });
+}
+
+void alternative_handle::set_rate(std::size_t index, const canigo::rate& r) {
+  home_->change_supplies([&](detail::supplies& s, time_point now) {
+    change_rate((*s.any_of())[index_].rates, index, now, r, "alternative_handle.set_rate: index");
   });
 }
+
+void alternative_handle::set_burst(std::size_t index, std::uint64_t burst) {
+  home_->change_supplies([&](detail::supplies& s, time_point now) {
+    change_burst((*s.any_of())[index_].rates, index, now, burst, "alternative_handle.set_burst: index",
+                 "alternative_handle.set_burst: ");
+  });
+}
+
+void alternative_handle::set_concurrency(std::uint64_t concurrency) {
+  checked_concurrency(concurrency, "alternative_handle.set_concurrency: concurrency");
+  home_->change_supplies([&](detail::supplies& s, time_point) { (*s.any_of())[index_].capacity = concurrency; });
+}
+
+void alternative_handle::lower_tokens(std::size_t index, std::uint64_t most) {
+  home_->adjust_supplies([&](detail::supplies& s, time_point now) {
+    detail::rate_set& rates = (*s.any_of())[index_].rates;
+    rates.lower(checked_index(rates, index, "alternative_handle.lower_tokens: index"), now, most);
+  });
+}
+
+wait_reason limiter::why_waiting() const { return admission_->why_waiting(); }
 
 duration limiter::estimate(request r) const { return admission_->estimate(r); }
 
@@ -128,6 +259,9 @@ limiter_stats limiter::stats() const {
     s.concurrency = supplies.capacity();
     s.binding = admission_->read_binding(now);
     s.shadow = admission_->read_shadow();
+    if (const detail::alternatives* any = supplies.any_of()) {
+      for (std::size_t i = 0; i < any->size(); ++i) s.alternatives.push_back(stats_of((*any)[i], now));
+    }
   });
   return s;
 }

@@ -27,6 +27,14 @@ permit permit::split(std::uint64_t places) {
   return permit{*home_, detail::flow_places::join(places, detail::flow_places::flow(places_)), tokens};
 }
 
+std::size_t permit::alternative() const noexcept {
+  return home_ != nullptr ? home_->alternative_of(kept_) : no_alternative;
+}
+
+std::string_view permit::alternative_name() const noexcept {
+  return home_ != nullptr ? home_->name_of_alternative(alternative()) : std::string_view{};
+}
+
 void permit::settle(std::uint64_t used) noexcept {
   assert(home_ != nullptr && "permit::settle: nothing is held");
   if (home_ == nullptr) return;

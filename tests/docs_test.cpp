@@ -281,6 +281,23 @@ net::awaitable<void> all_of_shared_cap(net::io_context& io) {
   CHECK(payments.try_acquire());
 }
 
+net::awaitable<void> all_of_alternatives(net::io_context& io) {
+  using canigo::rate;
+  const auto now = [&io] { return canigo::time_source::of(io.get_executor()).now(); };
+  // [contract]
+  canigo::limiter keys{io,
+                       {.alternatives = {{.name = "team", .rates = {{rate::per_minute(500), 20}}},
+                                         {.name = "spare", .rates = {{rate::per_minute(60), 5}}, .prefer = 2}}}};
+  canigo::permit with = co_await keys.acquire({.alternatives = 0b11});  // a bit for each that may serve it
+  std::string_view name = with.alternative_name();                      // and with.alternative() is its index
+  keys.alternative("team").pause_until(now() + 30s);                    // the others go on
+  keys.alternative(1).set_rate(0, rate::per_minute(90));
+  // [contract]
+  CHECK(name == "team");
+  with = co_await keys.acquire();
+  CHECK(with.alternative() == 1);
+}
+
 net::awaitable<void> all_of_an_adaptive_limit(net::io_context& io) {
   auto op = []() -> net::awaitable<int> { co_return 7; };
   // [contract]
@@ -587,6 +604,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_limiter(io), keep);
   net::co_spawn(io, all_of_units(io), keep);
   net::co_spawn(io, all_of_shared_cap(io), keep);
+  net::co_spawn(io, all_of_alternatives(io), keep);
   net::co_spawn(io, all_of_flow(io), keep);
   net::co_spawn(io, all_of_with_limit(io), keep);
   net::co_spawn(io, all_of_a_breaker(io), keep);
@@ -602,7 +620,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), keep);
   time.run();
   CHECK(error == nullptr);
-  CHECK(ended == 12);
+  CHECK(ended == 13);
 }
 
 // ---- policies.md --------------------------------------------------------------------------------

@@ -39,6 +39,8 @@ std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates
       return "share";
     case wait_reason::cause::flow:
       return why.ceiling == wait_reason::cause::paused ? "paused" : "tenant";
+    case wait_reason::cause::alternatives:
+      return "alternatives";
   }
   return {};
 }

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -71,12 +72,23 @@ class shared_cap {
   std::shared_ptr<detail::shared_places> places_;
 };
 
+/// One of several supplies of a limiter, of which a permit comes from one: a key, a server, a region.
+struct alternative_options {
+  std::string name = {};                  ///< for permits, statistics and texts; unique among those that have one
+  std::vector<rate_limit> rates = {};     ///< all must admit a request; up to 16
+  std::uint64_t concurrency = unlimited;  ///< most permits of it out at once; 1 or more
+  int prefer = 1;                         ///< of those that have room, one with the lowest number serves the request
+};
+
 struct limiter_options {
   std::vector<rate_limit> rates = {};     ///< all must admit a request; up to 16, or none if there is a cap or a share
   std::uint64_t concurrency = unlimited;  ///< most permits out at once, of any weight; 1 or more
   std::optional<shared_cap> share = {};   ///< a cap that several limiters share; each permit takes one place of it
-  int priorities = 1;                     ///< classes 0 (first) … priorities-1; 1 to 1024
-  std::size_t queue_limit = 100'000;      ///< most waiters, of all classes together; 1 or more
+  /// Supplies of which each permit takes from one, as well as from the limits above; up to 64. Not together with a
+  /// share, a slack, or shadow mode.
+  std::vector<alternative_options> alternatives = {};
+  int priorities = 1;                           ///< classes 0 (first) … priorities-1; 1 to 1024
+  std::size_t queue_limit = 100'000;            ///< most waiters, of all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
   duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
   shedding_options shedding = {};           ///< which waiters end in an overload; default: none
@@ -85,12 +97,62 @@ struct limiter_options {
   std::string name = {};                    ///< for the texts of errors
 };
 
+/// One alternative in numbers.
+struct alternative_stats {
+  std::string name;
+  std::vector<std::int64_t> tokens;             ///< of each rate: available now; below 0: a debt
+  std::uint64_t held = 0;                       ///< its permits that are out, or granted and on their way
+  std::uint64_t concurrency = 0;                ///< most permits out at once
+  std::uint64_t granted = 0;                    ///< all permits so far
+  time_point paused_until = time_point::min();  ///< in the past: it is not paused
+  bool is_closed = false;
+};
+
 struct limiter_stats : queue_stats {
   std::vector<std::int64_t> tokens;  ///< of each rate: available now; below 0: a debt
   std::uint64_t held = 0;            ///< permits that are out, or granted and on their way
   std::uint64_t concurrency = 0;     ///< most permits out at once; after a cut, `held` may be more for a while
   binding_stats binding;             ///< for how long each limit has held up the first in the queue
   shadow_stats shadow;               ///< the counts of shadow mode
+  std::vector<alternative_stats> alternatives;
+};
+
+/// One alternative of a limiter, to pause, close or change it while requests wait.
+///
+/// A change acts at once, for all waiters, and only on this alternative. A value of two words. The limiter must live
+/// longer.
+///
+/// Threads: any. Allocates: set_rate() and set_burst() for the text of an error, close() for a set of alternatives that
+/// no waiter has had before.
+class alternative_handle {
+ public:
+  /// Its index in limiter_options::alternatives: the number of its bit in request::alternatives.
+  std::size_t index() const noexcept { return index_; }
+  std::string_view name() const noexcept;
+
+  /// Grants nothing from it until `t`, or until resume(): for an upstream that has refused a call. Its tokens gather
+  /// meanwhile. Other alternatives go on. Of several calls the last one counts.
+  void pause_until(time_point t);
+  /// Like pause_until(), but a pause that ends later stays.
+  void extend_pause(time_point t);
+  void pause() { pause_until(time_point::max()); }
+  void resume() { pause_until(time_point::min()); }
+  /// Closes it for good. A waiter that only closed ones could serve ends with errc::stopped, as do later requests. Its
+  /// permits that are out stay. Idempotent.
+  void close();
+
+  /// See the members of limiter with these names; `index` is that of a rate of this alternative.
+  void set_rate(std::size_t index, const canigo::rate& r);
+  void set_burst(std::size_t index, std::uint64_t burst);
+  void set_concurrency(std::uint64_t concurrency);
+  void lower_tokens(std::size_t index, std::uint64_t most);
+
+ private:
+  friend class limiter;
+  alternative_handle(detail::admission& home, std::size_t index) noexcept : home_{&home}, index_{index} {}
+
+  detail::admission* home_;
+  std::size_t index_;
 };
 
 /// Several limits as one. All rates and the cap on concurrency admit a request in one step, or none of them does.
@@ -106,6 +168,25 @@ struct limiter_stats : queue_stats {
 /// unit by its name: `p.settle("tokens", 1130)`.
 ///
 /// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
+///
+/// With `alternatives`, a request also takes from exactly one of them, in the same step: two API keys behind one queue,
+/// for example. The permit says which one, `p.alternative()`, and gives its place and tokens back there:
+///
+///     canigo::limiter keys{io,
+///                          {.alternatives = {{.name = "team", .rates = {{rate::per_minute(500), 20}}},
+///                                            {.name = "spare", .rates = {{rate::per_minute(60), 5}}, .prefer = 2}}}};
+///     canigo::permit p = co_await keys.acquire();
+///     call(p.alternative_name());
+///
+/// An alternative can serve a request if it has room in all of its limits. Among several it is the one with the lowest
+/// `prefer`, then the one with the most room left as a share of its burst, then the first. `request.alternatives` names
+/// those that may serve it. Waiters keep their order: the first takes the first room that fits it. It keeps the room of
+/// its alternatives from those behind it, however small they are, and holds up no waiter for other alternatives. Flows
+/// share the alternatives together, by weight; one that had to wait for its alternatives has no credit for that.
+///
+/// At most 256 different sets of alternatives wait at once; a request with another one ends with errc::queue_full. A
+/// request that no alternative of its set can ever serve ends with errc::too_large. If all of these are closed, it ends
+/// with errc::stopped.
 ///
 /// Errors, cancellation, threads, lifetime: as canigo::scheduler and canigo::semaphore.
 class limiter : public limit_handle<detail::permit_waiter> {
@@ -154,10 +235,17 @@ class limiter : public limit_handle<detail::permit_waiter> {
   /// Errors: errc::invalid_argument for an unknown index.
   void lower_tokens(std::size_t index, std::uint64_t most);
 
+  /// An alternative by its index in limiter_options::alternatives, or by its name.
+  ///
+  /// Errors: errc::invalid_argument if there is none.
+  alternative_handle alternative(std::size_t index);
+  alternative_handle alternative(std::string_view name);
+
   /// Tells which limit holds up the first waiter in the queue, and when that ends.
   wait_reason why_waiting() const;
 
   /// A lower bound on the wait of `r` if it came now. It knows the rates and a pause, but not when permits come back.
+  /// With alternatives, it is the least over those that may serve `r`.
   ///
   /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;

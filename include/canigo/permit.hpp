@@ -1,8 +1,11 @@
 #pragma once
 
+#include "canigo/queue_stats.hpp"
 #include "canigo/request.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <utility>
 
 namespace canigo {
@@ -46,6 +49,11 @@ class [[nodiscard]] permit {
   /// released, split off or moved away.
   std::uint64_t held() const noexcept;
   explicit operator bool() const noexcept { return home_ != nullptr; }
+
+  /// The alternative of a limiter that it comes from: its index, and its name. Otherwise no_alternative, and an empty
+  /// name. The name lives as long as the permit is held.
+  std::size_t alternative() const noexcept;
+  std::string_view alternative_name() const noexcept;
 
   /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
   ///

@@ -53,20 +53,27 @@ struct queue_stats {
   rejection_stats rejections;
 };
 
+/// The number of no alternative of a limiter.
+inline constexpr std::size_t no_alternative = ~std::size_t{0};
+
 /// Why a request of a limit has to wait.
 struct wait_reason {
   enum class cause {
-    none,         ///< no request waits
-    paused,       ///< pause_until() of the limit
-    rate,         ///< the rate at `index`; if several rates hold up the request, the one that allows it last
-    concurrency,  ///< all permits are out
-    share,        ///< all places of the shared cap are taken
-    flow,         ///< only the ceilings of their own flows hold the waiters; see `ceiling`
+    none,          ///< no request waits
+    paused,        ///< pause_until() of the limit
+    rate,          ///< the rate at `index`; if several rates hold up the request, the one that allows it last
+    concurrency,   ///< all permits are out
+    share,         ///< all places of the shared cap are taken
+    flow,          ///< only the ceilings of their own flows hold the waiters; see `ceiling`
+    alternatives,  ///< no alternative that may serve it has room; see `alternative` and `ceiling`
   };
   cause binds = cause::none;
-  cause ceiling = cause::none;           ///< with cause::flow: the flow's rate at `index`, its concurrency, or a pause
-  std::size_t index = 0;                 ///< the index of the rate in limiter_options::rates
-  time_point until = time_point::max();  ///< when the cause ends; max: by a resume(), or by a released permit
+  /// With cause::flow: the flow's rate at `index`, its concurrency, or a pause. With cause::alternatives, the same of
+  /// the alternative that can serve it first.
+  cause ceiling = cause::none;
+  std::size_t index = 0;                     ///< the index of the rate in limiter_options::rates
+  time_point until = time_point::max();      ///< when the cause ends; max: by a resume(), or by a released permit
+  std::size_t alternative = no_alternative;  ///< with cause::alternatives: the index in limiter_options::alternatives
 };
 
 /// A request that waits, as a page may show it.
@@ -79,6 +86,7 @@ struct waiting_request {
   /// The limit that it waits for once the waiters before it have gone. The places that those waiters take count only if
   /// no rate holds the request up, because some may be free again by then.
   wait_reason reason;
+  std::uint64_t alternatives = 0;  ///< the set of those that may serve it; 0: the limit has none
 };
 
 /// For how long each limit was the one that the first waiter lacked. Time in which no request waited counts for none.
@@ -87,7 +95,8 @@ struct binding_stats {
   duration concurrency{};
   duration share{};
   duration paused{};
-  duration flow{};  ///< the ceilings or pauses of their flows held all waiters
+  duration flow{};          ///< the ceilings or pauses of their flows held all waiters
+  duration alternatives{};  ///< no alternative that may serve the first waiter had room
 };
 
 }  // namespace canigo

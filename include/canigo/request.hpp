@@ -98,6 +98,9 @@ struct request {
   /// For a repeat: when it arrived first. Its place in its class, its ageing and its wait count from then. An instant
   /// in the future counts as now. In a limit with flows, this is its place in its flow; between flows, shares decide.
   time_point since = time_point::max();
+  /// Which alternatives of a limiter may serve it, as a bit mask: bit 0 is the first one. Bits without an alternative
+  /// mean nothing, and a limit without alternatives ignores it.
+  std::uint64_t alternatives = ~std::uint64_t{0};
 };
 
 /// How a full queue treats a newcomer.

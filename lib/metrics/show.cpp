@@ -95,6 +95,7 @@ void show_binding(families& f, const std::string& object, const binding_stats& s
   show("share", s.share);
   show("paused", s.paused);
   show("flow", s.flow);
+  show("alternatives", s.alternatives);
 }
 
 void show_task_name(families& f, const std::string& pool, const name_stats& n) {

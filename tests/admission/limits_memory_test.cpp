@@ -194,6 +194,61 @@ TEST_CASE("flows allocate nothing in steady state, whatever holds them", "[memor
   run.time.run();
 }
 
+TEST_CASE("a limiter with alternatives allocates nothing in steady state, with flows or without", "[memory]") {
+  const bool has_flows = GENERATE(false, true);
+  limits_run run;
+  limiter_options o{.rates = {{rate::per_second(20'000), 100, 100}}, .priorities = 2, .ageing = 3ms};
+  for (int i = 0; i < 8; ++i) {
+    o.alternatives.push_back({.rates = {{rate::per_second(100 + 50 * i), 10, 10}}, .prefer = i % 2});
+    if (i % 3 == 0) o.alternatives.back().concurrency = 2;
+  }
+  limiter l{run.io, o};
+  flow heavy{l, {.weight = 3}}, held{l, {.rates = {{rate::per_second(100), 3}}}};
+  bool stop = false;
+  for (std::size_t i = 0; i < 40; ++i) {
+    run.go([&, i]() -> net::awaitable<void> {
+      const flow* const of[] = {nullptr, &heavy, &held};
+      const std::uint64_t sets[] = {255, 1, 6, 15, 240};
+      for (int n = 0; !stop; ++n) {
+        permit p = co_await l.acquire(
+            {.priority = n % 2, .flow = has_flows ? of[i % 3] : nullptr, .alternatives = sets[i % 5]});
+        p.settle(2);
+      }
+    });
+  }
+  run.time.run_for(1s);
+  const counted c;
+  run.time.run_for(1s);
+  l.alternative(3).pause_until(run.time.now() + 300ms);
+  l.alternative(0).set_rate(0, rate::per_second(1000));
+  l.alternative(1).set_burst(0, 5);
+  run.time.run_for(1s);
+  const auto allocated = c.so_far();
+  CHECK(allocated == 0);
+  CHECK(l.stats().granted > 1000);
+  stop = true;
+  run.time.run();
+}
+
+TEST_CASE("a request for an alternative that finds no memory takes nothing", "[memory]") {
+  limits_run run;
+  limiter l{run.io, {.alternatives = {{.name = "a", .rates = {{rate::per_hour(1), 1, 1}}, .concurrency = 1}}}};
+  bool is_refused = false;
+  {
+    const failing none{0, all, 1000};
+    try {
+      is_refused = !l.try_acquire();
+    } catch (const std::exception&) {
+      is_refused = true;
+    }
+  }
+  CHECK(is_refused);
+  CHECK(l.stats().alternatives[0].held == 0);
+  CHECK(l.stats().alternatives[0].tokens.front() == 1);
+  const auto p = l.try_acquire();
+  CHECK(p);
+}
+
 TEST_CASE("flows that come and go allocate nothing, also those whose permit outlives them", "[memory]") {
   limits_run run;
   semaphore s{run.io, {.permits = 2}};

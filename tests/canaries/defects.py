@@ -12,7 +12,10 @@ QUEUE = "detail/queue/wait_queue.cpp"
 FAIR = "detail/queue/fair_queue.cpp"
 FAIR_FLOWS = "detail/queue/fair_queue_flows.cpp"
 FAIR_LOOK = "detail/queue/fair_queue_look.cpp"
+FAIR_LANES = "detail/queue/fair_queue_lanes.cpp"
 FAIR_SHED = "detail/queue/fair_queue_shed.cpp"
+ANY_OF = "detail/queue/alternatives.cpp"
+ENGINE_ANY_OF = "detail/admission/admission_alternatives.cpp"
 FLOWS = "detail/admission/admission_flows.cpp"
 FLOW_HOST = "detail/admission/flow_host.cpp"
 DELAYS = "detail/queue/delay_watch.cpp"
@@ -21,6 +24,7 @@ ENGINE_FULL = "detail/admission/admission_full.cpp"
 ENGINE_SHADOW = "detail/admission/admission_shadow.cpp"
 SHARED = "detail/queue/shared_places.cpp"
 SUPPLIES = "detail/queue/supplies.cpp"
+UNITS = "detail/queue/units.cpp"
 RATES = "detail/queue/rate_set.cpp"
 WINDOW_LOG = "detail/queue/window_log.cpp"
 BUCKET = "algorithms/token_bucket.cpp"
@@ -86,6 +90,7 @@ REDIS_ENGINE = "redis/engine_link.cpp"
 
 SIMULATION = ("simulation", "--seeds", "20000")
 POLICY_SIMULATION = ("policy_simulation", "--seeds", "5000")
+CHOICES = ("policy_simulation", "--only", "choices", "--seeds", "5000")
 TORTURE = ("torture",)
 POLICIES = ("policies", "~[realtime]")
 OUTAGES = ("redis", "who asks after an outage*,who waits and who asks*,only who has waited*,what is open*,"
@@ -172,10 +177,10 @@ DEFECTS = {
                                     "fraction * period / (uint128{period_} * tokens) + 1"),
     "charge_keeps_what_brims": (BUCKET, SIMULATION,
                                 "«if (overflows(gained(now))) fill(now);»\n  if (taken_ > reanchor_above)", ""),
-    "limiter_changes_its_first_rate": (LIMITER, SIMULATION, "«checked_index(s, index, \"limiter.set_rate: index\")»",
-                                       "0"),
-    "limiter_changes_its_first_burst": (LIMITER, SIMULATION, "«checked_index(s, index, \"limiter.set_burst: index\")»",
-                                        "0"),
+    "limiter_changes_its_first_rate": (LIMITER, SIMULATION,
+                                       "rates.set_rate(«checked_index(rates, index, field)», now, r);", "0"),
+    "limiter_changes_its_first_burst": (LIMITER, SIMULATION,
+                                        "bucket = rates[«checked_index(rates, index, field)»];", "0"),
     "limiter_keeps_its_cap": (LIMITER, SIMULATION, "«s.set_capacity(concurrency);»", ""),
     "split_copies": (PERMIT, SIMULATION, "«places_ -= places;»", ""),
     "settles_from_the_start": (PERMIT, SIMULATION, "«std::exchange(kept_, used)»", "kept_"),
@@ -186,11 +191,11 @@ DEFECTS = {
                                          "uint128& fair_queue::virtual_time(int of_class) noexcept {\n"
                                          "  class_state& s = classes_[«static_cast<std::size_t>(of_class)»];", "0"),
     "flow_pays_for_grants_at_once": (FAIR, SIMULATION, "«++busy_period_;»", ""),
-    "ceiling_binds_a_token_early": (FAIR, SIMULATION, "r.is_limited ? extras_[flow].ceiling.ready_at(now_, "
-                                    "«wanted_by(*r.front)»,", "demand{r.front->tokens - 1}"),
+    "ceiling_binds_a_token_early": (FAIR, SIMULATION, "ceiling.ready_at(now_, «wanted_by(n)», places_for(n.tokens));",
+                                    "demand{n.tokens - 1}"),
     "ceiling_takes_no_place": (FAIR, SIMULATION, "x.ceiling.take(as_of, wanted_by(node), "
                                "«places_for(node.tokens)», now_);", "0"),
-    "held_flow_holds_up_others": (FAIR, SIMULATION, "return «ready_.empty()» && r.size == 0", "size_ == 0"),
+    "held_flow_holds_up_others": (FAIR, SIMULATION, "return «!may_any_go()» && r.size == 0", "size_ == 0"),
     "flow_pause_unnoticed": (FAIR_FLOWS, SIMULATION, "look_whether_limited(flow);\n  «look_at_ceiling(flow);»\n}\n\n"
                              "void fair_queue::end_pause_if_over", ""),
     "flow_pause_counts_for_ever": (FAIR_FLOWS, SIMULATION,
@@ -215,7 +220,38 @@ DEFECTS = {
     "settles_a_unit_of_the_limit_alone": (ENGINE_UNITS, tests("a flow in debt for one unit*"),
                                           "«flows_->settle(flow, unit, was, used, record.granted_at);»", ""),
     "flow_counts_units_that_have_left": (FAIR, tests("those that wait when the first flow comes*"),
-                                         "«if (amounts_ != nullptr) count_others(node, false);»", ""),
+                                         "«if (amounts_ != nullptr) count_others(node, row_number, false);»", ""),
+    # Alternatives of a limiter.
+    "small_ones_take_the_room_of_a_large_one": (ENGINE_ANY_OF, CHOICES,
+                                                "any.choose(«record.set & open», as_of, now, wanted)", "record.set"),
+    "one_alternative_holds_up_another": (ENGINE_ANY_OF, CHOICES, "«continue;»\n      }\n      const time_point ready",
+                                         "break;"),
+    "common_tokens_go_past_the_first": (ENGINE_ANY_OF, CHOICES, "open = «0»;\n        break;", "open & ~record.set"),
+    "newcomer_takes_what_others_wait_for": (ENGINE_ANY_OF, CHOICES,
+                                            "any.choose(«set & left_open_», now, now, wanted)", "set"),
+    "alternative_with_least_room_serves": (ANY_OF, CHOICES, "if («!of_best.is_less_than(here)») return;",
+                                           "!here.is_less_than(of_best)"),
+    "alternative_of_highest_number_serves": (ANY_OF, CHOICES, "«m.prefer > members_[best.index].prefer») return;",
+                                             "m.prefer < members_[best.index].prefer"),
+    "place_of_an_alternative_is_lost": (ENGINE, CHOICES,
+                                        "«supplies_.any_of()->release(to_record(kept)->alternative);»", ""),
+    "alternative_is_not_settled": (ENGINE_UNITS, CHOICES,
+                                   "if («s.any_of() != nullptr») (*s.any_of())[record.alternative]", "false"),
+    "waiter_keeps_a_set_that_is_too_small": (ENGINE_ANY_OF, CHOICES, "«record.set = set;»\n    flows_->move_to", ""),
+    "closed_alternative_serves": (ANY_OF, CHOICES, "if («!members_[i].is_closed») not_closed", "true"),
+    "estimate_is_that_of_one_alternative": (ANY_OF, CHOICES,
+                                            "first = «std::min(first, std::max(m.rates.ready_at(now, own), paused))»;",
+                                            "std::max(m.rates.ready_at(now, own), paused)"),
+    "lane_keeps_its_credit": (FAIR_LANES, tests("a flow that waited for its alternative*"),
+                              "if («c.tag + moved >= time») return;", "true"),
+    "row_pays_alone": (FAIR_LANES, tests("flows share the alternatives by weight*"),
+                       "«move_tag(rows_[other], c, charge);»", ""),
+    "order_of_arrival_ends_at_a_lane": (FAIR_LANES, CHOICES,
+                                        "if («r.front->arrived_before(*first)») first = r.front;", "false"),
+    "held_row_lets_others_pass": (FAIR_LANES, tests("the ceiling of a flow is one*"),
+                                  "«!goes_before(*front, *held)»", "front == held"),
+    "permit_of_another_request": (UNITS, tests("threads that are granted at once*"),
+                                  "while («(*at)->asked != asked» || (*at)", "false"),
     # Places that limiters share.
     "share_taken_before_the_rate": (ENGINE_FULL, SIMULATION,
                                     "if («ready > now») {\n        next = slack_",
@@ -302,7 +338,7 @@ DEFECTS = {
     "flow_that_comes_later_forgets_delays": (FAIR, tests("each flow is shed by its own delays*"),
                                              "«if (delays != nullptr) at(nameless, c).met_at = "
                                              "delays->met_at(c);»", ""),
-    "shadow_counts_phantoms_of_flows": (FAIR, SIMULATION, "if («!is_phantom») {\n    ++r.granted;", "true"),
+    "shadow_counts_phantoms_of_flows": (FAIR, SIMULATION, "if («!is_phantom») {\n    ++rows_[flow].granted;", "true"),
     "shadow_makes_a_flow_pay_its_cap_twice": (FAIR, tests("a flow that goes in shadow mode takes its phantoms*"),
                                               "«if (is_phantom) x.ceiling.take_over(places_for(node.tokens));»", ""),
     "shadow_forgets_the_queue_limit_of_a_flow": (ENGINE_SHADOW, SIMULATION,

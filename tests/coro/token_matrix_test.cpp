@@ -10,6 +10,7 @@
 #include "canigo/wait_group.hpp"
 
 #include "support/catch.hpp"
+#include "support/outcome.hpp"
 
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/bind_executor.hpp>
@@ -64,14 +65,7 @@ using net::deferred;
 #endif
 
 std::error_code code_of(std::error_code e) { return e; }
-std::error_code code_of(const std::exception_ptr& e) {
-  try {
-    if (e) std::rethrow_exception(e);
-  } catch (const std::system_error& s) {
-    return s.code();
-  }
-  return {};
-}
+using ::code_of;  // of an exception
 
 bool is_cancelled(std::error_code e) { return e == net::error::operation_aborted; }
 

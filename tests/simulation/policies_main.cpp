@@ -1,10 +1,11 @@
-// Pools with flows, retries, hedges, keyed limits and policies inside policies, under random deeds in random orders,
-// against what they promise.
+// Pools with flows, retries, hedges, keyed limits, policies inside policies and limiters with alternatives: under
+// random deeds in random orders, against what they promise.
 //
 //   policy_simulation_test [--seeds N] [--from SEED]   plays N seeds; a violation is printed, and ends the program
 //   policy_simulation_test --seed SEED                 plays one seed, twice
-//   policy_simulation_test --only NAME …               of one kind: pool_flows, retries, hedges, keys, nested
+//   policy_simulation_test --only NAME …               of one kind: pool_flows, retries, hedges, keys, nested, choices
 
+#include "choice_world.hpp"
 #include "keyed_world.hpp"
 #include "nested_world.hpp"
 #include "pool_flow_world.hpp"
@@ -32,11 +33,8 @@ int main(int argc, char** argv) {
   constexpr struct {
     const char* name;
     verdict (*play)(std::uint64_t);
-  } kinds[] = {{"pool_flows", play_pool_flows},
-               {"retries", play_retries},
-               {"hedges", play_hedges},
-               {"keys", play_keys},
-               {"nested", play_nested}};
+  } kinds[] = {{"pool_flows", play_pool_flows}, {"retries", play_retries}, {"hedges", play_hedges}, {"keys", play_keys},
+               {"nested", play_nested},         {"choices", play_choices}};
   // A seed that fails is to fail when it is played alone, too: what was played before must not matter.
   constexpr std::uint64_t played_again = 300;
   for (const auto& kind : kinds) {

@@ -319,6 +319,45 @@ void flows_share_a_limiter(stage& t) {
   t.expect(b.stats().available == std::vector<std::int64_t>{4}, "tokens of a flow are lost");
 }
 
+void alternatives_serve_one_queue(stage& t) {
+  limiter l{t.io(),
+            {.rates = {{rate::per_second(800), 6, 6}},
+             .alternatives = {{.name = "a", .rates = {{rate::per_second(300), 4, 4}}, .concurrency = 2},
+                              {.name = "b", .rates = {{rate::per_second(200), 3, 3}}},
+                              {.name = "c", .concurrency = 1, .prefer = 2}},
+             .priorities = 2,
+             .queue_limit = 7,
+             .ageing = 5ms}};
+  stops(t, l);
+  std::optional<flow> f{std::in_place, l, flow_options{.weight = 3, .rates = {{rate::per_second(400), 4, 4}}}};
+  for (int i = 0; i < 9; ++i) {
+    t.spawn([&, i]() -> net::awaitable<void> {
+      permit p = co_await l.acquire({.priority = i % 2,
+                                     .tokens = 1 + static_cast<std::uint64_t>(i % 3),
+                                     .deadline = time_point{i % 4 == 0 ? 20ms : 1h},
+                                     .flow = f && i % 3 == 0 ? &*f : nullptr,
+                                     .alternatives = 1 + static_cast<std::uint64_t>(i % 7)});
+      co_await sleep_for(2ms);
+      if (i % 2 == 0) p.settle(2);
+    });
+  }
+  alternative_handle a = l.alternative(0), b = l.alternative(1);
+  t.play([&] { t.pass(2ms); }, [&] { l.async_acquire({.alternatives = 1}, t.handler()); },
+         [&] { a.pause_until(t.now() + 3ms); }, [&] { l.async_acquire({.tokens = 3, .alternatives = 3}, t.handler()); },
+         [&] { b.set_burst(0, 2); }, [&] { t.pass(3ms); }, [&] { b.pause(); }, [&] { a.set_concurrency(1); },
+         [&] { b.resume(); }, [&] { f.reset(); }, [&] { b.set_burst(0, 3); },
+         [&] { l.async_acquire({.deadline = t.now() + 4ms, .alternatives = 6}, t.handler()); },
+         [&] { l.alternative(2).close(); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  const limiter_stats s = l.stats();
+  t.expect_conserved(s);
+  t.expect(s.held == 0, "a place is lost");
+  for (const alternative_stats& each : s.alternatives) t.expect(each.held == 0, "a place of an alternative is lost");
+  t.pass(1h);
+  t.expect(l.stats().tokens == std::vector<std::int64_t>{6}, "tokens are lost");
+  t.expect(l.stats().alternatives[0].tokens == std::vector<std::int64_t>{4}, "tokens of an alternative are lost");
+}
+
 void flows_outlive_a_semaphore(stage& t) {
   std::optional<semaphore> s{std::in_place, t.io(), semaphore_options{.permits = 2}};
   t.can_stop([&s](stop_mode) {
@@ -465,6 +504,7 @@ std::vector<scenario> scenarios_of_limits() {
       {"limiters that share a cap are destroyed", limiters_that_share_a_cap_are_destroyed},
       {"flows share a limiter", flows_share_a_limiter},
       {"flows outlive a semaphore", flows_outlive_a_semaphore},
+      {"alternatives serve one queue", alternatives_serve_one_queue},
       {"a gate and a group that are waited for", a_gate_and_a_group_that_are_waited_for},
       {"a gate goes while some are inside", a_gate_goes_while_some_are_inside},
       {"an adaptive limit is told how calls end", an_adaptive_limit_is_told_how_calls_end},

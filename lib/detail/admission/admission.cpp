@@ -29,6 +29,7 @@ void admission::check(const request& r) const {
     throw_invalid("request.tokens", r.tokens, "1 to " + std::to_string(most), errc::too_large);
   }
   if (!r.amounts.empty()) check_amounts(r);
+  if (supplies_.any_of() != nullptr) check_alternatives(r);
 }
 
 /// Reading the clock costs half as much as taking a free permit. A semaphore needs the time only for a request with a
@@ -325,7 +326,9 @@ void admission::pump(time_point now) noexcept {
 void admission::pump_otherwise(time_point now) noexcept {
   const bool is_full =
       seat_ != nullptr || units_ != nullptr || delays_ || shadow_ != nullptr || supplies_.rates().has_windows();
-  if (flows_ != nullptr && !is_full && slack_ == duration::zero()) {
+  if (supplies_.any_of() != nullptr) {
+    serve_any_of(now);
+  } else if (flows_ != nullptr && !is_full && slack_ == duration::zero()) {
     serve(*flows_, now);
   } else {
     serve_fully(now);
@@ -342,6 +345,7 @@ void admission::end_too_large() noexcept {
   };
   queue_.for_each_heavier_than(most, end);
   if (flows_ != nullptr && (flows_->shrinks_to(most) || units_ != nullptr)) flows_->for_each(end);
+  if (supplies_.any_of() != nullptr) find_sets_anew();
 }
 
 void admission::wake_at(time_point when) noexcept {
@@ -405,7 +409,10 @@ void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexc
   }
   supplies_.release(places);
   if (shadow_ != nullptr) supplies_.settle_beyond();
-  if (units_ != nullptr) units_->records.put_back(to_record(kept));
+  if (units_ != nullptr) {
+    if (supplies_.any_of() != nullptr) supplies_.any_of()->release(to_record(kept)->alternative);
+    units_->records.put_back(to_record(kept));
+  }
   const std::shared_ptr<shared_places> sought = put_back(places);
   if (!queue_.empty() || flows_ != nullptr) pump(clock());
   const bool last = gave_up_last_place();
@@ -431,6 +438,9 @@ void admission::undo(waiter& w) noexcept {
       flows_->undo(w, granted_at);
     }
     supplies_.undo(now, demand_of(w), granted_at);
+    if (alternatives* const any = supplies_.any_of()) {
+      any->undo(w.amounts_->alternative, now, demand_of(w), granted_at);
+    }
     supplies_.settle_beyond();
     if (w.amounts_ != nullptr) drop_amounts(w);
     sought = put_back(supplies_.places_for(w.tokens));

@@ -160,6 +160,7 @@ outcome admission::enter_flow(const request& r, time_point now) noexcept {
   if (now == time_point::min()) now = clock();  // a semaphore did not need it until here
   flows_->advance(now);
   const std::uint32_t flow = number_of(r);
+  if (supplies_.any_of() != nullptr) return enter_any_of(r, now, flow);
   if (units_ != nullptr) return enter_flow_with_units(r, now, flow);
   if (now < paused_until_ || !flows_->may_enter(flow, r.tokens) || !supplies_.try_take(now, r.tokens)) {
     return outcome::must_wait_in_flow;
@@ -177,6 +178,8 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
     o = to_outcome(errc::deadline_unreachable);
   } else if (!finds_room_in_flow(flow, r.priority, evicted)) {
     o = to_outcome(errc::queue_full);
+  } else if (supplies_.any_of() != nullptr && !finds_lane(w, r)) {
+    o = to_outcome(errc::queue_full);
   }
   if (o != outcome::must_wait) {
     count_end(o);
@@ -184,6 +187,7 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
     if (w.amounts_ != nullptr) drop_amounts(w);
     w.outcome_ = o;
     ready(w);
+    if (evicted) pump(now);
     return;
   }
   flows_->push(w, flow, r.since);
@@ -226,6 +230,7 @@ void admission::leave_flow(waiter& w, outcome o) noexcept {
 /// Of the classes above, only requests that nothing holds back count, and only until the newcomer has risen to the
 /// first class.
 time_point admission::earliest_in_flow(const request& r, time_point now) const noexcept {
+  if (supplies_.any_of() != nullptr) return earliest_of_any(r, now);
   const std::uint32_t flow = number_of(r);
   const auto with = [&r](std::uint64_t ahead) {
     return ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;

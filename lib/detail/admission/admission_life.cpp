@@ -90,6 +90,7 @@ admission::admission(const net::any_io_executor& executor, supplies s, const adm
   if (options.shedding.target != duration::max()) delays_.emplace(options.shedding, priorities_);
   if (options.times_binding) binding_.emplace(supplies_.rates().size());
   if (options.mode == enforcement::shadow) shadow_ = std::make_unique<shadow_state>();
+  if (supplies_.any_of() != nullptr) make_lanes();
   choose_ways();
   join();
 }

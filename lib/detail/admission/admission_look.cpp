@@ -35,7 +35,7 @@ void admission::note_binding(time_point now) noexcept {
   } else if (now < paused_until_) {
     binding_->note(now, wait_reason::cause::paused);
   } else {
-    const wait_reason why = supplies_.what_binds(now, demand_of(*head));
+    const wait_reason why = what_binds(*head, now);
     binding_->note(now, why.binds, why.index);
   }
 }
@@ -59,6 +59,11 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
   time_point ready = supplies_.rates().ready_at(now, all);
   const std::uint64_t own_places = supplies_.places_for(n.tokens);
   wait_reason why = supplies_.what_binds(now, all, ready > now ? own_places : t.places);
+  const bool has_alternatives = supplies_.any_of() != nullptr;
+  if (has_alternatives) {
+    why = what_binds(n, now);
+    ready = earliest_of_any(n.flow(), record_of(n).set, now, demand_of(n), all);
+  }
   if (flows_ != nullptr) {
     const flow_ceiling& ceiling = flows_->ceiling(n.flow());
     const demand own{t.own[0], &t.own};
@@ -75,7 +80,15 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
           .tokens = n.tokens,
           .since = n.since(),
           .estimate = ready == time_point::max() ? duration::max() : ready - now,
-          .reason = why};
+          .reason = why,
+          .alternatives = has_alternatives ? record_of(n).set : 0};
+}
+
+/// Waiters of the same number go one after the other: all of them, those of a flow, or those of a flow and a set of
+/// alternatives.
+std::uint64_t admission::line_of(const wait_node& n) const noexcept {
+  if (flows_ == nullptr) return 0;
+  return supplies_.any_of() != nullptr ? flows_->row_of(n) : n.flow();
 }
 
 /// For each of `waiters`: its own amounts, and those of the waiters of its flow that go before it although it rises.
@@ -95,7 +108,7 @@ std::vector<amounts_by_unit> admission::certain_turns(const std::vector<const wa
     for (const std::size_t i : by_arrival) {
       const wait_node& n = *waiters[i];
       if (n.priority > c) continue;
-      amounts_by_unit& sum = sums[flows_ == nullptr ? 0 : n.flow()];
+      amounts_by_unit& sum = sums[line_of(n)];
       add_to(sum, demand_of(n));
       if (n.priority == c) turns[i] = sum;
     }
@@ -117,12 +130,12 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
   std::unordered_map<std::uint64_t, turn> turns;
   for (std::size_t i = 0; i < waiters.size(); ++i) {
     const wait_node& n = *waiters[i];
-    turn& t = turns[flows_ == nullptr ? 0 : n.flow()];
+    turn& t = turns[line_of(n)];
     if (takes_newest) t = {};
     add_to(t.own, demand_of(n));
     t.places = add(t.places, supplies_.places_for(n.tokens));
     t.all = t.own;
-    if (flows_ != nullptr) flows_->add_classes_above(n.flow(), n.priority, t.all);
+    if (flows_ != nullptr && supplies_.any_of() == nullptr) flows_->add_classes_above(n.flow(), n.priority, t.all);
     waiting_request row = row_of(now, n, t);
     if (some_rise && n.priority > 0) {
       // Once it has risen, it may go before later waiters of the classes above.

@@ -137,6 +137,8 @@ void admission::set_mode(enforcement mode, std::string_view field) {
   }
   const bool is_wanted = mode == enforcement::shadow;
   if (is_wanted && seat_ != nullptr) throw_invalid(field, "shadow", "enforce, because places are shared");
+  if (is_wanted && supplies_.any_of() != nullptr)
+    throw_invalid(field, "shadow", "enforce, because of the alternatives");
   auto made = std::make_unique<shadow_state>();
   const change c{*this};
   if (is_wanted == is_shadow() || context_gone_) return;

@@ -78,7 +78,7 @@ outcome admission::enter_flow_with_units(const request& r, time_point now, std::
 
 /// Keeps the amounts that a waiter wants, if it is granted or waits. Returns the outcome.
 outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept {
-  if (o == outcome::granted) w.amounts_ = units_->records.take_promised();
+  if (o == outcome::granted) w.amounts_ = take_promised(r);
   if (o == outcome::must_wait || o == outcome::must_wait_in_flow) {
     w.amounts_ = units_->records.take();
     if (w.amounts_ == nullptr) {
@@ -93,7 +93,7 @@ outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept
 
 std::uint64_t admission::keep_amounts(const request& r) noexcept {
   const std::lock_guard lock{mutex_};
-  unit_record* const kept = units_->records.take_promised();
+  unit_record* const kept = take_promised(r);
   resolve(r, kept->amounts);
   return reinterpret_cast<std::uint64_t>(kept);
 }
@@ -162,6 +162,7 @@ void admission::settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t
       flows_->settle(flow, unit, was, used, record.granted_at);
     }
     s.rates().settle(now, unit, was, used, record.granted_at);
+    if (s.any_of() != nullptr) (*s.any_of())[record.alternative].rates.settle(now, unit, was, used, record.granted_at);
     was = used;
   });
 }

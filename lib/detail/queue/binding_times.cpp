@@ -22,6 +22,9 @@ void binding_times::add_to(binding_stats& sums, time_point now) const noexcept {
     case wait_reason::cause::flow:
       sums.flow += passed;
       break;
+    case wait_reason::cause::alternatives:
+      sums.alternatives += passed;
+      break;
   }
 }
 

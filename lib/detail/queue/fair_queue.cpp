@@ -13,14 +13,7 @@
 namespace canigo::detail {
 namespace {
 
-constexpr unsigned tag_bits = 96;
 constexpr uint128 tags_grow_to = uint128{1} << (tag_bits - 1);
-
-uint128 key_of(int of_class, uint128 tag, std::uint32_t flow) noexcept {
-  return uint128{static_cast<unsigned>(of_class)} << (tag_bits + flow_bits) | tag << flow_bits | flow;
-}
-
-int class_of(uint128 key) noexcept { return static_cast<int>(key >> (tag_bits + flow_bits)); }
 
 std::size_t checked_priorities(int priorities) {
   if (priorities < 1 || priorities > wait_queue::max_priorities) {
@@ -37,11 +30,12 @@ duration checked_ageing(duration ageing) {
 }  // namespace
 
 fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts,
-                       const delay_rule& delays)
+                       const delay_rule& delays, set_of_node sets)
     : ageing_{checked_ageing(ageing)},
       occupancy_{o},
       amounts_{amounts},
       delays_{delays},
+      sets_{sets},
       words_{(checked_priorities(priorities) + word_bits - 1) / word_bits},
       classes_(checked_priorities(priorities)),
       ready_{sooner{&arrivals_}},
@@ -50,6 +44,7 @@ fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, a
       late_{{}},
       overdue_{{}} {
   if (amounts_ != nullptr) free_others_.resize(classes_.size());
+  if (sets_ != nullptr) lane_with(0);  // the lane of each flow's first row, until a set has it
   add({});
 }
 
@@ -73,8 +68,9 @@ void fair_queue::take_over(wait_queue& q, time_point now, const delay_watch* del
 }
 
 void fair_queue::link(wait_node& node) noexcept {
-  row& r = rows_[node.flow_];
-  cell& c = at(node.flow_, node.priority);
+  const std::uint32_t row_number = row_of(node);
+  row& r = rows_[row_number];
+  cell& c = at(row_number, node.priority);
   node.linked_ = true;
   node.next_ = nullptr;
   node.previous_ = c.tail;
@@ -83,40 +79,42 @@ void fair_queue::link(wait_node& node) noexcept {
   } else {
     c.head = &node;
     node.previous_ = nullptr;
-    bits_of(node.flow_)[node.priority / word_bits] |= bit(node.priority);
-    if (delays_.sheds()) meet_target(node.flow_, c);
+    bits_of(row_number)[node.priority / word_bits] |= bit(node.priority);
+    if (delays_.sheds()) meet_target(row_number, c);
   }
   c.tail = &node;
   c.tokens += node.tokens;
   class_state& s = classes_[node.priority];
   if (!r.is_limited) s.free_tokens += node.tokens;
-  if (amounts_ != nullptr) count_others(node, true);
+  if (amounts_ != nullptr) count_others(node, row_number, true);
+  if (sets_ != nullptr) ++lanes_[kin_[row_number].lane]->size;
   ++s.size;
   ++r.size;
   ++size_;
 }
 
-void fair_queue::unlink(wait_node& node) noexcept {
-  row& r = rows_[node.flow_];
-  cell& c = at(node.flow_, node.priority);
+void fair_queue::unlink(wait_node& node, std::uint32_t row_number) noexcept {
+  row& r = rows_[row_number];
+  cell& c = at(row_number, node.priority);
   (node.previous_ != nullptr ? node.previous_->next_ : c.head) = node.next_;
   (node.next_ != nullptr ? node.next_->previous_ : c.tail) = node.previous_;
-  if (c.head == nullptr) bits_of(node.flow_)[node.priority / word_bits] &= ~bit(node.priority);
+  if (c.head == nullptr) bits_of(row_number)[node.priority / word_bits] &= ~bit(node.priority);
   c.tokens -= node.tokens;
   class_state& s = classes_[node.priority];
   if (!r.is_limited) s.free_tokens -= node.tokens;
-  if (amounts_ != nullptr) count_others(node, false);
+  if (amounts_ != nullptr) count_others(node, row_number, false);
+  if (sets_ != nullptr) --lanes_[kin_[row_number].lane]->size;
   --s.size;
   --r.size;
   --size_;
   node.linked_ = false;
 }
 
-void fair_queue::count_others(const wait_node& node, bool comes) noexcept {
+void fair_queue::count_others(const wait_node& node, std::uint32_t row_number, bool comes) noexcept {
   const demand wanted = wanted_by(node);
-  other_sums& here = others_at(node.flow_, node.priority);
+  other_sums& here = others_at(row_number, node.priority);
   other_sums& of_class = free_others_[node.priority];
-  const bool is_free = !rows_[node.flow_].is_limited;
+  const bool is_free = !rows_[row_number].is_limited;
   for (std::size_t i = 0; i < here.size(); ++i) {
     const uint128 amount = wanted.of(i + 1);
     const uint128 change = comes ? amount : -amount;
@@ -127,10 +125,10 @@ void fair_queue::count_others(const wait_node& node, bool comes) noexcept {
 
 /// Moves the last waiter of a class to the place of its first arrival.
 void fair_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
-  cell& c = at(node.flow_, node.priority);
+  cell& c = at(row_of(node), node.priority);
   node.since_ = since;
   wait_node* after = &node;
-  while (after != c.head && after->previous_->since_ > since) after = after->previous_;
+  while (after != c.head && node.arrived_before(*after->previous_)) after = after->previous_;
   if (after == &node) return;
   c.tail = node.previous_;
   c.tail->next_ = nullptr;
@@ -146,26 +144,27 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
   node.sequence_ = next_sequence_++;
   node.since_ = now_;
   link(node);
+  const std::uint32_t row_number = row_of(node);
   if (since < now_) [[unlikely]] {
     put_back_in_line(node, since);
-    if (delays_.sheds()) look_at_delays(flow);
-    look_at(flow);
+    if (delays_.sheds()) look_at_delays(row_number);
+    look_at(row_number);
     return end_of_step();
   }
-  const row& r = rows_[flow];
+  const row& r = rows_[row_number];
   // Behind the first waiter it stays, because both rise. The waiter after the first is looked for when the first one
   // goes.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
-  look_at(flow);
+  look_at(row_number);
   end_of_step();
 }
 
 void fair_queue::remove(wait_node& node) noexcept {
   assert(node.linked_);
-  const std::uint32_t flow = node.flow_;
-  unlink(node);
-  if (rows_[flow].front != &node && !delays_.takes_newest_at_times()) return;
-  look_at(flow);
+  const std::uint32_t row_number = row_of(node);
+  unlink(node, row_number);
+  if (rows_[row_number].front != &node && !delays_.takes_newest_at_times()) return;
+  look_at(row_number);
   end_of_step();
 }
 
@@ -212,13 +211,13 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
 /// The waiter that goes instead of the first of a class: while the class is overloaded, perhaps the last.
 wait_node* fair_queue::candidate_of(wait_node* head) const noexcept {
   if (!delays_.takes_newest_at_times()) return head;
-  const cell& c = at(head->flow_, head->priority);
+  const cell& c = at(row_of(*head), head->priority);
   return now_ >= delays_.overloaded_at(c.met_at) ? c.tail : head;
 }
 
 /// The class in which a flow competes: that to which the first of its class has risen.
 int fair_queue::rank_of(const wait_node& front) const noexcept {
-  return effective_class(delays_.takes_newest_at_times() ? *at(front.flow_, front.priority).head : front);
+  return effective_class(delays_.takes_newest_at_times() ? *at(row_of(front), front.priority).head : front);
 }
 
 // Only heads are in the choice, so only their rises can change it.
@@ -238,10 +237,11 @@ time_point fair_queue::next_rise(std::uint32_t flow) const noexcept {
 void fair_queue::advance(time_point now) noexcept {
   now_ = std::max(now_, now);
   while (!held_.empty() && time_of(held_.top()) <= now_) {
-    const std::uint32_t flow = heap::number_of(held_.top());
-    extras_[flow].due = time_of(held_.top());
-    extras_[flow].returned_at = now_;
-    look_at(flow);
+    const std::uint32_t row_number = heap::number_of(held_.top());
+    extra& x = extras_[flow_of(row_number)];
+    x.due = time_of(held_.top());
+    x.returned_at = now_;
+    look_at(row_number);
   }
   while (!rises_.empty() && time_of(rises_.top()) <= now_) look_at(heap::number_of(rises_.top()));
   while (!late_.empty() && time_of(late_.top()) <= now_) look_at_delays(heap::number_of(late_.top()));
@@ -253,39 +253,54 @@ time_point fair_queue::next_change() const noexcept {
   return rises_.empty() ? held : std::min(held, time_of(rises_.top()));
 }
 
-/// Puts a flow among the flows that may go, among those that are held, or in neither.
-void fair_queue::look_at(std::uint32_t flow) noexcept {
-  row& r = rows_[flow];
-  if (r.is_limited) end_pause_if_over(flow);
-  r.front = first_of(flow);
-  if (ages()) {
-    const time_point rise = next_rise(flow);
-    if (rise == time_point::max()) {
-      rises_.erase(flow);
-    } else {
-      rises_.put(key_of(rise, flow));
-    }
-  }
+/// Puts a flow among the flows that may go, among those that are held, or in neither. Of a flow with a ceiling and
+/// several rows, the order of the rows decides who has it; so they are looked at together.
+void fair_queue::look_at(std::uint32_t row_number) noexcept {
+  const std::uint32_t flow = flow_of(row_number);
+  if (rows_[flow].is_limited) end_pause_if_over(flow);
+  if (sets_ != nullptr && rows_[flow].is_limited && kin_[flow].next != flow) return look_at_flow(flow);
+  look_at_front(row_number);
+  row& r = rows_[row_number];
   time_point ready = time_point::max();
-  if (r.front != nullptr) {
-    ready =
-        r.is_limited ? extras_[flow].ceiling.ready_at(now_, wanted_by(*r.front), places_for(r.front->tokens)) : now_;
+  if (r.front != nullptr) ready = r.is_limited ? ceiling_ready(row_number) : now_;
+  place(row_number, ready);
+}
+
+time_point fair_queue::ceiling_ready(std::uint32_t row_number) const noexcept {
+  const wait_node& n = *rows_[row_number].front;
+  return extras_[flow_of(row_number)].ceiling.ready_at(now_, wanted_by(n), places_for(n.tokens));
+}
+
+/// Finds the first waiter of a row, and when another one may be the first.
+void fair_queue::look_at_front(std::uint32_t row_number) noexcept {
+  rows_[row_number].front = first_of(row_number);
+  if (!ages()) return;
+  const time_point rise = next_rise(row_number);
+  if (rise == time_point::max()) {
+    rises_.erase(row_number);
+  } else {
+    rises_.put(key_of(rise, row_number));
   }
+}
+
+/// Puts a row where its ceiling has it, which allows its first waiter at `ready`.
+void fair_queue::place(std::uint32_t row_number, time_point ready) noexcept {
+  row& r = rows_[row_number];
   if (r.front == nullptr || ready > now_) {
-    ready_.erase(flow);
+    ready_of(row_number).erase(row_number);
     r.is_ready = false;
-    if (ready == time_point::max()) {
-      held_.erase(flow);
+    if (r.front == nullptr || ready == time_point::max()) {
+      held_.erase(row_number);
     } else {
-      held_.put(key_of(ready, flow));
+      held_.put(key_of(ready, row_number));
     }
     return;
   }
-  held_.erase(flow);
+  held_.erase(row_number);
   const int rank = rank_of(*r.front);
-  cell& c = at(flow, rank);
+  cell& c = at(row_number, rank);
   if (!r.is_ready || r.rank != rank) {
-    const uint128 time = virtual_time(rank);
+    const uint128 time = sets_ == nullptr ? virtual_time(rank) : time_of_kin(row_number, rank);
     if (c.tag < time) {
       c.tag = time;
       c.rest = 0;
@@ -293,19 +308,20 @@ void fair_queue::look_at(std::uint32_t flow) noexcept {
   }
   r.rank = static_cast<std::uint16_t>(rank);
   r.is_ready = true;
-  arrivals_[flow] = r.front->sequence_;
-  ready_.put(key_of(rank, c.tag, flow));
+  arrivals_[row_number] = r.front->sequence_;
+  ready_of(row_number).put(key_of(rank, c.tag, row_number));
 }
 
 void fair_queue::look_at_ceiling(std::uint32_t flow) noexcept {
-  if (rows_[flow].front == nullptr) return;
-  look_at(flow);
+  for_rows(flow, [this](std::uint32_t row_number) {
+    if (rows_[row_number].front != nullptr) look_at(row_number);
+  });
   end_of_step();
 }
 
 /// The busy period, in which a waiter may go, ends when none may.
 void fair_queue::end_of_step() noexcept {
-  if (!ready_.empty()) {
+  if (may_any_go()) {
     is_busy_ = true;
   } else if (is_busy_) {
     is_busy_ = false;
@@ -323,19 +339,24 @@ uint128& fair_queue::virtual_time(int of_class) noexcept {
 }
 
 void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t charge, bool is_phantom) noexcept {
-  assert(&node == front());
   const std::uint32_t flow = node.flow_;
-  row& r = rows_[flow];
+  const std::uint32_t row_number = row_of(node);
+  row& r = rows_[row_number];
+  assert(sets_ != nullptr ? &node == r.front && r.is_ready : &node == front());
   const int of_class = r.rank;
-  cell& c = at(flow, of_class);
-  virtual_time(of_class) = c.tag;
+  cell& c = at(row_number, of_class);
+  const uint128 time_before = virtual_time(of_class);
+  if (sets_ != nullptr) catch_up_lane(row_number, of_class);
+  const uint128 moved = moved_by(row_number, of_class);
+  virtual_time(of_class) = c.tag + moved;
   move_tag(r, c, charge);
+  if (sets_ != nullptr) move_kin(row_number, of_class, charge, time_before);
   class_state& s = classes_[r.rank];
-  s.latest_finish = std::max(s.latest_finish, c.tag);
-  const bool grows = c.tag >= tags_grow_to;
+  s.latest_finish = std::max(s.latest_finish, c.tag + moved);
+  const bool grows = c.tag + moved >= tags_grow_to;
   if (!is_phantom) {
-    ++r.granted;
-    r.tokens += node.tokens;
+    ++rows_[flow].granted;
+    rows_[flow].tokens += node.tokens;
   }
   if (flow != nameless && (r.is_limited || occupancy_ != supplies::occupancy::none)) {
     // Tokens that a late wake-up finds due are taken as of when they were due, as those of the limit are.
@@ -349,12 +370,12 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
     if (is_phantom) x.ceiling.take_over(places_for(node.tokens));
   }
   if (delays_.sheds()) {
-    cell& here = at(flow, node.priority);
-    if (delays_.is_met(here.head->since_, now_)) meet_target(flow, here);
+    cell& here = at(row_number, node.priority);
+    if (delays_.is_met(here.head->since_, now_)) meet_target(row_number, here);
   }
-  if (r.is_timed && !is_phantom) extras_[flow].waits->record(time_between(node.since_, now_));
-  unlink(node);
-  look_at(flow);
+  if (rows_[flow].is_timed && !is_phantom) extras_[flow].waits->record(time_between(node.since_, now_));
+  unlink(node, row_number);
+  look_at(row_number);
   end_of_step();
   if (grows) rebase(of_class);
 }
@@ -380,17 +401,24 @@ void fair_queue::rebase(int of_class) noexcept {
   s.latest_finish -= std::min(s.latest_finish, base);
   for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
     cell& c = at(flow, of_class);
-    c.tag -= std::min(c.tag, base);
+    const uint128 own = base - std::min(base, moved_by(flow, of_class));
+    c.tag -= std::min(c.tag, own);
   }
-  ready_.for_each([&](uint128& key) {
+  const auto count_anew = [&](uint128& key) {
     const std::uint32_t flow = heap::number_of(key);
     if (class_of(key) == of_class) key = key_of(of_class, at(flow, of_class).tag, flow);
-  });
+  };
+  ready_.for_each(count_anew);
+  for (const auto& l : lanes_) {
+    uint128& moved = l->moved_by[static_cast<std::size_t>(of_class)];
+    moved -= std::min(moved, base);
+    l->ready.for_each(count_anew);
+  }
 }
 
 bool fair_queue::may_enter(std::uint32_t flow, demand d) const noexcept {
   const row& r = rows_[flow];
-  return ready_.empty() && r.size == 0 &&
+  return !may_any_go() && r.size == 0 &&
          (!r.is_limited || extras_[flow].ceiling.ready_at(now_, d, places_for(d.tokens)) <= now_);
 }
 

@@ -13,11 +13,18 @@ namespace canigo::detail {
 
 std::uint32_t fair_queue::add(flow_terms terms) {
   auto waits = terms.times_waits ? std::make_unique<wait_histogram>() : nullptr;
+  const std::uint32_t flow = make_row();
+  if (sets_ != nullptr) kin_[flow] = {flow, flow, 0};
+  set_terms(flow, std::move(terms), std::move(waits));
+  return flow;
+}
+
+/// A throw changes nothing.
+std::uint32_t fair_queue::make_row() {
   if (!free_.empty()) {
-    const std::uint32_t flow = free_.back();
+    const std::uint32_t number = free_.back();
     free_.pop_back();
-    set_terms(flow, std::move(terms), std::move(waits));
-    return flow;
+    return number;
   }
   const std::size_t count = rows_.size();
   if (count > most_flows) throw_invalid("flows of one limit", count, "up to " + std::to_string(most_flows));
@@ -36,6 +43,8 @@ std::uint32_t fair_queue::add(flow_terms terms) {
       late_.make_room_for(room);
       overdue_.make_room_for(room);
     }
+    if (sets_ != nullptr) kin_.reserve(room);
+    for (const auto& l : lanes_) l->ready.make_room_for(room);
     rows_.reserve(room);
   }
   rows_.emplace_back();
@@ -44,9 +53,8 @@ std::uint32_t fair_queue::add(flow_terms terms) {
   if (amounts_ != nullptr) others_.resize(cells_.size());
   bits_.resize(bits_.size() + words_);
   arrivals_.push_back(0);
-  const auto flow = static_cast<std::uint32_t>(count);
-  set_terms(flow, std::move(terms), std::move(waits));
-  return flow;
+  if (sets_ != nullptr) kin_.emplace_back();
+  return static_cast<std::uint32_t>(count);
 }
 
 void fair_queue::set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr<wait_histogram> waits) noexcept {
@@ -62,6 +70,10 @@ void fair_queue::set_terms(std::uint32_t flow, flow_terms terms, std::unique_ptr
 }
 
 void fair_queue::set_weight(std::uint32_t flow, std::uint32_t weight) noexcept {
+  for_rows(flow, [=, this](std::uint32_t row_number) { set_weight_of_row(row_number, weight); });
+}
+
+void fair_queue::set_weight_of_row(std::uint32_t flow, std::uint32_t weight) noexcept {
   row& r = rows_[flow];
   if (r.weight == weight) return;
   r.weight = weight;
@@ -71,21 +83,23 @@ void fair_queue::set_weight(std::uint32_t flow, std::uint32_t weight) noexcept {
 }
 
 void fair_queue::forget(std::uint32_t flow) noexcept {
-  assert(rows_[flow].size == 0);
+  assert(flow_size(flow) == 0);
   rows_[flow].is_leaving = true;
   recycle_if_gone(flow);
 }
 
 void fair_queue::recycle_if_gone(std::uint32_t flow) noexcept {
   if (!rows_[flow].is_leaving || extras_[flow].ceiling.occupied() > 0) return;
-  if (delays_.sheds()) {
-    late_.erase(flow);
-    overdue_.erase(flow);
-  }
-  for (int c = 0; c < priorities(); ++c) at(flow, c) = {};
-  rows_[flow] = {};
-  extras_[flow] = {};
-  free_.push_back(flow);
+  for_rows(flow, [this](std::uint32_t row_number) {
+    if (delays_.sheds()) {
+      late_.erase(row_number);
+      overdue_.erase(row_number);
+    }
+    for (int c = 0; c < priorities(); ++c) at(row_number, c) = {};
+    rows_[row_number] = {};
+    extras_[row_number] = {};
+    free_.push_back(row_number);
+  });
 }
 
 void fair_queue::set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept {
@@ -114,8 +128,13 @@ void fair_queue::end_pause_if_over(std::uint32_t flow) noexcept {
 
 /// Moves the amounts that the flow wants into the sums of the flows without a ceiling, or out of them.
 void fair_queue::look_whether_limited(std::uint32_t flow) noexcept {
-  const bool was_limited = std::exchange(rows_[flow].is_limited, extras_[flow].ceiling.is_any());
-  if (was_limited == rows_[flow].is_limited) return;
+  const bool is_limited = extras_[flow].ceiling.is_any();
+  for_rows(flow, [=, this](std::uint32_t row_number) { note_whether_limited(row_number, is_limited); });
+}
+
+void fair_queue::note_whether_limited(std::uint32_t flow, bool is_limited) noexcept {
+  const bool was_limited = std::exchange(rows_[flow].is_limited, is_limited);
+  if (was_limited == is_limited) return;
   for (int c = 0; c < priorities(); ++c) {
     class_state& s = classes_[static_cast<std::size_t>(c)];
     s.free_tokens = was_limited ? s.free_tokens + at(flow, c).tokens : s.free_tokens - at(flow, c).tokens;

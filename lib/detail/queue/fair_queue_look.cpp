@@ -8,6 +8,14 @@
 
 namespace canigo::detail {
 
+namespace {
+
+bool matters_less(const wait_node& a, const wait_node& b) noexcept {
+  return a.priority != b.priority ? a.priority > b.priority : b.arrived_before(a);
+}
+
+}  // namespace
+
 std::size_t fair_queue::may_go(time_point now, const wait_node* newcomer, std::size_t most) const noexcept {
   std::size_t n = 0;
   for (std::uint32_t flow = 0; flow < rows_.size() && n < most; ++flow) {
@@ -20,7 +28,7 @@ std::size_t fair_queue::may_go(time_point now, const wait_node* newcomer, std::s
 const wait_node* fair_queue::first_held() const noexcept {
   const wait_node* found = nullptr;
   for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
-    if (!is_held(flow)) continue;
+    if (rows_[flow].front == nullptr || rows_[flow].is_ready) continue;
     const wait_node& n = *rows_[flow].front;
     if (found == nullptr || effective_class(n) < effective_class(*found) ||
         (effective_class(n) == effective_class(*found) && n.arrived_before(*found))) {
@@ -32,6 +40,15 @@ const wait_node* fair_queue::first_held() const noexcept {
 
 wait_node* fair_queue::oldest_of(std::uint32_t flow) const noexcept {
   wait_node* found = nullptr;
+  for_rows(flow, [&](std::uint32_t row_number) {
+    wait_node* const n = oldest_in(row_number);
+    if (n != nullptr && (found == nullptr || n->arrived_before(*found))) found = n;
+  });
+  return found;
+}
+
+wait_node* fair_queue::oldest_in(std::uint32_t flow) const noexcept {
+  wait_node* found = nullptr;
   for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {
     if (wait_node* head = at(flow, index).head; !found || head->arrived_before(*found)) found = head;
   }
@@ -42,12 +59,21 @@ wait_node* fair_queue::oldest() const noexcept {
   wait_node* found = nullptr;
   for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
     if (rows_[flow].size == 0) continue;
-    if (wait_node* n = oldest_of(flow); !found || n->arrived_before(*found)) found = n;
+    if (wait_node* n = oldest_in(flow); !found || n->arrived_before(*found)) found = n;
   }
   return found;
 }
 
 wait_node* fair_queue::youngest_of_least_important_of(std::uint32_t flow) const noexcept {
+  wait_node* found = nullptr;
+  for_rows(flow, [&](std::uint32_t row_number) {
+    wait_node* const n = last_in(row_number);
+    if (n != nullptr && (found == nullptr || matters_less(*n, *found))) found = n;
+  });
+  return found;
+}
+
+wait_node* fair_queue::last_in(std::uint32_t flow) const noexcept {
   const int last = last_class(flow);
   return last < 0 ? nullptr : at(flow, last).tail;
 }
@@ -56,18 +82,15 @@ wait_node* fair_queue::youngest_of_least_important() const noexcept {
   wait_node* found = nullptr;
   for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
     if (rows_[flow].size == 0) continue;
-    wait_node* n = youngest_of_least_important_of(flow);
-    if (!found || n->priority > found->priority || (n->priority == found->priority && found->arrived_before(*n))) {
-      found = n;
-    }
+    wait_node* n = last_in(flow);
+    if (!found || matters_less(*n, *found)) found = n;
   }
   return found;
 }
 
 /// Whether `a` has more waiters for its weight than `b` with `more_of_b` more.
 bool fair_queue::waits_more(std::uint32_t a, std::uint32_t b, std::uint32_t more_of_b) const noexcept {
-  const row &x = rows_[a], &y = rows_[b];
-  return std::uint64_t{x.size} * y.weight > (std::uint64_t{y.size} + more_of_b) * x.weight;
+  return flow_size(a) * rows_[b].weight > (flow_size(b) + more_of_b) * rows_[a].weight;
 }
 
 wait_node* fair_queue::displaced_by(std::uint32_t flow, int priority) const noexcept {
@@ -78,7 +101,7 @@ wait_node* fair_queue::displaced_by(std::uint32_t flow, int priority) const noex
   wait_node* found = nullptr;
   for (std::uint32_t f = 0; f < rows_.size(); ++f) {
     wait_node* const n = at(f, priority).tail;
-    if (n == nullptr || f == flow) continue;
+    if (n == nullptr || n->flow_ == flow) continue;
     const bool is_as_full = found != nullptr && !waits_more(found->flow_, f, 0);
     if (found == nullptr || waits_more(f, found->flow_, 0) || (is_as_full && found->arrived_before(*n))) found = n;
   }

@@ -42,10 +42,11 @@ std::uint64_t supplies::largest_request(std::size_t unit) const noexcept {
 std::uint64_t supplies::charge_for(demand d) const noexcept {
   constexpr std::uint64_t parts = 256, most_time = std::uint64_t{1} << 54;
   std::uint64_t largest = 1;
-  for (std::size_t i = 0; i < rates_.size(); ++i) {
-    const rate r = rates_[i].rate();
+  const rate_set& rates = rates_.empty() && any_of_ != nullptr ? (*any_of_)[0].rates : rates_;
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    const rate r = rates[i].rate();
     const auto tokens = static_cast<std::uint64_t>(r.tokens());
-    const uint128 time = uint128{d.of(rates_.unit_of(i))} * static_cast<std::uint64_t>(r.period().count());
+    const uint128 time = uint128{d.of(rates.unit_of(i))} * static_cast<std::uint64_t>(r.period().count());
     if (time / tokens >= most_time) return most_time * parts;
     largest = std::max(largest, static_cast<std::uint64_t>((time * parts + tokens - 1) / tokens));
   }

@@ -77,11 +77,19 @@ void unit_records::put_back(unit_record* r) noexcept {
   free_ = r;
 }
 
-void unit_records::promise(time_point granted_at) noexcept {
+unit_record& unit_records::promise(time_point granted_at) noexcept {
   unit_record* const r = pop();
   r->granted_at = granted_at;
   r->next = promised_;
   promised_ = r;
+  return *r;
+}
+
+/// It is there. Two requests of the same set and amounts may have each other's.
+unit_record* unit_records::take_promised(std::uint64_t asked, const amounts_by_unit& amounts) noexcept {
+  unit_record** at = &promised_;
+  while ((*at)->asked != asked || (*at)->amounts != amounts) at = &(*at)->next;
+  return take_from(*at);
 }
 
 bool unit_records::add() noexcept {

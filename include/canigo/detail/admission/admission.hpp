@@ -83,7 +83,8 @@ struct companion {
 /// not count one by one, because that would cost each permit two atomic steps. The last place that is freed after
 /// close() gives up the reference that the handle had.
 ///
-/// From its first flow on it has its waiters in a fair_queue. Then no request takes the short way in.
+/// From its first flow on it has its waiters in a fair_queue. Then no request takes the short way in. With
+/// alternatives, it has them there from the start, with a lane for each set of alternatives that waiters have.
 class admission final : public delivery, public flow_host {
  public:
   /// The caller gets the handle's reference, and releases it by close().
@@ -185,6 +186,19 @@ class admission final : public delivery, public flow_host {
     const wait_node* const head = flows_ == nullptr ? queue_.front(now) : first_in_flows(now, held_by);
     const demand wanted = head != nullptr ? demand_of(*head) : demand{0};
     return f(std::as_const(supplies_), head != nullptr ? &wanted : nullptr, paused_until_, now, held_by);
+  }
+
+  /// The limit that holds up the first waiter, and until when.
+  wait_reason why_waiting() noexcept;
+  /// Grants nothing from an alternative until `t`.
+  void pause_alternative(std::size_t i, time_point t, bool may_shorten) noexcept;
+  /// The alternative that a permit comes from, by what it keeps; no_alternative if the limit has none.
+  std::size_t alternative_of(std::uint64_t kept) const noexcept;
+  /// Its name, which lives as long as the engine. Empty if there is no such alternative.
+  std::string_view name_of_alternative(std::size_t i) const noexcept;
+  /// How many alternatives the limit has. Never changes.
+  std::size_t alternatives_count() const noexcept {
+    return supplies_.any_of() != nullptr ? supplies_.any_of()->size() : 0;
   }
 
   companion* beside() const noexcept { return beside_.get(); }
@@ -319,6 +333,22 @@ class admission final : public delivery, public flow_host {
     return {n.tokens, amounts != nullptr ? &amounts->amounts : nullptr};
   }
 
+  // The members for alternatives (admission_alternatives.cpp):
+  static std::uint64_t set_of_node(const wait_node& n) noexcept;
+  static unit_record& record_of(const wait_node& n) noexcept;
+  void make_lanes();
+  outcome why_no_alternative(const request& r) const noexcept;
+  void check_alternatives(const request& r) const;
+  outcome enter_any_of(const request& r, time_point now, std::uint32_t flow) noexcept;
+  unit_record* take_promised(const request& r) noexcept;
+  bool finds_lane(waiter& w, const request& r) noexcept;
+  void serve_any_of(time_point now) noexcept;
+  void find_sets_anew() noexcept;
+  time_point earliest_of_any(const request& r, time_point now) const noexcept;
+  time_point earliest_of_any(std::uint32_t flow, std::uint64_t set, time_point now, demand own,
+                             demand all) const noexcept;
+  wait_reason what_binds(const wait_node& n, time_point now) const noexcept;
+
   // The members for shadow mode (admission_shadow.cpp):
   bool is_shadow() const noexcept { return shadow_ != nullptr && shadow_->is_on; }
   outcome enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept;
@@ -346,6 +376,7 @@ class admission final : public delivery, public flow_host {
 
   // A list of the waiters (admission_look.cpp).
   void note_binding(time_point now) noexcept;
+  std::uint64_t line_of(const wait_node& n) const noexcept;
   /// The amounts that are known to go before a waiter, with its own.
   struct turn {
     amounts_by_unit own{};     // amounts of its flow, or of all waiters if there are no flows
@@ -395,9 +426,10 @@ class admission final : public delivery, public flow_host {
   const int priorities_;
 
   wake_up wake_up_;
-  const std::unique_ptr<seat> seat_;         // only if places are shared
-  const std::unique_ptr<unit_state> units_;  // only if grants leave records
-  std::unique_ptr<fair_queue> flows_;        // from the first flow on, instead of queue_
+  const std::unique_ptr<seat> seat_;             // only if places are shared
+  const std::unique_ptr<unit_state> units_;      // only if grants leave records
+  std::unique_ptr<fair_queue> flows_;            // from the first flow on, instead of queue_
+  std::uint64_t left_open_ = ~std::uint64_t{0};  // the alternatives that no waiter keeps; none if one keeps all
   const std::unique_ptr<companion> beside_;
   const limit_name name_;
 };

@@ -10,6 +10,7 @@
 #include "canigo/detail/queue/wait_queue.hpp"
 #include "canigo/time.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -58,6 +59,11 @@ struct flow_counts {
 ///
 /// If waiters are shed, each flow is judged by its own delays, in each class. See overdue().
 ///
+/// If waiters differ in what may serve them, the owner names the set of each one. The waiters of one set are a lane. A
+/// flow has a row of its own in each lane. Rows of one flow share its weight and its ceiling, and a grant to one of
+/// them moves the tags of all. front_open() passes over lanes, so the first waiter of one set holds up no other set. A
+/// lane that was passed over has no credit for that: its tags move on together to the virtual time.
+///
 /// Threads: none; its owner holds a lock. Allocates: in the constructor and in add(), about 64 bytes for each class and
 /// 200 more for each flow.
 class fair_queue {
@@ -69,9 +75,15 @@ class fair_queue {
   /// If there are several units: the amounts that a node wants. They stay the same while the node is in this queue.
   using amounts_of_node = const amounts_by_unit* (*)(const wait_node&) noexcept;
 
+  /// If waiters differ in what may serve them: a bit for each thing that may serve a node. Stays the same while the
+  /// node is in this queue.
+  using set_of_node = std::uint64_t (*)(const wait_node&) noexcept;
+  /// The most sets that waiters can have at once.
+  static constexpr std::size_t most_lanes = 256;
+
   /// Arguments as for wait_queue. `o`: how many places a request occupies under the cap of its flow.
   fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts = nullptr,
-             const delay_rule& delays = delay_rule{{}});
+             const delay_rule& delays = delay_rule{{}}, set_of_node sets = nullptr);
   fair_queue(const fair_queue&) = delete;
   fair_queue& operator=(const fair_queue&) = delete;
 
@@ -89,18 +101,26 @@ class fair_queue {
   /// members below at `now`.
   void advance(time_point now) noexcept;
 
+  /// Makes room for a node of this flow and set. Call it before push(), if there are sets. False if most_lanes have
+  /// waiters, or without memory. Allocates for a set that the flow has not had so far. O(lanes).
+  bool make_lane(std::uint32_t flow, std::uint64_t set) noexcept;
   /// Puts a node into the class node.priority of its flow, behind those that arrived until `since`, or until now. O(log
   /// flows), and for a repeat O(those of the class that arrived after it).
   void push(wait_node& node, std::uint32_t flow, time_point since = time_point::max()) noexcept;
   /// Takes a waiter out, wherever it stands. O(log flows).
   void remove(wait_node& node) noexcept;
   /// The waiter that goes next, or nullptr if none may. O(1).
-  wait_node* front() const noexcept { return ready_.empty() ? nullptr : rows_[heap::number_of(ready_.top())].front; }
+  wait_node* front() const noexcept {
+    if (sets_ != nullptr) return first_of_lanes(~std::uint64_t{0});
+    return ready_.empty() ? nullptr : rows_[heap::number_of(ready_.top())].front;
+  }
+  /// The waiter that goes next among those whose set has a bit of `open`. O(lanes).
+  wait_node* front_open(std::uint64_t open) const noexcept { return first_of_lanes(open); }
   wait_node* front(time_point now) noexcept {
     advance(now);
     return front();
   }
-  /// Takes front() out for good: its ceiling and its share are charged. O(log flows).
+  /// Takes front(), or front_open(), out for good: its ceiling and its share are charged. O(log flows).
   ///
   /// `caught_up`: tokens that were due since then are taken as of when they were due. `charge`: the cost for its share.
   /// A phantom of shadow mode is no grant: its request went before, was counted then, and holds its places.
@@ -114,6 +134,16 @@ class fair_queue {
   /// When overdue() may find a waiter although none came or left, or max. Maybe too early, never too late.
   time_point next_overdue() const noexcept;
   time_point next_promotion(time_point) const noexcept { return next_change(); }
+
+  /// Takes a waiter out whose set has changed, and puts it where its arrival puts it. The set must be the new one, and
+  /// `number` the result of row_of() before the change. O(waiters of its class and row).
+  void move_to_lane(wait_node& node, std::uint32_t number) noexcept;
+  /// The number of the lists that a waiter is in. O(lanes of its flow).
+  std::uint32_t row_of(const wait_node& n) const noexcept {
+    return sets_ == nullptr ? n.flow_ : row_in_lane(n.flow_, sets_(n));
+  }
+  /// Like may_enter(), if there are sets: whether no ceiling holds the newcomer, or a waiter of its flow.
+  bool may_pass(std::uint32_t flow, demand d) const noexcept;
 
   /// Whether a newcomer of this flow may go without overtaking: no waiter may go, none of its flow waits, and its
   /// ceiling allows it.
@@ -172,8 +202,14 @@ class fair_queue {
   /// The most tokens that a request of this flow can ever get from it, or the most of another unit.
   std::uint64_t largest_request(std::uint32_t flow, std::size_t unit = 0) const noexcept;
   /// Whether a waiter is the first of its flow.
-  bool is_first(const wait_node& node) const noexcept { return rows_[node.flow_].front == &node; }
-  bool is_held(std::uint32_t flow) const noexcept { return rows_[flow].front != nullptr && !rows_[flow].is_ready; }
+  bool is_first(const wait_node& node) const noexcept { return rows_[row_of(node)].front == &node; }
+  bool is_held(std::uint32_t flow) const noexcept {
+    bool result = false;
+    for_rows(flow, [&](std::uint32_t number) {
+      result = result || (rows_[number].front != nullptr && !rows_[number].is_ready);
+    });
+    return result;
+  }
   /// The first waiter of all flows that are held, or nullptr. O(flows).
   const wait_node* first_held() const noexcept;
 
@@ -188,7 +224,11 @@ class fair_queue {
   bool empty() const noexcept { return size_ == 0; }
   std::size_t size() const noexcept { return size_; }
   std::size_t size(int priority) const noexcept { return classes_[static_cast<std::size_t>(priority)].size; }
-  std::size_t flow_size(std::uint32_t flow) const noexcept { return rows_[flow].size; }
+  std::size_t flow_size(std::uint32_t flow) const noexcept {
+    std::size_t sum = 0;
+    for_rows(flow, [&](std::uint32_t number) { sum += rows_[number].size; });
+    return sum;
+  }
   int priorities() const noexcept { return static_cast<int>(classes_.size()); }
   /// The number of every flow is below this.
   std::size_t rows() const noexcept { return rows_.size(); }
@@ -212,6 +252,8 @@ class fair_queue {
   };
   /// `last`: the last class that goes before it, within its flow too; at most `priority`, or -1 if none does.
   ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
+  /// The amount of a unit that the waiters of this flow and set want, in the classes up to `last`. Saturates.
+  std::uint64_t amount_in_lane(std::uint32_t flow, std::uint64_t set, int last, std::size_t unit) const noexcept;
   /// Like tokens_ahead(), for another unit than the first.
   ahead amount_ahead(std::uint32_t flow, int priority, int last, std::size_t unit) const noexcept;
   bool takes_newest_at_times() const noexcept { return delays_.takes_newest_at_times(); }
@@ -224,18 +266,13 @@ class fair_queue {
   /// Calls `f` for each waiter of a flow; it may remove that one. O(waiters of the flow + classes).
   template <class Function>
   void for_each_of(std::uint32_t flow, Function&& f) {
-    for (int c = 0; c < priorities(); ++c) {
-      for (wait_node *n = at(flow, c).head, *next = nullptr; n != nullptr; n = next) {
-        next = n->next_;
-        f(*n);
-      }
-    }
+    for_rows(flow, [&](std::uint32_t number) { for_each_in(number, f); });
   }
   /// Like for_each_of(), for all waiters. O(waiters + flows).
   template <class Function>
   void for_each(Function&& f) {
-    for (std::uint32_t flow = 0; flow < rows_.size(); ++flow) {
-      if (rows_[flow].size > 0) for_each_of(flow, f);
+    for (std::uint32_t number = 0; number < rows_.size(); ++number) {
+      if (rows_[number].size > 0) for_each_in(number, f);
     }
   }
 
@@ -266,6 +303,12 @@ class fair_queue {
     time_point due = time_point::max();          // when its ceiling allowed the flow again
     time_point returned_at = time_point::min();  // when its return was noticed
   };
+  // Where a row belongs, if there are sets.
+  struct kinship {
+    std::uint32_t flow = 0;  // the number of the first row of its flow
+    std::uint32_t next = 0;  // the next row of its flow, in a circle
+    std::uint16_t lane = 0;
+  };
   // The waiters of a flow and class, linked both ways, and the flow's tag there.
   struct cell {
     uint128 tag = 0;
@@ -293,6 +336,62 @@ class fair_queue {
   };
   using heap = flow_heap<sooner>;
   using time_heap = flow_heap<std::less<>>;
+  // The rows of one set.
+  struct lane {
+    explicit lane(heap h, std::size_t classes) : ready{std::move(h)}, moved_by(classes) {}
+    std::uint64_t set = 0;
+    std::size_t size = 0;           // its waiters
+    heap ready;                     // its rows that may go
+    std::vector<uint128> moved_by;  // of each class: by how much its tags have moved on together
+  };
+
+  template <class Function>
+  void for_each_in(std::uint32_t number, Function&& f) {
+    for (int c = 0; c < priorities(); ++c) {
+      for (wait_node *n = at(number, c).head, *next = nullptr; n != nullptr; n = next) {
+        next = n->next_;
+        f(*n);
+      }
+    }
+  }
+  // Calls `f` for each row of a flow.
+  template <class Function>
+  void for_rows(std::uint32_t flow, Function&& f) const {
+    if (sets_ == nullptr) return f(flow);
+    std::uint32_t number = flow;
+    do {
+      const std::uint32_t next = kin_[number].next;
+      f(number);
+      number = next;
+    } while (number != flow);
+  }
+  std::uint32_t flow_of(std::uint32_t number) const noexcept { return sets_ == nullptr ? number : kin_[number].flow; }
+  static constexpr std::uint32_t no_row = ~std::uint32_t{0};
+  std::uint32_t row_in_lane(std::uint32_t flow, std::uint64_t set) const noexcept;
+  std::size_t lane_with(std::uint64_t set);
+  std::uint32_t make_row();
+  wait_node* first_of_lanes(std::uint64_t open) const noexcept;
+  bool may_any_go() const noexcept { return sets_ == nullptr ? !ready_.empty() : may_lane_go(); }
+  bool may_lane_go() const noexcept;
+  uint128 moved_by(std::uint32_t number, int of_class) const noexcept {
+    return sets_ == nullptr ? 0 : lanes_[kin_[number].lane]->moved_by[static_cast<std::size_t>(of_class)];
+  }
+  heap& ready_of(std::uint32_t number) noexcept { return sets_ == nullptr ? ready_ : lanes_[kin_[number].lane]->ready; }
+  void catch_up_lane(std::uint32_t number, int of_class) noexcept;
+  void move_kin(std::uint32_t number, int of_class, std::uint64_t charge, uint128 time_before) noexcept;
+  uint128 time_of_kin(std::uint32_t number, int of_class) noexcept;
+  // Calls `f` with the cell of a row, if the row competes in this class.
+  template <class Function>
+  void row_in_class(std::uint32_t number, int of_class, Function&& f) noexcept {
+    if (rows_[number].is_ready && rows_[number].rank == of_class) f(at(number, of_class));
+  }
+  uint128 time_of_class(std::size_t of_class) const noexcept {
+    const class_state& s = classes_[of_class];
+    return s.busy_period != busy_period_ ? std::max(s.time, s.latest_finish) : s.time;
+  }
+  void set_weight_of_row(std::uint32_t number, std::uint32_t weight) noexcept;
+  void look_at_flow(std::uint32_t flow) noexcept;
+  time_point ceiling_ready(std::uint32_t number) const noexcept;
 
   cell& at(std::uint32_t flow, int of_class) noexcept {
     return cells_[std::size_t{flow} * classes_.size() + static_cast<std::size_t>(of_class)];
@@ -310,7 +409,7 @@ class fair_queue {
   other_sums& others_at(std::uint32_t flow, int of_class) noexcept {
     return others_[std::size_t{flow} * classes_.size() + static_cast<std::size_t>(of_class)];
   }
-  void count_others(const wait_node& node, bool comes) noexcept;
+  void count_others(const wait_node& node, std::uint32_t row_number, bool comes) noexcept;
   demand wanted_by(const wait_node& n) const noexcept {
     return {n.tokens, amounts_ != nullptr ? amounts_(n) : nullptr};
   }
@@ -321,12 +420,17 @@ class fair_queue {
   bool ages() const noexcept { return ageing_ != duration::max(); }
   void link(wait_node& node) noexcept;
   void put_back_in_line(wait_node& node, time_point since) noexcept;
-  void unlink(wait_node& node) noexcept;
+  void unlink(wait_node& node, std::uint32_t row_number) noexcept;
   wait_node* first_of(std::uint32_t flow) const noexcept;
   time_point next_rise(std::uint32_t flow) const noexcept;
-  void look_at(std::uint32_t flow) noexcept;
+  void look_at(std::uint32_t row_number) noexcept;
+  void look_at_front(std::uint32_t row_number) noexcept;
+  void place(std::uint32_t row_number, time_point ready) noexcept;
   void look_at_ceiling(std::uint32_t flow) noexcept;
   void look_whether_limited(std::uint32_t flow) noexcept;
+  void note_whether_limited(std::uint32_t row_number, bool is_limited) noexcept;
+  wait_node* oldest_in(std::uint32_t row_number) const noexcept;
+  wait_node* last_in(std::uint32_t row_number) const noexcept;
   void end_pause_if_over(std::uint32_t flow) noexcept;
   void end_of_step() noexcept;
   uint128& virtual_time(int of_class) noexcept;
@@ -346,6 +450,7 @@ class fair_queue {
   const supplies::occupancy occupancy_;
   const amounts_of_node amounts_;
   const delay_rule delays_;
+  const set_of_node sets_;
   const std::size_t words_;  // words of the bits of a flow
   std::vector<class_state> classes_;
   std::vector<row> rows_;
@@ -361,6 +466,8 @@ class fair_queue {
   time_heap rises_;                      // flows of which a waiter rises at some time
   time_heap late_;     // flows of which a class becomes overloaded, or a waiter overdue, at that time or later
   time_heap overdue_;  // flows of which a waiter is overdue, or was: the least important class first, then arrival
+  std::vector<std::unique_ptr<lane>> lanes_;  // only if there are sets; then ready_ is empty
+  std::vector<kinship> kin_;                  // of each row, if there are sets
   std::size_t size_ = 0;
   std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t next_sequence_ = 0;

@@ -12,6 +12,13 @@ namespace canigo::detail {
 inline constexpr std::uint64_t token_at_weight_1 = std::uint64_t{720'720} * 4096;
 static_assert(token_at_weight_1 > 2 * std::uint64_t{fair_queue::most_weight} * fair_queue::most_weight);
 
+/// A place in a heap by class and tag.
+inline constexpr unsigned tag_bits = 96;
+inline uint128 key_of(int of_class, uint128 tag, std::uint32_t flow) noexcept {
+  return uint128{static_cast<unsigned>(of_class)} << (tag_bits + flow_bits) | tag << flow_bits | flow;
+}
+inline int class_of(uint128 key) noexcept { return static_cast<int>(key >> (tag_bits + flow_bits)); }
+
 /// A place in a heap by time.
 inline uint128 key_of(time_point t, std::uint32_t flow) noexcept {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;

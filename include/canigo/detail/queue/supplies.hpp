@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/algorithms/token_bucket.hpp"
+#include "canigo/detail/queue/alternatives.hpp"
 #include "canigo/detail/queue/rate_set.hpp"
 #include "canigo/detail/queue/shared_places.hpp"
 #include "canigo/detail/queue/units.hpp"
@@ -29,7 +30,7 @@ class supplies {
   explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
   supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o,
            std::shared_ptr<shared_places> shared = nullptr, std::shared_ptr<const unit_table> units = nullptr,
-           rate_windows windows = {})
+           rate_windows windows = {}, std::unique_ptr<alternatives> any_of = nullptr)
       : rates_{std::move(rates),
                units != nullptr && units->size() > 1 ? units->of_rates() : std::vector<std::uint8_t>{},
                std::move(windows)},
@@ -40,7 +41,8 @@ class supplies {
         is_more_{rates_.size() > 1 || shared != nullptr || rates_.has_windows()},
         has_units_{units != nullptr && units->size() > 1},
         shared_{std::move(shared)},
-        units_{std::move(units)} {}
+        units_{std::move(units)},
+        any_of_{std::move(any_of)} {}
 
   /// Takes what a request for `tokens` needs from all, or nothing from any. Not for a limit with units.
   [[gnu::always_inline]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
@@ -134,13 +136,18 @@ class supplies {
   bool fits(demand d) const noexcept;
 
   /// The charge to a flow for a request, if there are units: the time in which the slowest rate makes its amount. In
-  /// 1/256 ns, up to 2^54 ns.
+  /// 1/256 ns, up to 2^54 ns. Without a rate of its own, the rates of the first alternative say how much that is.
   std::uint64_t charge_for(demand d) const noexcept;
 
   /// Whether a request can want more than one unit.
   bool has_units() const noexcept { return has_units_; }
   /// Whether a grant leaves a record, of the amounts and of its time. Grants of a scheduler leave none.
-  bool has_records() const noexcept { return has_units_ || (rates_.has_windows() && occupancy_ != occupancy::none); }
+  bool has_records() const noexcept {
+    return has_units_ || any_of_ != nullptr || (rates_.has_windows() && occupancy_ != occupancy::none);
+  }
+  /// The supplies of which a request needs one, too; nullptr: there are none. The members here leave them out.
+  alternatives* any_of() noexcept { return any_of_.get(); }
+  const alternatives* any_of() const noexcept { return any_of_.get(); }
   /// The names of the units, or nullptr if no rate has one.
   const unit_table* units() const noexcept { return units_.get(); }
 
@@ -159,6 +166,7 @@ class supplies {
   bool has_units_;
   std::shared_ptr<shared_places> shared_;
   std::shared_ptr<const unit_table> units_;
+  std::unique_ptr<alternatives> any_of_;
 };
 
 }  // namespace canigo::detail

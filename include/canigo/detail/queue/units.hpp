@@ -65,6 +65,9 @@ class unit_table {
 struct unit_record {
   amounts_by_unit amounts{};
   time_point granted_at = time_point::min();  // min: no grant so far
+  std::uint64_t asked = 0;                    // the set of alternatives that the request allows
+  std::uint64_t set = 0;                      // those of them that can serve it, while it waits
+  std::size_t alternative = 0;                // the one that it was granted from
   unit_record* next = nullptr;                // the next record that is free, or promised
 };
 
@@ -86,8 +89,10 @@ class unit_records {
   bool reserve() noexcept { return free_ != nullptr || add(); }
   /// Keeps a record that was reserved for one take_promised(), with the time of the grant. If several threads promise
   /// grants at once, each grant may get the time of another: the calls overlap.
-  void promise(time_point granted_at) noexcept;
+  unit_record& promise(time_point granted_at) noexcept;
   unit_record* take_promised() noexcept { return take_from(promised_); }
+  /// Like take_promised(), if grants come from alternatives: for a request of this set and these amounts.
+  unit_record* take_promised(std::uint64_t asked, const amounts_by_unit& amounts) noexcept;
 
  private:
   bool add() noexcept;
