@@ -250,7 +250,7 @@ DEFECTS = {
                                         "if («r.front->arrived_before(*first)») first = r.front;", "false"),
     "held_row_lets_others_pass": (FAIR_LANES, tests("the ceiling of a flow is one*"),
                                   "«!goes_before(*front, *held)»", "front == held"),
-    "permit_of_another_request": (UNITS, tests("threads that are granted at once*"),
+    "permit_of_another_request": (UNITS, tests("a promised record is found by*"),
                                   "while («(*at)->asked != asked» || (*at)", "false"),
     # Places that limiters share.
     "share_taken_before_the_rate": (ENGINE_FULL, SIMULATION,

@@ -80,3 +80,22 @@ TEST_CASE("a record that comes back is the next to be taken, and a promised one 
   records.put_back(first);
   records.put_back(second);
 }
+
+TEST_CASE("a promised record is found by the set and the amounts that were asked for", "[units]") {
+  unit_records records;
+  const canigo::detail::amounts_by_unit few{1}, many{7};
+  const auto promise = [&](std::uint64_t asked, const canigo::detail::amounts_by_unit& amounts) {
+    REQUIRE(records.reserve());
+    unit_record& r = records.promise(time_point{});
+    r.asked = asked;
+    r.amounts = amounts;
+    return &r;
+  };
+  unit_record *const first = promise(1, few), *const second = promise(2, few);
+  unit_record *const third = promise(2, many), *const fourth = promise(1, many);
+  CHECK(records.take_promised(1, few) == first);
+  CHECK(records.take_promised(2, many) == third);
+  CHECK(records.take_promised(2, few) == second);
+  CHECK(records.take_promised(1, many) == fourth);
+  for (unit_record* r : {first, second, third, fourth}) records.put_back(r);
+}
