@@ -45,7 +45,8 @@ void free_permits() {
       .add("semaphore.acquire",
            [] {
              return bench::in_coroutine(many, []() -> net::awaitable<void> {
-               semaphore mine{co_await net::this_coro::executor, {.permits = 8}};
+               const auto executor = co_await net::this_coro::executor;
+               semaphore mine{executor, {.permits = 8}};
                for (auto i = many; i > 0; --i) {
                  const permit p = co_await mine.acquire();
                }
@@ -54,7 +55,8 @@ void free_permits() {
       .add("semaphore.try_acquire, or else acquire",
            [] {
              return bench::in_coroutine(many, []() -> net::awaitable<void> {
-               semaphore mine{co_await net::this_coro::executor, {.permits = 8}};
+               const auto executor = co_await net::this_coro::executor;
+               semaphore mine{executor, {.permits = 8}};
                for (auto i = many; i > 0; --i) {
                  auto p = mine.try_acquire();
                  if (!p) p = co_await mine.acquire();
@@ -73,7 +75,8 @@ void free_permits() {
       .add("limiter.acquire, a rate and a cap",
            [] {
              return bench::in_coroutine(many, []() -> net::awaitable<void> {
-               canigo::limiter mine{co_await net::this_coro::executor, plenty};
+               const auto executor = co_await net::this_coro::executor;
+               canigo::limiter mine{executor, plenty};
                for (auto i = many; i > 0; --i) {
                  const permit p = co_await mine.acquire();
                }
@@ -92,10 +95,14 @@ void free_permits() {
       .run(repetitions);
 }
 
-/// A limiter of so many alternatives, whose rates are never reached; or with this cap each.
-canigo::limiter_options any_of(int alternatives, std::uint64_t cap = 1'000) {
+// Half a bucket, to which nothing comes: which one has most left must be found out each time.
+const canigo::rate_limit half{canigo::rate{1, std::chrono::hours{24}}, 1'000'000'000, 500'000'000};
+
+/// A limiter of so many alternatives, whose rates are never reached, with this cap each.
+canigo::limiter_options any_of(int alternatives, std::uint64_t cap = 1'000,
+                               const canigo::rate_limit& rate = plenty.rates.front()) {
   canigo::limiter_options o;
-  for (int i = 0; i < alternatives; ++i) o.alternatives.push_back({.rates = plenty.rates, .concurrency = cap});
+  for (int i = 0; i < alternatives; ++i) o.alternatives.push_back({.rates = {rate}, .concurrency = cap});
   return o;
 }
 
@@ -118,10 +125,11 @@ bench::sample contended_alternatives(int alternatives, std::uint64_t cap) {
 }
 
 void alternatives() {
-  const auto free = [](int many_of_them) {
+  const auto free = [](int many_of_them, const canigo::rate_limit& rate) {
     return [=] {
       return bench::in_coroutine(many, [=]() -> net::awaitable<void> {
-        canigo::limiter mine{co_await net::this_coro::executor, any_of(many_of_them)};
+        const auto executor = co_await net::this_coro::executor;
+        canigo::limiter mine{executor, any_of(many_of_them, 1'000, rate)};
         for (auto i = many; i > 0; --i) {
           const permit p = co_await mine.acquire();
         }
@@ -129,8 +137,12 @@ void alternatives() {
     };
   };
   bench::match{"B26", "limiter.acquire and release, free, from one of 8 alternatives"}
-      .add("8 alternatives", free(8))
-      .add("1 alternative", free(1))
+      .add("8 alternatives", free(8, plenty.rates.front()))
+      .add("1 alternative", free(1, plenty.rates.front()))
+      .run(repetitions);
+  bench::match{"B26h", "the same, with half of each burst left"}
+      .add("8 alternatives", free(8, half))
+      .add("1 alternative", free(1, half))
       .run(repetitions);
   bench::match{"B26q", "a limiter with 8 permits, 64 coroutines, each yields while it holds one"}
       .add("8 alternatives with a cap of 1", [] { return contended_alternatives(8, 1); })

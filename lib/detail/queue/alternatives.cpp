@@ -1,6 +1,7 @@
 #include "canigo/detail/queue/alternatives.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace canigo::detail {
 
@@ -45,16 +46,22 @@ time_point alternatives::ready_at(std::size_t i, time_point now, demand d) const
   return std::max(m.rates.ready_at(now, d), m.paused_until);
 }
 
-/// The least over its limits, of which only those count that the request needs.
-alternatives::room alternatives::room_of(const member& m, time_point now, demand d) const noexcept {
+/// The room of an alternative is the least over its limits, of which only those count that the request needs. If it has
+/// more than `other`, makes that its own.
+bool alternatives::has_more_room(const member& m, time_point now, demand d, room& other) const noexcept {
   room least;
-  if (m.capacity != no_cap) least = {m.capacity - m.occupied, m.capacity};
+  const auto look = [&](const room& here) {
+    if (here.is_less_than(least)) least = here;
+    return other.is_less_than(here);
+  };
+  if (m.capacity != no_cap && !look({m.capacity - m.occupied, m.capacity})) return false;
   for (std::size_t rate = 0; rate < m.rates.size(); ++rate) {
     if (d.of(m.rates.unit_of(rate)) == 0) continue;
-    const room here{static_cast<std::uint64_t>(m.rates.available(rate, now)), m.rates[rate].burst()};
-    if (here.is_less_than(least)) least = here;
+    if (!look({static_cast<std::uint64_t>(m.rates.available(rate, now)), m.rates[rate].burst()})) return false;
   }
-  return least;
+  if (!other.is_less_than(least)) return false;
+  other = least;
+  return true;
 }
 
 alternatives::choice alternatives::choose(std::uint64_t set, time_point as_of, time_point now,
@@ -64,21 +71,21 @@ alternatives::choice alternatives::choose(std::uint64_t set, time_point as_of, t
   bool knows_room = false;
   for_each_in_set(set, [&](std::size_t i) {
     const member& m = members_[i];
-    if (best.index != no_alternative && m.prefer > members_[best.index].prefer) return;
+    const bool has_best = best.index != no_alternative;
+    if (has_best && m.prefer > members_[best.index].prefer) return;
+    const bool is_equal = has_best && m.prefer == members_[best.index].prefer;
+    if (is_equal && !std::exchange(knows_room, true)) {
+      of_best = {0, 1};
+      (void)has_more_room(members_[best.index], now, d, of_best);
+    }
+    if (is_equal && of_best.is_all()) return;
     const time_point ready = ready_at(i, as_of, d);
     if (ready > now) {
-      if (best.index == no_alternative) best.ready = std::min(best.ready, ready);
+      if (!has_best) best.ready = std::min(best.ready, ready);
       return;
     }
-    if (best.index != no_alternative && m.prefer == members_[best.index].prefer) {
-      if (!knows_room) of_best = room_of(members_[best.index], now, d);
-      knows_room = true;
-      const room here = room_of(m, now, d);
-      if (!of_best.is_less_than(here)) return;
-      of_best = here;
-    } else {
-      knows_room = false;
-    }
+    if (is_equal && !has_more_room(m, now, d, of_best)) return;
+    knows_room = is_equal;
     best = {i, ready};
   });
   return best;

@@ -82,9 +82,10 @@ class alternatives {
   struct room {
     std::uint64_t left = 1;
     std::uint64_t of = 1;
+    bool is_all() const noexcept { return left == of; }
     bool is_less_than(const room& other) const noexcept { return uint128{left} * other.of < uint128{other.left} * of; }
   };
-  room room_of(const member& m, time_point now, demand d) const noexcept;
+  bool has_more_room(const member& m, time_point now, demand d, room& other) const noexcept;
   time_point earliest_of_unit(std::uint64_t set, time_point now, std::size_t unit, std::uint64_t all) const noexcept;
 
   std::vector<member> members_;
