@@ -66,9 +66,8 @@ struct supply {
   }
   /// Whether a request that has just gone had room.
   bool has_gone(const amounts& a) const {
-    return !is_closed && (!places || held <= *places) && std::ranges::all_of(limits, [&](const limit& l) {
-      return a[l.unit] == 0 || l.level.available() >= 0;
-    });
+    return !is_closed && (!places || held <= *places) &&
+           std::ranges::all_of(limits, [&](const limit& l) { return a[l.unit] == 0 || l.level.available() >= 0; });
   }
   void take(const amounts& a) {
     for (limit& l : limits) l.level.charge(a[l.unit]);
@@ -232,7 +231,7 @@ class choice_world {
   }
   std::vector<asked*> in_order() const {
     std::vector<asked*> waiters = queue_;
-    std::ranges::stable_sort(waiters, [this](const asked* a, const asked* b) { return class_of(*a) < class_of(*b); });
+    std::ranges::sort(waiters, {}, [this](const asked* a) { return std::pair{class_of(*a), a->id}; });
     return waiters;
   }
   void end(asked& a, std::error_code code) {
@@ -521,7 +520,7 @@ class choice_world {
         return fail(*a, "times out at another time");
       }
     }
-    std::ranges::stable_sort(gone, {}, &asked::ended_at);
+    std::ranges::sort(gone, {}, [](const asked* a) { return std::pair{a->ended_at, a->id}; });
     for (asked* a : gone) {
       if (a->ended_at > now_) move_to(a->ended_at);
       common_.take(a->wants);
@@ -639,8 +638,8 @@ class choice_world {
   std::vector<std::unique_ptr<asked>> everything_;
   canigo::testing::simulation context_;
   std::optional<canigo::limiter> limiter_;
-  std::deque<std::optional<canigo::flow>> flows_;   // none: the list says who goes
-  std::vector<bool> is_limited_;                    // those that may have a ceiling
+  std::deque<std::optional<canigo::flow>> flows_;  // none: the list says who goes
+  std::vector<bool> is_limited_;                   // those that may have a ceiling
 };
 
 }  // namespace
