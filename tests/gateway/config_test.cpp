@@ -548,6 +548,10 @@ TEST_CASE("gateway: the view of a configuration has no secret in it", "[gateway]
   CHECK(text.find("X-Key from file:/") != text.npos);
   CHECK(text.find(R"("redis":"env:CANIGO_TEST_URL")") != text.npos);
   CHECK(text.find(R"("keys":1)") != text.npos);
+  CHECK(text.find(R"("ageing":"1m")") != text.npos);
+  const auto without = gateway::parse_config("ageing = 'never'\n" + std::string{least});
+  REQUIRE(without.value);
+  CHECK(gateway::config_view(*without.value).dump().find(R"("ageing":"never")") != std::string::npos);
 }
 
 TEST_CASE("gateway: a credential is a field that the gateway does not make itself", "[gateway][config]") {
@@ -559,6 +563,7 @@ TEST_CASE("gateway: a credential is a field that the gateway does not make itsel
     REQUIRE(found.size() == 1);
     CHECK(found[0].find("upstream[0].credential.header is ") != std::string::npos);
   }
+  check_refused("hedge = { after = 'p95', before = 'p99' }", "upstream[0].hedge.before is unknown; allowed: after");
   check_refused("credential = { value = 'env:CANIGO_TEST_SECRET' }",
                 "upstream[0].credential.header is missing; allowed: a field's name such as \"Authorization\"");
   check_refused("credential = { header = 'X-Api-Key' }",
@@ -607,6 +612,12 @@ TEST_CASE("gateway: nobody without credentials comes in from another machine", "
     const auto with_keys = gateway::parse_config(head + tail + "[[tenant]]\nname = 'x'\nkeys = []\n");
     REQUIRE(with_keys.value);
     CHECK(with_keys.value->listeners[0].anonymous.empty());
+    // A certificate proves a tenant where a listener asks for one, and a user at a unix socket alone.
+    const std::string tls = "tls = { cert = '/etc/hosts', key = '/etc/hosts', client_ca = '/etc/hosts' }\n";
+    CHECK(gateway::parse_config(head + tls + tail + "[[tenant]]\nname = 'x'\nsubject = 'CN=x'\n").value);
+    CHECK(gateway::parse_config(head + "[[listen]]\naddress = 'unix:/a'\nanonymous = ''\n" + tail +
+                                "[[tenant]]\nname = 'x'\nuid = 5\n")
+              .errors.size() == 1);
   }
 }
 

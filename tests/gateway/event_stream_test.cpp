@@ -72,6 +72,8 @@ TEST_CASE("gateway: a comment tells the position and the least wait as far as th
   CHECK(waiting_comment(std::nullopt, 2s) == ": waiting, at least 2 s\n\n");
   CHECK(waiting_comment(std::nullopt, 0s) == ": waiting\n\n");
   CHECK(waiting_comment(7, canigo::duration::max()) == ": waiting, position 7\n\n");
+  CHECK(waiting_comment(7, 24h - 1s) == ": waiting, position 7, at least 86399 s\n\n");
+  CHECK(waiting_comment(7, 24h) == ": waiting, position 7\n\n");
 }
 
 TEST_CASE("gateway: a failure is an event in the form of the API's errors", "[gateway][events]") {

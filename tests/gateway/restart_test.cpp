@@ -52,6 +52,7 @@ rates = [{ limit = '10/1s', window = 'strict' }]
 gateway::read_result read(std::string_view text) {
   ::setenv("CANIGO_RESTART_TEST", "a-token-of-the-test", 1);
   ::setenv("CANIGO_RESTART_REDIS", "rediss://127.0.0.1", 1);
+  ::setenv("CANIGO_RESTART_ANOTHER", "rediss://127.0.0.2", 1);
   auto read = gateway::parse_config(text);
   for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "text"));
   REQUIRE(read.value);
@@ -79,6 +80,8 @@ TEST_CASE("gateway: what a process is built on asks for a restart", "[gateway][r
   const row rows[] = {
       {"threads = 2", "threads = 3", "f:2:11: threads is 3, which needs a restart"},
       {"threads = 2", "", "f:0:0: threads is left out, which needs a restart"},
+      {"env:CANIGO_RESTART_REDIS", "env:CANIGO_RESTART_ANOTHER",
+       "f:3:9: redis is \"env:CANIGO_RESTART_ANOTHER\", which needs a restart"},
       {"ca = '/etc/passwd'", "ca = '/etc/group'", "f:4:20: redis_tls.ca is \"/etc/group\", which needs a restart"},
       {"cert = '/etc/hosts'", "cert = '/etc/group'", "f:4:42: redis_tls.cert is \"/etc/group\", which needs a restart"},
       {", key = '/etc/hostname'", "", "f:4:13: redis_tls.key is left out, which needs a restart"},
