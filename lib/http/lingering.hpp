@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canigo/detail/context/marked_executor.hpp"
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/error.hpp"
 #include "canigo/http/detail/transfer.hpp"
 #include "canigo/http/request.hpp"

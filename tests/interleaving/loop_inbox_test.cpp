@@ -2,7 +2,7 @@
 
 #include "canigo/detail/context/loop_inbox.hpp"
 
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/net.hpp"
 
 #include "interleaving_test.hpp"

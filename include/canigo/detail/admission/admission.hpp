@@ -5,7 +5,7 @@
 #include "canigo/detail/admission/waiter.hpp"
 #include "canigo/detail/base/atomic.hpp"
 #include "canigo/detail/context/delivery.hpp"
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/detail/queue/binding_times.hpp"
 #include "canigo/detail/queue/delay_watch.hpp"
 #include "canigo/detail/queue/supplies.hpp"

@@ -2,7 +2,7 @@
 
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
 #include "canigo/detail/time/deadline.hpp"
 #include "canigo/error.hpp"

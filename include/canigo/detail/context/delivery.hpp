@@ -5,7 +5,7 @@
 #include "canigo/detail/context/engine_alarm.hpp"
 #include "canigo/detail/context/loop_hold.hpp"
 #include "canigo/detail/context/post.hpp"
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/any_io_executor.hpp>

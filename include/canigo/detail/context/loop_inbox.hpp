@@ -3,7 +3,7 @@
 #include "canigo/detail/base/atomic.hpp"
 #include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/context/post.hpp"
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/execution_context.hpp>

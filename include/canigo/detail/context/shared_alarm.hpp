@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/detail/time/deadline.hpp"
 #include "canigo/net.hpp"
 #include "canigo/time.hpp"

@@ -2,7 +2,7 @@
 
 #include "canigo/detail/context/asio_private.hpp"
 #include "canigo/detail/context/post.hpp"
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/net.hpp"
 
 #include <asio/any_io_executor.hpp>

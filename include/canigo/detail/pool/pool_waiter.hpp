@@ -1,6 +1,6 @@
 #pragma once
 
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/detail/pool/operation.hpp"
 #include "canigo/detail/pool/pool_task.hpp"
 #include "canigo/detail/pool/pool_waiter_list.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canigo/detail/context/engine_alarm.hpp"
-#include "canigo/detail/context/suspended.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/detail/pool/attempt_end.hpp"
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_crew.hpp"

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "canigo/detail/context/initiation.hpp"
-#include "canigo/detail/context/suspended.hpp"
 #include "canigo/detail/context/timed_call.hpp"
+#include "canigo/detail/context/work_item.hpp"
 #include "canigo/error.hpp"
 #include "canigo/http/detail/linked_list.hpp"
 #include "canigo/http/request.hpp"
