@@ -138,7 +138,12 @@ struct scene {
     settle();
     return c;
   }
-  void settle() { run_for(time.io, std::chrono::milliseconds{3}); }
+  /// Runs the loop until nothing has come for a while: the stub answers on a thread of its own.
+  void settle() {
+    time.io.restart();
+    while (time.io.run_one_for(std::chrono::milliseconds{10}) != 0) {
+    }
+  }
   void until_ended(const waiting& w) {
     run_until(time.io, [&] { return w.ended(); });
   }
