@@ -359,7 +359,7 @@ DEFECTS = {
     "wheel_loses_the_last": (WHEEL, SIMULATION, "«file(*node);\n    if (node == last) return;»",
                              "if (node == last) return;\n    file(*node);"),
     "timeout_cancels_nothing": (CHILD, SIMULATION, "[](child& c) { «c.end();» }", ""),
-    "left_operation_has_no_deadline": (ABANDON, tests("[abandon]"), "request{«.deadline = t»}", ""),
+    "left_operation_has_no_deadline": (ABANDON, tests("[abandon]"), "request{.deadline = «t»}", "time_point::max()"),
     "end_in_time_unseen": (ABANDON, tests("[abandon]"),
                            "«if (inside_) end_->has_ended_.store(true, std::memory_order_release);»", ""),
     "timeout_is_told_as_cancelled": (CHILD, SIMULATION,
