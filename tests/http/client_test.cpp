@@ -350,7 +350,7 @@ TEST_CASE("options outside their range are named") {
   };
   CHECK(has(text_of({.connections = 0}), "client_options.connections is 0; allowed: 1 to 65536"));
   CHECK(has(text_of({.connections = 65537}), "client_options.connections is 65537"));
-  for (const std::uint64_t wrong : {0, 65537}) {
+  for (const std::uint64_t wrong : {std::uint64_t{0}, std::uint64_t{65537}}) {
     CHECK(
         has(text_of({.connections_per_host = wrong}),
             "client_options.connections_per_host is " + std::to_string(wrong) + "; allowed: 1 to 65536, or unlimited"));

@@ -62,11 +62,11 @@ TEST_CASE("the timeout of a task is the pool's, its own, or none", "[pool_handle
   const auto slow = [](task_context&) { return sleep_for(10s); };
   const task<void> as_the_pool = pool.submit(slow);
   const task<void> longer = pool.submit(slow, {.timeout = 20s});
-  const task<void> unlimited = pool.submit(slow, {.timeout = duration::max()});
+  const task<void> endless = pool.submit(slow, {.timeout = duration::max()});
   b.time.run();
   CHECK(as_the_pool.state() == task_state::timed_out);
   CHECK(longer.state() == task_state::succeeded);
-  CHECK(unlimited.state() == task_state::succeeded);
+  CHECK(endless.state() == task_state::succeeded);
 }
 
 TEST_CASE("a function may take any pool", "[pool_handle]") {
