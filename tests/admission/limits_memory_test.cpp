@@ -209,9 +209,10 @@ TEST_CASE("a limiter with alternatives allocates nothing in steady state, with f
     run.go([&, i]() -> net::awaitable<void> {
       const flow* const of[] = {nullptr, &heavy, &held};
       const std::uint64_t sets[] = {255, 1, 6, 15, 240};
-      for (int n = 0; !stop; ++n) {
+      int n = 0;
+      while (!stop) {
         permit p = co_await l.acquire(
-            {.priority = n % 2, .flow = has_flows ? of[i % 3] : nullptr, .alternatives = sets[i % 5]});
+            {.priority = n++ % 2, .flow = has_flows ? of[i % 3] : nullptr, .alternatives = sets[i % 5]});
         p.settle(2);
       }
     });
