@@ -326,7 +326,8 @@ void model::finish(std::vector<waiter>::iterator w, end how) {
     ++waited_;
     longest_wait_ = std::max(longest_wait_, now_ - w->since);
     const waiter& oldest = *oldest_of(w->flow, w->wanted.priority);
-    if (now_ < oldest.since + options_.shedding.target) met_at_[{w->flow, w->wanted.priority}] = now_;
+    const bool sheds = options_.shedding.target != duration::max();
+    if (sheds && now_ < oldest.since + options_.shedding.target) met_at_[{w->flow, w->wanted.priority}] = now_;
   } else {
     ++flows_[w->flow].failed;
   }
