@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include <string>
+#include <string_view>
 #include <tuple>
 
 namespace canigo::detail {
@@ -17,8 +18,17 @@ void check_direction(const metering& m, std::size_t chunk, const char* direction
     std::ignore = m.limit->estimate(step);
   } catch (const std::system_error& e) {
     if (e.code() == errc::stopped) return;  // each operation says that
-    throw std::system_error{e.code(), std::string{"metered_stream_options."} + direction + ": no step of " +
-                                          std::to_string(chunk) + " bytes, the chunk, can ever be granted"};
+    if (e.code() == errc::too_large) {
+      throw_invalid("metered_stream_options.chunk", chunk, std::string{"1 to the burst of the limit of "} + direction,
+                    errc::too_large);
+    }
+    const std::string field = std::string{"metered_stream_options."} + direction + ".request";
+    if (e.code() == errc::invalid_priority) {
+      throw_invalid(field + ".priority", step.priority, "a class of the limit", errc::invalid_priority);
+    }
+    const std::string_view why = e.what();  // and ends with the code's message, which the new error has, too
+    throw std::system_error{
+        e.code(), field + " is one that the limit never grants: " + std::string{why.substr(0, why.rfind(": "))}};
   }
 }
 

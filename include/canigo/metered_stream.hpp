@@ -54,15 +54,18 @@ bool takes_at_once(scheduler& limit, const request& r) noexcept;
 /// stand below a TLS stream, whose records are metered then.
 ///
 /// Promises: the bytes written, and the bytes read that operations have handed out, keep all promises of the scheduler.
-/// So a window of length t holds at most burst + floor(t · rate) bytes of all streams that share it.
+/// So a window of length t holds at most burst + floor(t · rate) bytes of all streams that share it. A stream that
+/// owes, see below, may have a chunk more.
 ///
 /// A write takes its tokens first. If it writes less, the rest is refunded. A read takes its tokens when the bytes have
 /// come, and hands them out then; so an idle connection holds no token. The kernel may receive up to a chunk, and what
 /// the socket's buffer holds, ahead of that.
 ///
-/// Errors: those of the stream; of a write also those of the scheduler, and nothing is written then. A read never loses
-/// bytes. If it is cancelled or the scheduler is stopped while bytes wait for tokens, the read hands them out, and the
-/// tokens become a debt of the scheduler (charge()). The next read of a stopped scheduler fails with errc::stopped.
+/// Errors: those of the stream, and those of the scheduler; nothing is written or read then.
+/// A read never loses bytes. If it is cancelled, or refused by the scheduler, when bytes have come, it hands them out,
+/// and their tokens become a debt of the scheduler (charge()). The stream owes then: its next read waits until the debt
+/// is paid before it reads, or fails with the scheduler's error. A read that waits for bytes does not notice that the
+/// scheduler is stopped.
 /// Cancellation: terminal, partial and total, as far as the stream supports them.
 /// Threads: like an Asio socket: one at a time, or a strand. The scheduler takes any.
 /// Lifetime: like an Asio socket: the stream must outlive its operations.
@@ -102,13 +105,14 @@ class metered_stream {
   }
 
  private:
-  enum class at { start, limit, stream, refusal };
+  enum class at { start, debt, limit, stream };
 
   template <class Buffers>
   struct read_step {
     metered_stream& stream;
     Buffers buffers;
     std::size_t bytes = 0;
+    std::size_t unpaid = 0;
     at where = at::start;
 
     template <class Self>
@@ -117,34 +121,38 @@ class metered_stream {
       switch (where) {
         case at::start:
           self.reset_cancellation_state(net::enable_total_cancellation());
-          if (stream.cannot_read_) {  // the limit says why
-            where = at::refusal;
-            m.limit->async_acquire(stream.ask(m, 1), std::move(self));
-            return;
-          }
-          where = at::stream;
-          stream.next_.async_read_some(detail::prefix_of<net::mutable_buffer>(buffers, stream.most(m)),
-                                       std::move(self));
+          if (!stream.owes_) return read(self);
+          where = at::debt;
+          m.limit->async_acquire(stream.ask(m, 1), std::move(self));
           return;
-        case at::stream: {
+        case at::debt:
+          if (error) return self.complete(error, 0);
+          stream.owes_ = false;
+          stream.paid_ahead_ = 1;
+          return read(self);
+        case at::stream:
           if (m.limit == nullptr || n == 0) return self.complete(error, n);
           bytes = n;
-          const request r = stream.ask(m, n);
-          if (error || detail::takes_at_once(*m.limit, r)) {
-            if (error) m.limit->charge(n);
-            return self.complete(error, n);
+          unpaid = n - std::exchange(stream.paid_ahead_, 0);
+          if (error) {
+            stream.owe(unpaid);
+          } else if (unpaid != 0 && !detail::takes_at_once(*m.limit, stream.ask(m, unpaid))) {
+            where = at::limit;
+            m.limit->async_acquire(stream.ask(m, unpaid), std::move(self));
+            return;
           }
-          where = at::limit;
-          m.limit->async_acquire(r, std::move(self));
-          return;
-        }
+          return self.complete(error, n);
         case at::limit:
-          if (error) m.limit->charge(bytes);
-          stream.cannot_read_ = error == errc::stopped;
+          if (error) stream.owe(unpaid);
           return self.complete({}, bytes);
-        case at::refusal:
-          return self.complete(error, 0);
       }
+    }
+
+    template <class Self>
+    void read(Self& self) {
+      where = at::stream;
+      const std::size_t most = stream.most(stream.options_.read);
+      stream.next_.async_read_some(detail::prefix_of<net::mutable_buffer>(buffers, most), std::move(self));
     }
   };
 
@@ -178,8 +186,8 @@ class metered_stream {
         case at::stream:
           if (m.limit != nullptr && n < bytes) m.limit->refund(bytes - n);
           return self.complete(error, n);
-        case at::refusal:
-          return;
+        case at::debt:
+          return;  // of reads alone
       }
     }
 
@@ -189,6 +197,11 @@ class metered_stream {
       stream.next_.async_write_some(detail::prefix_of<net::const_buffer>(buffers, bytes), std::move(self));
     }
   };
+
+  void owe(std::size_t bytes) {
+    if (bytes != 0) options_.read.limit->charge(bytes);
+    owes_ = true;
+  }
 
   std::size_t most(const metering& m) const noexcept {
     return m.limit == nullptr ? static_cast<std::size_t>(-1) : options_.chunk;
@@ -202,7 +215,8 @@ class metered_stream {
 
   Stream next_;
   metered_stream_options options_;
-  bool cannot_read_ = false;
+  bool owes_ = false;           // bytes were handed out whose tokens are a debt; the next read waits until it is paid
+  std::size_t paid_ahead_ = 0;  // bytes of the next read that are paid
 };
 
 }  // namespace canigo

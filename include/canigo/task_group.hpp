@@ -137,7 +137,7 @@ class task_group {
 
 /// Runs `op` until `t` at the latest, and then goes on at once, even if `op` does not react to its cancellation:
 ///
-///     co_await with_timeout(resolver.async_resolve(host, "https"), 2s, canigo::abandon_to{group});
+///     auto found = co_await with_timeout(look_up(host), 2s, canigo::abandon_to{group});  // an awaitable
 ///
 /// `op` is a child of the group, from its start on. When its time is over, it is cancelled (terminal) and left behind.
 /// A result or failure that comes later is dropped. The group's join() and wait_all() wait until `op` has really ended,
@@ -145,7 +145,8 @@ class task_group {
 /// as its owner chooses. `op` must own what it uses, or that must outlive it.
 ///
 /// A result that comes in time is returned, also if `t` passes at that moment.
-/// Errors: errc::timed_out; all of `op`; operation_aborted if the group is cancelled or destroyed.
+/// Errors: errc::timed_out; all of `op`; operation_aborted if `op` ends because the group is cancelled or destroyed. If
+/// `op` ignores that, its caller waits until `t`.
 /// Cancellation: terminal, partial, total. Cancels `op` and leaves it behind, as at `t`.
 /// Threads: `op` runs on a strand of the group's executor, or on that executor if it is a strand.
 /// Allocates: the strand, a block for the result, and what co_spawn allocates.

@@ -1,5 +1,6 @@
 #include "canigo/metered_stream.hpp"
 
+#include "canigo/cancel_after.hpp"
 #include "canigo/detail/around/buffer_prefix.hpp"
 #include "canigo/flow.hpp"
 
@@ -267,15 +268,97 @@ TEST_CASE("a stream without a limit passes on what it gets", "[metered_stream]")
 
 TEST_CASE("a stream whose steps could never go is refused", "[metered_stream]") {
   net::io_context io;
-  scheduler limit{io, bytes(100, 50)};
+  scheduler limit{io, bytes(100, 50)}, other{io, bytes(100, 50)};
+  flow foreign{other, {}};
   memory_stream under{io};
   const auto text = [&](const metered_stream_options& o) { return refusal_of([&] { metered s{under, o}; }); };
   CHECK(text({.chunk = 0}) == "metered_stream_options.chunk is 0; allowed: 1 or more: invalid argument");
   CHECK(
       text({.read = {.limit = &limit}, .chunk = 51}) ==
-      "metered_stream_options.read: no step of 51 bytes, the chunk, can ever be granted: larger than the limit allows");
+      "metered_stream_options.chunk is 51; allowed: 1 to the burst of the limit of read: larger than the limit allows");
   CHECK(text({.write = {.limit = &limit, .request = {.priority = 2}}, .chunk = 50}) ==
-        "metered_stream_options.write: no step of 50 bytes, the chunk, can ever be granted: invalid priority");
+        "metered_stream_options.write.request.priority is 2; allowed: a class of the limit: invalid priority");
+  CHECK_THAT(text({.read = {.limit = &limit, .request = {.flow = &foreign}}, .chunk = 50}),
+             Catch::Matchers::StartsWith("metered_stream_options.read.request is one that the limit never grants: "));
+}
+
+TEST_CASE("a read that a time limit ends owes, and the next reads wait until that is paid", "[metered_stream]") {
+  limits_run run;
+  scheduler limit{run.io, bytes(100, 20)};
+  memory_stream under{run.io};
+  under.come = std::string(100'000, 'x');
+  metered s{under, {.read = {.limit = &limit}, .chunk = 20}};
+  std::size_t all = 0;
+  int timeouts = 0;
+  run.go([&]() -> net::awaitable<void> {
+    std::array<char, 20> room;
+    while (run.ms() < 10'000) {
+      std::error_code error;
+      std::size_t n = 0;
+      try {
+        n = co_await s.async_read_some(net::buffer(room), canigo::cancel_after(30ms));
+      } catch (const std::system_error& e) {
+        error = e.code();
+      }
+      all += n;
+      if (error) {
+        CHECK(error == errc::timed_out);
+        ++timeouts;
+      }
+    }
+  });
+  run.time.run();
+  CHECK(all <= 20 + 1'000 + 20);
+  CHECK(all >= 900);
+  CHECK(timeouts > 100);
+}
+
+TEST_CASE("reads that the limit refuses keep the rate, and are told why", "[metered_stream]") {
+  limits_run run;
+  auto options = bytes(100, 20);
+  options.queue_limit = 1;
+  scheduler limit{run.io, options};
+  memory_stream one{run.io}, other{run.io};
+  std::size_t all = 0;
+  int refused = 0;
+  const auto reads = [&](memory_stream& under) {
+    under.come = std::string(100'000, 'x');
+    run.go([&]() -> net::awaitable<void> {
+      metered s{under, {.read = {.limit = &limit}, .chunk = 20}};
+      std::array<char, 20> room;
+      while (run.ms() < 10'000) {
+        std::error_code error;
+        all += co_await s.async_read_some(net::buffer(room), net::redirect_error(net::use_awaitable, error));
+        if (error) {
+          CHECK(error == errc::queue_full);
+          ++refused;
+          co_await sleep_for(10ms);
+        }
+      }
+    });
+  };
+  reads(one);
+  reads(other);
+  run.time.run();
+  CHECK(all <= 20 + 1'000 + 40 + 40);  // what the last reads owe, and what they wait for
+  CHECK(all >= 900);
+  CHECK(refused > 0);
+}
+
+TEST_CASE("a burst below the chunk slows a reader down, and lets it read on", "[metered_stream]") {
+  limits_run run;
+  scheduler limit{run.io, bytes(100, 20)};
+  memory_stream under{run.io};
+  under.come = std::string(100'000, 'x');
+  metered s{under, {.read = {.limit = &limit}, .chunk = 20}};
+  limit.set_burst(10);
+  std::size_t all = 0;
+  run.go([&]() -> net::awaitable<void> {
+    std::array<char, 20> room;
+    while (run.ms() < 10'000) all += co_await s.async_read_some(net::buffer(room));
+  });
+  run.time.run();
+  CHECK((all >= 900 && all <= 1'060));
 }
 
 TEST_CASE("the first bytes of a sequence of buffers", "[metered_stream]") {
