@@ -16,6 +16,8 @@
 #include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
 #include <asio/read.hpp>
+#include <asio/redirect_error.hpp>
+#include <asio/use_awaitable.hpp>
 #include <asio/write.hpp>
 
 #include <algorithm>
@@ -280,6 +282,24 @@ TEST_CASE("a stream whose steps could never go is refused", "[metered_stream]") 
         "metered_stream_options.write.request.priority is 2; allowed: a class of the limit: invalid priority");
   CHECK_THAT(text({.read = {.limit = &limit, .request = {.flow = &foreign}}, .chunk = 50}),
              Catch::Matchers::StartsWith("metered_stream_options.read.request is one that the limit never grants: "));
+}
+
+TEST_CASE("the token that shows a debt to be paid is one of the next read's", "[metered_stream]") {
+  limits_run run;
+  scheduler limit{run.io, bytes(1, 10)};
+  memory_stream under{run.io};
+  under.come = std::string(25, 'x');
+  metered s{under, {.read = {.limit = &limit}, .chunk = 10}};
+  run.go([&]() -> net::awaitable<void> {
+    std::array<char, 10> room;
+    std::size_t all = co_await s.async_read_some(net::buffer(room));  // the burst
+    all += co_await s.async_read_some(net::buffer(room), canigo::cancel_after(3s));
+    run.note(std::to_string(all));  // 7 bytes of it are not paid
+    all += co_await s.async_read_some(net::buffer(room));
+    run.note(std::to_string(all));
+  });
+  run.time.run();
+  CHECK(run.log == std::vector<std::string>{"20@3000", "25@15000"});
 }
 
 TEST_CASE("a read that a time limit ends owes, and the next reads wait until that is paid", "[metered_stream]") {

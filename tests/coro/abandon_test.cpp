@@ -140,6 +140,23 @@ TEST_CASE("a group that is cancelled ends the operation, and its caller is told"
   CHECK(run.log == (destroys ? log_lines{ends[0], ends[1]} : ends));
 }
 
+TEST_CASE("an exception by which an operation answers its group's cancellation counts as that", "[abandon]") {
+  limits_run run;
+  task_group group{run.io};
+  const auto answers = []() -> net::awaitable<void> {
+    try {
+      co_await sleep_for(1h);
+    } catch (const std::system_error&) {
+    }
+    throw std::runtime_error{"cancelled in words of its own"};
+  };
+  run.go([&]() -> net::awaitable<void> { co_await noted(run, with_timeout(answers(), 2h, abandon_to{group})); });
+  run.time.run_for(1s);
+  group.cancel();
+  run.time.run();
+  CHECK(run.log == log_lines{"aborted@1000"});
+}
+
 TEST_CASE("a result that comes too late is destroyed, and one that can only be moved comes through", "[abandon]") {
   limits_run run;
   task_group group{run.io};
