@@ -164,7 +164,7 @@ void admission::find_sets_anew() noexcept {
   });
 }
 
-/// When a request could be served, after those of its flow and set that go before it. `last`: the last class of these.
+/// When a request could be served, after the requests of its flow and set that go before it.
 time_point admission::earliest_of_any(const request& r, time_point now) const noexcept {
   const std::uint32_t flow = number_of(r);
   amounts_by_unit own;
