@@ -97,6 +97,7 @@ void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
     seconds("concurrency", u.limit.binding.concurrency);
     seconds("paused", u.limit.binding.paused);
     seconds("tenant", u.limit.binding.flow);
+    if (!u.settings->targets.empty()) seconds("targets", u.limit.binding.alternatives);
   }
 }
 
@@ -121,6 +122,42 @@ void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
     for (const auto& [state, name] : states)
       m.sample({{"upstream", u.name}, {"state", name}}, u.state.breaker == state ? 1 : 0);
   }
+}
+
+/// The targets of upstreams that have a list of them.
+void show_targets(metric_text& m, const config_snapshot& g, const std::vector<upstream_moment>& all) {
+  if (std::ranges::none_of(all, [](const upstream_moment& u) { return !u.settings->targets.empty(); })) return;
+  const time_point now = std::chrono::steady_clock::now();
+  const auto each = [&](auto use) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::size_t t = 0; t < all[i].settings->targets.size(); ++t)
+        use(i, t, all[i].settings->targets[t], all[i].limit.alternatives[t]);
+  };
+  m.counter("target_granted_total", "Calls that got a place at a target.");
+  each([&](std::size_t i, std::size_t, const target& t, const alternative_stats& stats) {
+    m.sample({{"upstream", all[i].name}, {"target", t.name}}, stats.granted);
+  });
+  m.gauge("target_running", "Calls that are at a target, or on their way to it.");
+  each([&](std::size_t i, std::size_t, const target& t, const alternative_stats& stats) {
+    m.sample({{"upstream", all[i].name}, {"target", t.name}}, stats.held);
+  });
+  m.gauge("target_level", "The level of a limit of a target now; below 0: charged beyond what was there.");
+  each([&](std::size_t i, std::size_t, const target& t, const alternative_stats& stats) {
+    const auto names = names_of_rates(t.rates);
+    for (std::size_t r = 0; r < names.size(); ++r)
+      m.sample({{"upstream", all[i].name}, {"target", t.name}, {"limit", names[r]}}, stats.tokens[r]);
+    const auto free = static_cast<std::int64_t>(stats.concurrency) - static_cast<std::int64_t>(stats.held);
+    m.sample({{"upstream", all[i].name}, {"target", t.name}, {"limit", "concurrency"}}, free);
+  });
+  m.gauge("target_paused", "1 while a target gets no call for this cause.");
+  each([&](std::size_t i, std::size_t t, const target& of, const alternative_stats&) {
+    const pause_book pauses = g.queue(i).limits().at(t).now().pauses;
+    for (std::size_t cause = 0; cause < pause_cause_names.size(); ++cause) {
+      const bool is_paused = pauses.until(static_cast<pause_cause>(cause)) > now;
+      m.sample({{"upstream", all[i].name}, {"target", of.name}, {"cause", pause_cause_names[cause]}},
+               is_paused ? 1 : 0);
+    }
+  });
 }
 
 /// Shows the sums over all hosts of forward mode: there may be thousands of hosts, too many for a series each.
@@ -219,6 +256,7 @@ std::string metrics_of(service& s) {
   show_queues(m, upstreams, c);
   show_limits(m, upstreams);
   show_pauses(m, upstreams);
+  show_targets(m, *g, upstreams);
   show_forward(m, s.counts, *g);
   show_process(m, s);
   return m.take();

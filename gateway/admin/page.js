@@ -159,7 +159,7 @@ const classColumns = [
 
 const waiterColumns = [
   ['#', 'index', text((w, i) => i + 1)],
-  ['Request', 'what', (cell, w) => lines(cell, called(w), dots(w.tenant, w.class, w.tokens != null &&
+  ['Request', 'what', (cell, w) => lines(cell, called(w), dots(w.tenant, w.class, w.targets && 'for ' + w.targets.join(', '), w.tokens != null &&
     number(w.tokens) + ' tokens', w.attempts && 'after attempt ' + w.attempts, w.id))],
   ['Waits for', 'num', text(w => w.waits_for || '–')],
   ['Waited', 'num', text(w => time(w.waited_ms))],
@@ -167,7 +167,7 @@ const waiterColumns = [
   ['', 'act', end]];
 
 const runningColumns = [
-  ['Request', 'what', (cell, r) => lines(cell, called(r), dots(r.tenant, r.class, r.attempts > 1 &&
+  ['Request', 'what', (cell, r) => lines(cell, called(r), dots(r.target, r.tenant, r.class, r.attempts > 1 &&
     'attempt ' + r.attempts, r.id))],
   ['Status', 'code', text(r => r.status || '–')],
   ['First byte', 'num wide', text(r => time(r.first_byte_ms))],
@@ -175,18 +175,30 @@ const runningColumns = [
   ['Since', 'num', text(r => time(r.age_ms))],
   ['', 'act', end]];
 
+// A line for each limit.
+function levels(cell, limits) {
+  while (cell.children.length > limits.length) cell.lastChild.remove();
+  limits.forEach((l, i) => {
+    if (!cell.children[i]) cell.append(make('div', 'line'));
+    say(cell.children[i], `${l.name}: ${number(l.level)} of ${number(l.burst)}`);
+  });
+}
+
 const tenantColumns = [
   ['Tenant', '', (cell, t) => lines(cell, t.name, dots('weight ' + t.weight, t.held_back && t.paused_ms == null && 'at its own limit',
     t.paused_ms != null && `paused for ${time(t.paused_ms)}`))],
-  ['Own limits', '', (cell, t) => {
-    while (cell.children.length > t.limits.length) cell.lastChild.remove();
-    t.limits.forEach((l, i) => {
-      if (!cell.children[i]) cell.append(make('div', 'line'));
-      say(cell.children[i], `${l.name}: ${number(l.level)} of ${number(l.burst)}`);
-    });
-  }],
+  ['Own limits', '', (cell, t) => levels(cell, t.limits)],
   ['Waiting', 'num', text(t => number(t.waiting))],
   ['Running', 'num', text(t => number(t.running))],
+  ['Granted', 'num wide', text(t => number(t.granted))]];
+
+const causes = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker', key: 'its key, which was refused' };
+
+const targetColumns = [
+  ['Target', '', (cell, t) => lines(cell, t.name, dots(t.models.join(', '), t.prefer > 1 && 'preferred as number ' + t.prefer))],
+  ['Limits', '', (cell, t) => levels(cell, t.limits)],
+  ['Paused by', '', text(t => t.pauses.map(p => (causes[p.cause] || p.cause) + (p.until_ms == null ? '' : ' for ' + time(p.until_ms))).join(', ') || '–')],
+  ['Running', 'num', text(t => number(t.held))],
   ['Granted', 'num wide', text(t => number(t.granted))]];
 
 const errorColumns = [
@@ -199,14 +211,13 @@ const errorColumns = [
 
 function pauseText(u) {
   const left = p => p.until_ms == null ? 'until it is resumed' : 'for ' + time(p.until_ms);
-  const why = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker' };
   return u.pauses.map(p => {
     if (p.cause === 'quota')
       return `Paused${p.tenant ? ' for ' + p.tenant : ''} until ${p.resets} (${time(p.until_ms)}): the quota` +
         `${p.model ? ' for ' + p.model : ''} is used up, as ${p.request} was told (${p.quota}).`;
     const whose = p.cause === 'upstream' && u.last_refusal && !u.last_refusal.of_tenant
       ? ` (${u.last_refusal.status} to ${u.last_refusal.request} of ${u.last_refusal.tenant})` : '';
-    return `Paused${p.tenant ? ' for ' + p.tenant : ''} by ${why[p.cause] || p.cause}${whose} ${left(p)}.`;
+    return `Paused${p.tenant ? ' for ' + p.tenant : ''} by ${causes[p.cause] || p.cause}${whose} ${left(p)}.`;
   }).join(' ');
 }
 
@@ -230,10 +241,12 @@ function upstream(name) {
   title.id = id;
   const waiters = fold('Waiting', table('Waiting', waiterColumns, (w, i) => w.id || 'gone ' + i, 'requests'), 'No request waits.', true);
   const running = fold('Running', table('Running', runningColumns, r => r.id, 'requests'), 'Nothing runs.', false);
+  const targets = fold('Targets', table('Targets', targetColumns, t => t.name), 'It has one target.', true);
+  targets.root.hidden = true;
   const tenants = fold('Tenants', table('Tenants', tenantColumns, t => t.name), 'No tenant has come yet.', false);
   const root = make('section', 'card', make('div', 'head', title, binds, breaker, toggle), says,
     make('div', 'columns', make('div', '', limits.root), make('div', '', classes.root)),
-    waiters.root, running.root, tenants.root);
+    targets.root, waiters.root, running.root, tenants.root);
   root.setAttribute('aria-labelledby', id);
   let isPaused = false;
   toggle.addEventListener('click', () => change('POST',
@@ -252,6 +265,8 @@ function upstream(name) {
     say(says, dots(pauseText(u), bindText(u)) || (u.waiting ? '' : 'Requests go at once.'));
     limits.update(u.limits);
     classes.update(u.classes);
+    targets.root.hidden = !u.targets;
+    targets.update(u.targets || [], (u.targets || []).length);
     waiters.update(u.waiters, u.waiting, `${number(u.waiting)} of ${number(u.queue)} places`);
     running.update(u.running, u.running_in_all);
     tenants.update(u.tenants, u.tenants.length + u.tenants_left_out);

@@ -4,6 +4,7 @@
 
 #include "gateway/admin/admin_session.hpp"
 #include "gateway/admin/loop_look.hpp"
+#include "gateway/admin/target_state.hpp"
 #include "gateway/config/config_view.hpp"
 #include "gateway/policy/limit_names.hpp"
 #include "gateway/policy/quota_resets.hpp"
@@ -36,12 +37,6 @@ constexpr std::size_t most_looked_at = 1000;
 
 double seconds(duration d) { return std::chrono::duration<double>(d).count(); }
 std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
-
-/// Milliseconds from now; null: the end is unknown.
-json until(time_point end, time_point now) {
-  if (end == time_point::max()) return nullptr;
-  return milliseconds(std::max(end - now, duration::zero()));
-}
 
 std::string utc(std::chrono::system_clock::time_point t) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(t)));
@@ -102,7 +97,8 @@ json waiter_of(const waiting_request& w, const request_view* v, const upstream& 
   json one{{"class", c.classes[static_cast<std::size_t>(w.priority)]},
            {"waited_ms", milliseconds(now - w.since)},
            {"estimate_ms", milliseconds(w.estimate)},
-           {"waits_for", or_null(name_of(w.reason, u.rates))}};
+           {"waits_for", or_null(name_of(w.reason, u))}};
+  if (!u.targets.empty()) one["targets"] = names_of_targets(u, w.alternatives);
   if (v != nullptr) describe(one, *v);  // null: the request has ended since
   return one;
 }
@@ -124,6 +120,7 @@ json running_of(const request_view& v, time_point now) {
           {"method", v.method},
           {"host", v.host},
           {"path", v.path},
+          {"target", or_null(v.target)},
           {"age_ms", milliseconds(now - v.since)},
           {"attempts", v.attempts},
           {"status", v.status == 0 ? json(nullptr) : json(v.status)},
@@ -184,11 +181,7 @@ void add_pauses(json& to, service& s, const config& c, upstream_queue& q, const 
   const upstream_limit::status state = q.limits().now();
   to["breaker"] = {{"state", to_string(state.breaker)}, {"opened", state.opened}};
   to["breaker"]["open_ms"] = state.open_until > now ? until(state.open_until, now) : json(nullptr);
-  to["pauses"] = json::array();
-  for (std::size_t i = 0; i < pause_cause_names.size(); ++i) {
-    const time_point end = state.pauses.until(static_cast<pause_cause>(i));
-    if (end > now) to["pauses"].push_back({{"cause", pause_cause_names[i]}, {"until_ms", until(end, now)}});
-  }
+  to["pauses"] = pauses_of(state.pauses, now);
   // A tenant that brings its own credential is paused alone.
   for (std::size_t t = 0; t < shares.size(); ++t) {
     const time_point end = shares[t].paused_until;
@@ -259,7 +252,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
            {"levels", own.stats.tokens},
            {"queue", u.queue},
            {"limits", limits_of(u, own.stats, own.why, now)},
-           {"binds", or_null(name_of(own.why, u.rates))},
+           {"binds", or_null(name_of(own.why, u))},
            {"binds_for_ms", own.why.binds == wait_reason::cause::none ? json(nullptr) : until(own.why.until, now)},
            {"classes", classes_of(c, u.name, own.stats, outside, look, now)},
            {"waiters", json::array()},
@@ -278,6 +271,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
   one["running_in_all"] = in_all == look.running_in_all.end() ? 0 : in_all->second;
   // The queue is empty, or no limit holds it up: the last waiter shown says what it waits for.
   if (one["binds"].is_null() && !one["waiters"].empty()) one["binds"] = one["waiters"].back()["waits_for"];
+  if (!u.targets.empty()) one["targets"] = targets_of(q, own.stats, now);
   add_tenants(one, c, u, shares, now);
   add_pauses(one, s, c, q, shares, now);
   return one;
@@ -297,7 +291,7 @@ void add_forward(json& to, const config_snapshot& g, const std::vector<std::shar
                                {"waiting", stats.waiting + hosts[i]->limits().outside().all()},
                                {"held", stats.held},
                                {"levels", stats.tokens},
-                               {"binds", or_null(name_of(looks[i].why, u.rates))}});
+                               {"binds", or_null(name_of(looks[i].why, u))}});
     for (const waiting_request& w : looks[i].waiters) {
       const request_view* const v = view_in(look, w.tag);
       const bool is_in_line = v == nullptr || v->waits_for.empty();

@@ -3,6 +3,7 @@
 #include "canigo/error.hpp"
 
 #include "gateway/call/attempt_meaning.hpp"
+#include "gateway/policy/target_choice.hpp"
 
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
@@ -46,32 +47,42 @@ void attempt::report(const attempt_result& result) {
 }
 
 /// Learns from the head of a response about the upstream, whatever becomes of the request.
-bool attempt::see_head(const message_head& h, std::string_view body) {
+bool attempt::see_head(const message_head& h, std::string_view body, std::size_t) {
   const time_point now = clock::now();
   queue().limits().latencies().record(now, now - since_);
   const told_limits told = read_limits(h, body, std::chrono::system_clock::now());
   const attempt_result result = result_of(h, told);
   report(result);
-  if (told.size > 0) queue().learn(told);
-  const bool is_of_quota = next_.see_head(h, body);
+  if (told.size > 0) queue().learn(target(), told);
+  const bool is_of_quota = next_.see_head(h, body, target());
   if (asks_for_pause(result)) {
     if (!is_of_quota) obey(told, h.status);
-  } else if (!counts_as_failure(result)) {
-    queue().note_success(of_.route.tenant, since_);
+  } else if (!refuse_key(h.status) && !counts_as_failure(result)) {
+    queue().note_success(target(), of_.route.tenant, since_);
   }
   return is_of_quota;
 }
 
+/// Whether the answer takes the target out, because it does not take its key.
+bool attempt::refuse_key(int status) {
+  return refuses_key(status) && of_.services.refuse_key(queue(), target(), since_, of_.record, status);
+}
+
 /// If tenants bring their own credential, only the tenant is paused. A response that forbids a retry, without naming a
-/// wait, concerns this call alone. If the refusals go on after a wait of zero, the pauses grow, too.
+/// wait, concerns this call alone, or the key of one of several targets. If the refusals go on after a wait of zero,
+/// the pauses grow, too.
 void attempt::obey(const told_limits& told, int status) {
   const auto wait = told.wait_of_refusal();
-  if (!wait && told.forbids_retry) return;
+  if (!wait && told.forbids_retry) {
+    of_.services.refuse_key(queue(), target(), since_, of_.record, status);
+    return;
+  }
   const std::size_t tenant = of_.route.tenant;
   const bool is_named = wait && *wait > duration::zero();
   const duration first = wait ? pause_growth::of_at_once : pause_growth::of_mute;
-  const time_point until = is_named ? clock::now() + *wait : queue().end_of_growing_pause(tenant, since_, first);
-  of_.services.pause(queue(), tenant, until, of_.record, status);
+  const time_point until =
+      is_named ? clock::now() + *wait : queue().end_of_growing_pause(target(), tenant, since_, first);
+  of_.services.pause(queue(), target(), tenant, until, of_.record, status);
 }
 
 /// No event tells that another part of the process has freed a descriptor, so this looks again after a while.
@@ -93,7 +104,7 @@ net::awaitable<attempt_end> attempt::run() {
     for (;;) {
       x.lacks_descriptor = false;
       {
-        link_pool::use connection{queue().pool(of_.loop.index)};
+        link_pool::use connection{queue().pool(of_.loop.index, target())};
         auto running = run_exchange(x, *connection);
         end = co_await std::move(running);
         connection.end();

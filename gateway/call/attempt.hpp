@@ -40,12 +40,16 @@ class attempt final : private response_sink {
 
  private:
   upstream_queue& queue() const noexcept { return *of_.route.queue; }
+  std::size_t target() const noexcept { return exchange_.target; }
   net::awaitable<void> wait_for_descriptor(time_point last_try);
   void report(const attempt_result& result);
+  bool refuse_key(int status);
   void obey(const told_limits& told, int status);
 
-  bool see_head(const message_head& h, std::string_view body) override;
-  bool drops(const message_head& h, std::string_view body) override { return next_.drops(h, body); }
+  bool see_head(const message_head& h, std::string_view body, std::size_t target) override;
+  bool drops(const message_head& h, std::string_view body, std::size_t target) override {
+    return next_.drops(h, body, target);
+  }
   bool may_answer() override { return next_.may_answer(); }
   std::string head_for_client(const message_head& h) override { return next_.head_for_client(h); }
   void see_piece(std::string_view piece) override { next_.see_piece(piece); }

@@ -3,6 +3,7 @@
 #include "gateway/call/answer.hpp"
 #include "gateway/call/refusals.hpp"
 #include "gateway/policy/fields.hpp"
+#include "gateway/policy/target_choice.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -88,8 +89,9 @@ net::awaitable<void> call::forward() {
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
   for (;;) {
-    why_ = refusal_by_quota(queue(), route_.tenant, account_->estimate());
+    why_ = refusal_by_targets();
     if (why_) break;
+    if (!to().targets.empty()) choose_targets();
     upstream_place held;
     permit tunnel;
     auto turning = get_turn(held, tunnel);
@@ -101,6 +103,7 @@ net::awaitable<void> call::forward() {
       break;
     }
     if (!exchange_) make_exchange();
+    aim(*exchange_, held.target());
     auto attempting = make_attempt(held);
     const attempt_end end = co_await std::move(attempting);
     settle(held, end);
@@ -158,10 +161,46 @@ net::awaitable<bool> call::read_body(std::uint64_t most) {
 request call::make_request() {
   const bool is_whole = !parser_.has_body() || body_->is_all_ahead();
   const gateway::read_body read{body_->ahead(), is_whole, plan_.has_length ? plan_.length : body_->bytes()};
-  const auto& amounts = account_->ask({head_.method, route_.target}, read, route_.granted.least_tokens);
+  const token_estimate& needs = account_->read({head_.method, route_.target}, read);
+  const target_set of = to().targets.empty() ? all_targets : serving(to(), needs.model);
+  const auto& amounts = account_->ask(route_.granted.least_tokens, of);
   for (const token_amount& a : amounts)
     if (a.unit != "requests") record_.tokens_asked = record_.tokens_asked.value_or(0) + a.amount;
   return queue().ask(route_.tenant, route_.granted.priority, deadline_, tag_, amounts);
+}
+
+/// Why no target takes the call, whatever time it may wait.
+std::optional<refusal> call::refusal_by_targets() const {
+  const token_estimate& needs = account_->estimate();
+  if (!to().targets.empty() && serving(to(), needs.model) == 0) return refusal_of_model(needs.model);
+  return refusal_by_quota(queue(), route_.tenant, needs);
+}
+
+/// The targets that may serve the call, without those that have had it.
+target_set call::untried() const {
+  return to().targets.empty() ? 0 : queue().candidates(route_.tenant, account_->estimate().model) & ~tried_;
+}
+
+/// Whether a target that has not had the call may take it in time. One whose key is refused most likely refuses it.
+bool call::has_other_target() const {
+  const target_set of = untried();
+  const time_point now = clock::now();
+  for (std::size_t i = 0; i < to().targets.size(); ++i) {
+    if (!has(of, i)) continue;
+    const pause_book pauses = queue().limits().at(i).now().pauses;
+    if (pauses.until(pause_cause::key) <= now && pauses.until() < deadline_) return true;
+  }
+  return false;
+}
+
+/// A target that has had the call gets it again only if it is the only one left.
+void call::choose_targets() {
+  const target_set of = has_other_target() ? untried() : queue().candidates(route_.tenant, account_->estimate().model);
+  std::optional<std::size_t> first;
+  if (tried_ == 0 && to().sticky.by != sticky_options::kind::none) {
+    if (const auto key = sticky_key(to().sticky, head_, body_->ahead())) first = target_of_key(to(), of, *key);
+  }
+  turn_.choose(of, first);
 }
 
 /// How the body goes out; another body may take its place here.
@@ -244,7 +283,11 @@ void call::give_up(duration estimate, duration most) noexcept {
 
 void call::look_at_quotas() {
   if (!turn_.waits()) return;
-  if (auto why = refusal_by_quota(queue(), route_.tenant, account_->estimate())) turn_.dismiss(std::move(*why));
+  if (auto why = refusal_by_targets()) {
+    turn_.dismiss(std::move(*why));
+  } else if (const target_set of = untried()) {
+    turn_.move_to(of);
+  }
 }
 
 request_view call::look() const {
@@ -257,6 +300,7 @@ request_view call::look() const {
                  .tenant = std::string{r.tenant},
                  .priority = std::string{r.priority},
                  .upstream = std::string{r.upstream},
+                 .target = std::string{r.target},
                  .method = shortened(r.method, 20),
                  .host = shortened(r.host),
                  .path = shortened(r.path),

@@ -98,8 +98,13 @@ class call final : private response_sink {
   net::awaitable<void> end_events();
   bool give_up_turn(upstream_place& held);
   request make_request();
+  std::optional<refusal> refusal_by_targets() const;
+  target_set untried() const;
+  bool has_other_target() const;
+  void choose_targets();
   outgoing_body make_framing();
   void make_exchange();
+  void aim(exchange& x, std::size_t target);
   bool may_repeat();
   net::awaitable<void> sleep_before_repeat(attempt_end end);
   net::awaitable<bool> get_turn(upstream_place& held, permit& tunnel);
@@ -110,8 +115,8 @@ class call final : private response_sink {
   void judge(attempt_end end);
   net::awaitable<void> finish();
 
-  bool see_head(const message_head& h, std::string_view body) override;
-  bool drops(const message_head& h, std::string_view body) override;
+  bool see_head(const message_head& h, std::string_view body, std::size_t target) override;
+  bool drops(const message_head& h, std::string_view body, std::size_t target) override;
   bool may_answer() override { return true; }
   std::string head_for_client(const message_head& h) override;
   void see_piece(std::string_view piece) override { account_->take(piece); }
@@ -143,6 +148,7 @@ class call final : private response_sink {
   std::unique_ptr<client_keeper> keeper_;  // null: the client is told nothing while the call waits
   std::unique_ptr<exchange> exchange_;     // made at the first grant; without it a waiter takes less memory
   exchange* running_ = nullptr;            // while an attempt is on
+  target_set tried_ = 0;                   // the targets of the attempts until now
   std::uint64_t random_ = 0;
   bool is_place_lost_ = false;
 };

@@ -12,6 +12,7 @@
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/refusal_body.hpp"
 #include "gateway/policy/repeat_rules.hpp"
+#include "gateway/policy/target_choice.hpp"
 
 #include <asio/co_spawn.hpp>
 
@@ -36,17 +37,6 @@ void call::make_exchange() {
   response_sink& self = *this;
   exchange_ = std::make_unique<exchange>(to(), services_.around(*snapshot_, is_forward), host_.stream(), self);
   exchange& x = *exchange_;
-  std::optional<client_place> client;
-  if (to().forwarded) client = {host_.client().address, record_.host, host_.client().is_secured};
-  x.is_tls = route_.is_tls;
-  x.head = request_head(
-      head_, {.target = route_.target,
-              .host_field = route_.host_field,
-              .credential = &to().credential,
-              .body = framing_,
-              .via = services_.via(),
-              .forwarded = client,
-              .wants_identity = reads_body() || to().reads_refusals() || (keeper_ && !route_.granted.interim)});
   x.body = parser_.has_body() ? &*body_ : nullptr;
   x.is_chunked = framing_.how == outgoing_body::framing::chunked;
   x.is_to_head = head_.method == "HEAD";
@@ -58,16 +48,38 @@ void call::make_exchange() {
   if (is_tunnel()) x.tunnelled = &host_.input();
 }
 
+/// Makes the head of the request for this target.
+void call::aim(exchange& x, std::size_t target) {
+  if (!x.head.empty() && x.target == target) return;
+  const bool is_listed = !to().targets.empty();
+  const upstream& at = queue().settings(target);
+  std::optional<client_place> client;
+  if (to().forwarded) client = {host_.client().address, record_.host, host_.client().is_secured};
+  std::string path;
+  if (is_listed) path = target_at(to(), to().targets[target], plan_.path, account_->estimate().model);
+  x.up = &at;
+  x.target = target;
+  x.is_tls = is_listed ? at.url.is_tls : route_.is_tls;
+  x.head = request_head(head_, {.target = is_listed ? path : route_.target,
+                                .host_field = is_listed ? at.url.host_field : route_.host_field,
+                                .credential = &at.credential,
+                                .body = framing_,
+                                .via = services_.via(),
+                                .forwarded = client,
+                                .wants_identity = to().tokens.reads_usage() || at.reads_refusals() ||
+                                                  (keeper_ && !route_.granted.interim)});
+}
+
 /// Whether the response refuses a quota of a day, or one of this model alone for more than an hour. The client gets
 /// this refusal as it is. The gateway refuses the calls behind it that need the quota, and the upstream is not paused.
-bool call::see_head(const message_head& h, std::string_view body) {
+bool call::see_head(const message_head& h, std::string_view body, std::size_t target) {
   constexpr int first_error = 400;
   const token_estimate& needs = account_->estimate();
   if (h.status < first_error || needs.is_free) return false;
-  if (!body.empty() && to().quota_resets != quota_reset::unknown) {
+  if (!body.empty() && queue().settings(target).quota_resets != quota_reset::unknown) {
     auto quota = read_refusal_body(body).day;
     if (quota && (!quota->is_of_model || !needs.model.empty())) {
-      services_.note_spent(queue(), route_.tenant,
+      services_.note_spent(queue(), target, route_.tenant,
                            {.model = quota->is_of_model ? needs.model : std::string{}, .name = shortened(quota->name)},
                            record_, h.status);
       return true;
@@ -78,7 +90,7 @@ bool call::see_head(const message_head& h, std::string_view body) {
   const told_limits told = read_limits(h, body, now, most_told_wait);
   const auto wait = told.wait_of_refusal();
   if (!asks_for_pause(result_of(h, told)) || !wait || *wait <= longest_pause) return false;
-  services_.note_spent(queue(), route_.tenant,
+  services_.note_spent(queue(), target, route_.tenant,
                        {.model = needs.model,
                         .name = "a wait of " + to_string(std::chrono::ceil<std::chrono::seconds>(*wait)),
                         .reset = std::chrono::ceil<std::chrono::seconds>(now + *wait)},
@@ -98,13 +110,18 @@ std::string call::head_for_client(const message_head& h) {
 }
 
 /// Whether a response is dropped, because of another attempt. The pause that it asks for is on already.
-bool call::drops(const message_head& h, std::string_view body) {
-  constexpr int first_error = 400;
+bool call::drops(const message_head& h, std::string_view body, std::size_t target) {
+  constexpr int first_error = 400, refused_by_limit = 429;
   if (h.status < first_error) return false;
   const attempt_result result = result_of(h, read_limits(h, body, std::chrono::system_clock::now()));
-  const repeat again = judge_repeat(head_, result, body_->can_repeat());
-  if (again == repeat::no || refusal_by_quota(queue(), route_.tenant, account_->estimate())) return false;
-  const bool is_in_time = again == repeat::yes || queue().paused_until(route_.tenant) < turn_.ask().deadline;
+  repeat again = judge_repeat(head_, result, body_->can_repeat());
+  const bool has_other = has_other_target();
+  // Another key may have what this one lacks.
+  const bool is_of_key = refuses_key(h.status) || h.status == refused_by_limit;
+  if (again == repeat::no && has_other && is_of_key && body_->can_repeat()) again = repeat::yes;
+  if (again == repeat::no || refusal_by_targets()) return false;
+  const bool is_in_time =
+      again == repeat::yes || has_other || queue().paused_until(target, route_.tenant) < turn_.ask().deadline;
   return is_in_time && may_repeat();
 }
 
@@ -121,6 +138,9 @@ net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
   x.follows_events = has_begun_events();
   running_ = &x;
   x.first_byte.reset();
+  const std::size_t target = held.target();
+  tried_ |= target_set{1} << target;
+  if (!to().targets.empty()) record_.target = to().targets[target].name;
   const time_point begun = clock::now();
   const std::function<void()> lost = [this] {
     is_place_lost_ = true;
@@ -156,6 +176,7 @@ net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, cons
   }
   upstream_place own;
   if (all.is_open() && !turn_.has_left() && queue().limits().hedges().try_take()) {
+    if (!to().targets.empty()) choose_targets();
     auto asking = turn_.spare_place();
     own = co_await std::move(asking);
   }
@@ -165,7 +186,10 @@ net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, cons
     ++record_.attempts;
     services_.counts.hedges.fetch_add(1, std::memory_order_relaxed);
     own.watch(loop_.io.get_executor(), lost);
-    second.emplace(context, all.enter(), own, all.sink(1));
+    exchange& beside = all.enter();
+    aim(beside, own.target());
+    tried_ |= target_set{1} << own.target();
+    second.emplace(context, beside, own, all.sink(1));
     net::co_spawn(loop_.io, second->run(), all.ending(1));
   } else if (own) {
     own.give_back();
@@ -178,6 +202,7 @@ net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, cons
   if (!is_hedged) co_return end;
   if (all.has_second_won()) services_.counts.hedges_won.fetch_add(1, std::memory_order_relaxed);
   if (all.decisive() == 1) std::swap(held, own);
+  if (!to().targets.empty()) record_.target = to().targets[held.target()].name;
   if (nothing_was_sent(all.end_of_other())) own.give_back();
   co_return end;
 }
@@ -189,6 +214,8 @@ void call::settle(upstream_place& held, attempt_end end) {
     held.give_back();
     return;
   }
+  const bool is_refused = exchange_->status >= 400 && exchange_->status < 500;
+  if (how == settlement::release && is_refused && !to().targets.empty()) held.settle(account_->settle_refused());
   if (how != settlement::release) {
     held.settle(account_->settle(how == settlement::charge));
     if (account_->used()) {
@@ -201,10 +228,11 @@ void call::settle(upstream_place& held, attempt_end end) {
   held.release();
 }
 
-/// Whether there may be another attempt, which the budget pays for then.
+/// Whether there may be another attempt, which the budget pays for then. At a target that has not had the call it is
+/// no repeat: the number of targets bounds it.
 bool call::may_repeat() {
   return body_->can_repeat() && record_.attempts < to().retry.attempts && clock::now() < turn_.ask().deadline &&
-         queue().budget().try_take();
+         (has_other_target() || queue().budget().try_take());
 }
 
 /// Whether another attempt follows, which the budget has paid for.
@@ -219,8 +247,9 @@ bool call::goes_again(attempt_end end) {
 net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
   services_.counts.count_retry(meaning_of(end).counted_as);
   body_->rewind();
-  return turn_.sleep(
-      between_attempts.delay(static_cast<std::uint32_t>(record_.attempts), canigo::detail::next_random(random_)));
+  return turn_.sleep(has_other_target() ? duration::zero()
+                                        : between_attempts.delay(static_cast<std::uint32_t>(record_.attempts),
+                                                                 canigo::detail::next_random(random_)));
 }
 
 /// Decides from the end of the last attempt what the client and the record are told.

@@ -30,7 +30,8 @@ struct call_record {
   std::string_view tenant;
   std::string_view priority;  ///< the name of its class
   std::string_view upstream;
-  std::string_view route;  ///< the prefix that led to the upstream
+  std::string_view target;  ///< the target of its last attempt; empty: there was none, or the upstream has no list
+  std::string_view route;   ///< the prefix that led to the upstream
   std::optional<std::size_t> tenant_index;
   bool wants_problem = false;  ///< its client has named application/problem+json
   int status = 0;              ///< 0: the client left without an answer

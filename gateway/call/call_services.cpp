@@ -32,17 +32,30 @@ std::string call_services::new_request_id() {
   return id.append(process_).append(1, '-').append(digits.data(), static_cast<std::size_t>(size));
 }
 
-void call_services::pause(upstream_queue& q, std::size_t tenant, time_point until, const call_record& r, int status) {
+void call_services::pause(upstream_queue& q, std::size_t target, std::size_t tenant, time_point until,
+                          const call_record& r, int status) {
   origins.note(r, status, q.settings().credential.is_passed());
-  q.pause(tenant, until);
+  q.pause(target, tenant, until);
+  end_waits_of_paused(q);
+}
+
+bool call_services::refuse_key(upstream_queue& q, std::size_t target, time_point started, const call_record& r,
+                               int status) {
+  if (!q.refuse_key(target, started)) return false;
+  origins.note(r, status, false);
+  end_waits_of_paused(q);
+  return true;
+}
+
+void call_services::end_waits_of_paused(upstream_queue& q) {
   end_long_waits(q, is_draining() ? end() - std::chrono::steady_clock::now() : duration::max());
 }
 
-void call_services::note_spent(upstream_queue& q, std::size_t tenant, spent_quota told, const call_record& r,
-                               int status) {
+void call_services::note_spent(upstream_queue& q, std::size_t target, std::size_t tenant, spent_quota told,
+                               const call_record& r, int status) {
   origins.note(r, status, q.settings().credential.is_passed());
   told.request = r.id;
-  q.note_spent(tenant, std::move(told));
+  q.note_spent(target, tenant, std::move(told));
   for (call_loop* const l : call_loops_)
     net::post(l->io, [l] { l->requests.each([](call& c) { c.look_at_quotas(); }); });
 }
@@ -71,9 +84,12 @@ void call_services::close_idle_links() {
   if (duration{last} > now - between || !idle_closed_.compare_exchange_strong(last, now.count())) return;
   for (call_loop* const l : call_loops_) {
     net::post(l->io, [l] {
-      for (std::size_t i = 0; i < l->now->queues(); ++i) l->now->queue(i).pool(l->index).close_idle();
+      const auto close = [l](upstream_queue& q) {
+        for (std::size_t t = 0; t < q.targets(); ++t) q.pool(l->index, t).close_idle();
+      };
+      for (std::size_t i = 0; i < l->now->queues(); ++i) close(l->now->queue(i));
       if (l->now->hosts() == nullptr) return;
-      for (const auto& q : l->now->hosts()->all()) q->pool(l->index).close_idle();
+      for (const auto& q : l->now->hosts()->all()) close(*q);
     });
   }
 }

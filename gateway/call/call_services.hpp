@@ -45,12 +45,16 @@ class call_services {
   /// A new id at each call.
   std::string new_request_id();
 
-  /// Pauses an upstream, or a tenant's part of it, and ends the waits that have become too long. `r` is the request
-  /// whose response, with this status, asked for it.
-  void pause(upstream_queue& q, std::size_t tenant, time_point until, const call_record& r, int status);
+  /// Pauses a target of an upstream, or a tenant's part of the upstream, and ends the waits that have become too long.
+  /// `r` is the request whose response, with this status, asked for it.
+  void pause(upstream_queue& q, std::size_t target, std::size_t tenant, time_point until, const call_record& r,
+             int status);
+  /// See upstream_queue::refuse_key(). `r` is the request that the target has refused with this status.
+  bool refuse_key(upstream_queue& q, std::size_t target, time_point started, const call_record& r, int status);
   /// The answer to `r` with this status says that a quota is used up: see upstream_queue::note_spent(). Ends the waits
-  /// of the calls that need it.
-  void note_spent(upstream_queue& q, std::size_t tenant, spent_quota told, const call_record& r, int status);
+  /// of the calls that need it, or lets them wait for other targets.
+  void note_spent(upstream_queue& q, std::size_t target, std::size_t tenant, spent_quota told, const call_record& r,
+                  int status);
   /// Ends the waits for `q` that are longer than `most`, by their estimates, or longer than the call may wait.
   void end_long_waits(upstream_queue& q, duration most);
   /// Closes the idle connections to upstreams soon, because a connection lacks a descriptor.
@@ -71,6 +75,8 @@ class call_services {
   kept_bytes kept;
 
  private:
+  void end_waits_of_paused(upstream_queue& q);
+
   const std::vector<call_loop*> call_loops_;
   own_places own_;
   name_lookup names_;

@@ -61,13 +61,13 @@ attempt_end race::take_result() {
 }
 
 /// While the other one runs, a bad response is not the answer.
-bool race::drops(lane& l, const message_head& h, std::string_view body) {
+bool race::drops(lane& l, const message_head& h, std::string_view body, std::size_t target) {
   if (winner_ != nullptr) return false;
   const lane& other = other_than(l);
   const bool other_runs = other.runs() && !other.is_put_back;
   const bool is_bad = h.status == 429 || counts_as_failure({.how = attempt_end_kind::answered, .status = h.status});
   l.made_way = is_bad && other_runs;
-  l.is_put_back = l.made_way || next_.drops(h, body);
+  l.is_put_back = l.made_way || next_.drops(h, body, target);
   return l.is_put_back;
 }
 

@@ -66,8 +66,12 @@ class race {
     bool made_way = false;     // the response was bad, and was put back because the other attempt still ran
 
     bool runs() const noexcept { return of != nullptr && !end; }
-    bool see_head(const message_head& h, std::string_view body) override { return home->next_.see_head(h, body); }
-    bool drops(const message_head& h, std::string_view body) override { return home->drops(*this, h, body); }
+    bool see_head(const message_head& h, std::string_view body, std::size_t target) override {
+      return home->next_.see_head(h, body, target);
+    }
+    bool drops(const message_head& h, std::string_view body, std::size_t target) override {
+      return home->drops(*this, h, body, target);
+    }
     bool may_answer() override { return home->claim(*this); }
     std::string head_for_client(const message_head& h) override { return home->next_.head_for_client(h); }
     void see_piece(std::string_view piece) override { home->next_.see_piece(piece); }
@@ -75,7 +79,7 @@ class race {
   };
 
   lane& other_than(const lane& l) noexcept { return &l == &lanes_[0] ? lanes_[1] : lanes_[0]; }
-  bool drops(lane& l, const message_head& h, std::string_view body);
+  bool drops(lane& l, const message_head& h, std::string_view body, std::size_t target);
   bool claim(lane& l);
 
   net::steady_timer bell_;

@@ -4,6 +4,8 @@
 #include "gateway/policy/limit_names.hpp"
 #include "gateway/policy/quota_resets.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -71,6 +73,10 @@ std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t ten
   if (!spent->model.empty()) detail += " for " + spent->model;
   detail += " is used up, as the upstream has told request " + spent->request + " (" + spent->name + ")";
   return refusal{429, "quota_used_up", std::move(detail), spent->until - std::chrono::steady_clock::now(), true};
+}
+
+refusal refusal_of_model(std::string_view model) {
+  return {404, "no_target", fmt::format("no target of the upstream serves the model \"{}\"", model), {}, true};
 }
 
 std::optional<refusal> refusal_of(attempt_end end, request_body::status body, const std::string& failure) {

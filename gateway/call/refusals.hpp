@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 
 // The gateway's own answers to a call that has waited or was sent.
 namespace canigo::gateway {
@@ -24,6 +25,9 @@ refusal ended_by_drain();
 /// The answer to a call whose wait for a place of `q` has ended with this error.
 /// `tenant`: an index into config::tenants.
 refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenant, const request& ask);
+
+/// 404 for a model that no target of its upstream serves.
+refusal refusal_of_model(std::string_view model);
 
 /// A quota of a day, of which the call needs a part, is used up; nothing: none is.
 std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs);

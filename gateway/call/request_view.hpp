@@ -15,7 +15,7 @@ struct request_view {
   bool waits = false;
   std::string_view waits_for;  ///< outside of the queue: "shared", "tunnels" or "retry"; empty: it does not wait there
   time_point waits_until;      ///< the end of that wait; min(): unknown
-  std::string id, tenant, priority, upstream, method, host, path;
+  std::string id, tenant, priority, upstream, target, method, host, path;
   time_point since;
   int attempts = 0;
   std::optional<std::uint64_t> tokens;  ///< the tokens that it asks for

@@ -105,6 +105,19 @@ void turn::begin(const request& ask, std::string_view tenant, bool is_for_tunnel
   is_on_ = true;
 }
 
+void turn::choose(target_set of, std::optional<std::size_t> first) noexcept {
+  ask_.alternatives = of;
+  next_targets_ = 0;
+  first_.reset();
+  if (first) first_ = static_cast<std::uint8_t>(*first);
+}
+
+void turn::move_to(target_set of) noexcept {
+  if (!waits_ || of == ask_.alternatives) return;
+  next_targets_ = of;
+  wake();
+}
+
 refusal turn::why_ended() const { return ended_by_ == call_ender::operator_ ? ended_by_operator() : ended_by_drain(); }
 
 void turn::end_by_client() noexcept {
@@ -171,8 +184,10 @@ net::awaitable<void> turn::sleep(duration d) {
       net::bind_cancellation_slot(wait_.slot(), net::redirect_error(net::use_awaitable, ignored)));
 }
 
-/// If a reload has given the tenant another share, the next request names that share.
-void turn::take_next_share() noexcept {
+/// If a reload has given the tenant another share, the next request names that share. If a target has no quota left,
+/// the next request names the others.
+void turn::take_next_terms() noexcept {
+  if (const target_set other = std::exchange(next_targets_, 0)) ask_.alternatives = other;
   if (!next_share_) return;
   share_ = std::move(next_share_);
   ask_.flow = share_.get();
@@ -193,7 +208,7 @@ void turn::look_at_what_binds() {
 std::string turn::what_binds() const {
   const flow_stats own = share_->stats();
   if (own.paused_until > clock::now()) return "paused";
-  return own.is_held_back ? "tenant" : name_of(queue().limit().why_waiting(), queue().settings().rates);
+  return own.is_held_back ? "tenant" : name_of(queue().limit().why_waiting(), queue().settings());
 }
 
 std::optional<refusal> turn::why_called_off() const {
@@ -203,7 +218,7 @@ std::optional<refusal> turn::why_called_off() const {
 
 /// Whether the call requests a place again after a request that ended with `error`.
 bool turn::asks_again(const error_code& error) const noexcept {
-  return !error || (error == net::error::operation_aborted && next_share_);
+  return !error || (error == net::error::operation_aborted && (next_share_ || next_targets_ != 0));
 }
 
 /// If a reload has made a burst smaller, lowers the request to the amount of a new request. Returns false if a new
@@ -240,13 +255,40 @@ upstream_place turn::enter(permit local, redis::permit shared, const error_code&
   return granted;
 }
 
+/// Waits up to a second for the target that the calls of its kind go to. Returns an empty permit without one.
+net::awaitable<permit> turn::get_first() {
+  constexpr duration longest_wait = std::chrono::seconds{1};
+  const target_set all = ask_.alternatives;
+  const deadline_point deadline = ask_.deadline;
+  ask_.alternatives = target_set{1} << *first_;
+  ask_.deadline = std::min<time_point>(deadline, clock::now() + longest_wait);
+  error_code error;
+  permit local = taken_at_once(queue().limit(), ask_, error);
+  if (!local && !error) {
+    look_at_what_binds();
+    const here waiting{*this};
+    auto acquiring = place_of(queue().limit(), ask_, wait_.slot());
+    wait_result waited = co_await std::move(acquiring);
+    local = std::move(waited.granted);
+  }
+  ask_.alternatives = all;
+  ask_.deadline = deadline;
+  first_.reset();
+  co_return local;
+}
+
 net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted, std::optional<refusal>& why) {
   const time_point start = clock::now();
   error_code error;
+  permit local;
+  if (first_) {
+    auto getting = get_first();
+    local = co_await std::move(getting);
+  }
   while (!granted && !is_called_off() && asks_again(error)) {
     error = {};
-    take_next_share();
-    permit local = taken_at_once(queue().limit(), ask_, error);
+    take_next_terms();
+    if (!local) local = taken_at_once(queue().limit(), ask_, error);
     if (!local && !error) {
       if (input.empty()) input.shrink();
       look_at_what_binds();
@@ -268,6 +310,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted
   }
   record_.waited += clock::now() - start;
   if (granted) co_return true;
+  if (local) queue().limits().give_back(local);
   why = is_called_off() ? why_called_off()
                         : refusal_of(judged(error, services_.is_draining()), queue(), route_.tenant, ask_);
   co_return false;
@@ -315,7 +358,7 @@ net::awaitable<bool> turn::get_tunnel(forwarded_hosts& hosts, read_buffer& input
 
 net::awaitable<upstream_place> turn::spare_place() {
   upstream_place granted;
-  take_next_share();
+  take_next_terms();
   upstream_limit& limits = queue().limits();
   if (limits.now().breaker != circuit_state::closed) co_return granted;
   permit local;

@@ -45,6 +45,10 @@ class turn {
 
   /// Call it before the call requests `ask`. `tenant`: the tenant's name, which must outlive the turn.
   void begin(const request& ask, std::string_view tenant, bool is_for_tunnel);
+  /// Sets the targets that may serve the call. Of these, it waits up to a second for `first`, if there is one.
+  void choose(target_set of, std::optional<std::size_t> first = std::nullopt) noexcept;
+  /// Lets a call that waits go on with other targets.
+  void move_to(target_set of) noexcept;
   /// Call it when the call has stopped waiting. From then on follow() does nothing.
   void end() noexcept { is_on_ = false; }
   const request& ask() const noexcept { return ask_; }
@@ -122,7 +126,8 @@ class turn {
   upstream_queue& queue() const noexcept { return *route_.queue; }
   bool asks_again(const error_code& error) const noexcept;
   bool asks_for_less();
-  void take_next_share() noexcept;
+  net::awaitable<permit> get_first();
+  void take_next_terms() noexcept;
   void look_at_what_binds();
   std::string what_binds() const;
   net::awaitable<redis::permit> get_shared(error_code& error);
@@ -136,6 +141,8 @@ class turn {
   std::string_view tenant_;
   std::shared_ptr<const flow> share_;       // the share that requests name
   std::shared_ptr<const flow> next_share_;  // the share that the next request names, after a reload
+  target_set next_targets_ = 0;             // those that the next request names; 0: no others
+  std::optional<std::uint8_t> first_;       // the target that the call waits for first
   std::unique_ptr<refusal> dismissed_;      // set if a reload removed the upstream or the tenant, or a quota is used up
   std::shared_ptr<void> until_moved_;       // of follow(), while the wait that it cancelled has not ended
   net::cancellation_signal wait_;

@@ -7,6 +7,7 @@
 
 #include "gateway/config/call_pattern.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
@@ -182,6 +183,43 @@ struct breaker_options {
   friend bool operator==(const breaker_options&, const breaker_options&) = default;
 };
 
+/// A path of the client, behind the prefix, and the path and query that a target gets instead.
+struct path_change {
+  std::string from;  ///< without a query
+  std::string to;    ///< "{model}" in it stands for the model that the call names
+};
+
+/// One of several places that serve the calls of an upstream: a key, a server, a region.
+struct target {
+  std::string name;
+  origin url;
+  gateway::credential credential;
+  std::string provider = "generic";  ///< the preset that tells how its refusals are read
+  std::vector<rate_limit> rates;     ///< as upstream::rates
+  std::uint64_t concurrency = 64;
+  int prefer = 1;                    ///< of those that have room, one with the lowest number serves a call
+  std::vector<std::string> models;   ///< each may end in '*'; empty: it serves all
+  std::vector<path_change> paths;    ///< each `from` once
+  std::optional<bool> refusal_body;  ///< as upstream::refusal_body
+  quota_reset quota_resets = quota_reset::unknown;
+  bool private_addresses = false;
+};
+
+/// A set of the targets of an upstream: a bit for each, in their order.
+using target_set = std::uint64_t;
+inline constexpr std::size_t most_targets = 64;
+inline constexpr target_set all_targets = ~target_set{0};
+
+/// The part that calls have in common which go to the same target while it has room.
+struct sticky_options {
+  enum class kind : std::uint8_t { none, header, cookie, prompt_prefix };
+
+  kind by = kind::none;
+  std::string name;  ///< of the header or the cookie
+
+  friend bool operator==(const sticky_options&, const sticky_options&) = default;
+};
+
 /// When the client of a call for a stream of events gets comments while the call waits.
 struct keep_alive_options {
   duration after = std::chrono::seconds{15};  ///< how long a call waits before the first comment
@@ -214,9 +252,22 @@ struct upstream {
   std::optional<keep_alive_options> keep_alive;  ///< none: no client gets the head of a response before its turn
   bool forwarded = false;                        ///< adds Forwarded and X-Forwarded-*
   bool private_addresses = false;                ///< its name may lead to an address that is not of the public Internet
+  /// The places that serve its calls; empty: its own URL is the only one. Each call takes from the limits above and
+  /// from those of one target. `url` and `credential` are those of the first target then.
+  std::vector<target> targets;
+  sticky_options sticky;
 
+  /// Whether a target serves some models only, or has a path with the model in it.
+  bool reads_model() const noexcept;
   bool reads_refusals() const noexcept { return refusal_body.value_or(tokens.reads_usage()); }
 };
+
+inline bool upstream::reads_model() const noexcept {
+  return std::ranges::any_of(targets, [](const target& t) {
+    return !t.models.empty() ||
+           std::ranges::any_of(t.paths, [](const path_change& p) { return p.to.find("{model}") != p.to.npos; });
+  });
+}
 
 /// A host and a port that forward mode may reach.
 struct allowed_host {

@@ -31,22 +31,34 @@ json view(const std::vector<rate_limit>& rates) {
   return all;
 }
 
+std::string text_of(const origin& o) { return (o.is_tls ? "https://" : "http://") + o.host_field + o.path; }
+
+std::string text_of(const credential& c) { return c.is_passed() ? "pass" : c.header + " from " + c.value.source; }
+
+json view(const target& t) {
+  json one{{"name", t.name},         {"url", text_of(t.url)},         {"credential", text_of(t.credential)},
+           {"provider", t.provider}, {"rates", view(t.rates)},        {"concurrency", t.concurrency},
+           {"prefer", t.prefer},     {"private", t.private_addresses}};
+  if (!t.models.empty()) one["models"] = t.models;
+  for (const path_change& p : t.paths) one["path"][p.from] = p.to;
+  return one;
+}
+
 json view(const upstream& u, const config& c) {
   constexpr std::array<std::string_view, 7> apis{"none",   "openai",  "anthropic", "gemini",
                                                  "cohere", "bedrock", "bytes/4"};
-  json one{
-      {"name", u.name},
-      {"url", (u.url.is_tls ? "https://" : "http://") + u.url.host_field + u.url.path},
-      {"prefix", u.prefix},
-      {"provider", u.provider},
-      {"credential", u.credential.is_passed() ? "pass" : u.credential.header + " from " + u.credential.value.source},
-      {"rates", view(u.rates)},
-      {"concurrency", u.concurrency},
-      {"queue", u.queue},
-      {"shared", u.shared},
-      {"tokens", apis[static_cast<std::size_t>(u.tokens.api)]},
-      {"retry", {{"attempts", u.retry.attempts}, {"budget_percent", u.retry.budget}, {"body", u.retry.body}}},
-      {"private", u.private_addresses}};
+  json one{{"name", u.name},
+           {"url", text_of(u.url)},
+           {"prefix", u.prefix},
+           {"provider", u.provider},
+           {"credential", text_of(u.credential)},
+           {"rates", view(u.rates)},
+           {"concurrency", u.concurrency},
+           {"queue", u.queue},
+           {"shared", u.shared},
+           {"tokens", apis[static_cast<std::size_t>(u.tokens.api)]},
+           {"retry", {{"attempts", u.retry.attempts}, {"budget_percent", u.retry.budget}, {"body", u.retry.body}}},
+           {"private", u.private_addresses}};
   one["timeout"] = {{"connect", text_of(u.timeout.connect)},
                     {"first_byte", text_of(u.timeout.first_byte)},
                     {"idle", text_of(u.timeout.idle)},
@@ -58,6 +70,8 @@ json view(const upstream& u, const config& c) {
                     {"most", text_of(u.breaker.most)}};
   if (u.keep_alive)
     one["keep_alive"] = {{"after", text_of(u.keep_alive->after)}, {"every", text_of(u.keep_alive->every)}};
+  for (const target& t : u.targets) one["targets"].push_back(view(t));
+  if (!u.targets.empty()) one.erase("url");
   for (std::size_t p = 0; p < u.max_wait.size() && p < c.classes.size(); ++p)
     one["max_wait"][c.classes[p]] = text_of(u.max_wait[p]);
   return one;

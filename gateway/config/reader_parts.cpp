@@ -2,6 +2,7 @@
 
 #include "gateway/config/places.hpp"
 #include "gateway/config/secrets.hpp"
+#include "gateway/config/units.hpp"
 #include "gateway/wire/host_name.hpp"
 #include "gateway/wire/text.hpp"
 
@@ -134,8 +135,8 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
     // call whose estimate is above the burst counts as the burst, so for a strict window the burst is the limit.
     std::int64_t burst = 1;
     if (limit && unit != "requests") burst = std::max<std::int64_t>(limit->tokens() / (is_strict ? 1 : 5), 1);
-    for (const rate_limit& r : within != nullptr ? within->rates : std::vector<rate_limit>{})
-      if (is_strict && r.unit == unit) burst = std::min(burst, static_cast<std::int64_t>(r.burst));
+    if (is_strict && within != nullptr && counts(*within, unit))
+      burst = static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(burst), most_of(*within, unit)));
     // A strict window never holds more.
     given.integer("burst", burst, 1, is_strict ? limit->tokens() : most_burst);
     given.finish();

@@ -36,6 +36,9 @@ void read_settings(table_view& t, upstream& u);
 
 // The parts that an upstream and the hosts of forward mode share.
 void read_queue(table_view& t, const config& c, upstream& u);
+// The parts that an upstream and its targets share.
+void read_url(table_view& t, origin& to);
+void read_credential(table_view& t, credential& c);
 void read_timeouts(table_view& t, upstream& u);
 void read_retry(table_view& t, upstream& u);
 void read_breaker(table_view& t, upstream& u);
@@ -52,6 +55,9 @@ std::vector<listener_place> read_listeners(table_view& t, config& c);
 void read_admin(table_view& t, config& c);
 void read_forward(table_view& t, config& c);
 void read_upstreams(table_view& t, config& c);
+/// The targets of an upstream whose other settings are read.
+void read_targets(table_view& t, upstream& u);
+void read_sticky(table_view& t, upstream& u);
 /// Adds the tenants that only a listener names.
 void read_tenants(table_view& t, config& c, const std::vector<listener_place>& listeners);
 

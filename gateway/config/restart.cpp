@@ -39,13 +39,12 @@ class comparison {
   }
   /// Calls wait at the limit that is built on these values.
   void compare_limits(const upstream& now, const upstream& next, const std::string& field) {
-    if (now.rates.size() != next.rates.size()) {
-      found_.push_back({field + "rates", " has another number of rates, which needs a restart"});
+    compare_rates(now.rates, next.rates, field);
+    if (now.targets.size() != next.targets.size()) {
+      found_.push_back({field + "target", " has another number of tables, which needs a restart"});
     } else {
-      for (std::size_t i = 0; i < next.rates.size(); ++i) {
-        compare(now.rates[i].unit == next.rates[i].unit, fmt::format("{}rates[{}].unit", field, i));
-        compare(now.rates[i].window == next.rates[i].window, fmt::format("{}rates[{}].window", field, i));
-      }
+      for (std::size_t i = 0; i < next.targets.size(); ++i)
+        compare_targets(now.targets[i], next.targets[i], fmt::format("{}target[{}].", field, i));
     }
     compare(now.queue == next.queue, field + "queue");
     compare(now.on_overflow == next.on_overflow, field + "overflow");
@@ -53,6 +52,23 @@ class comparison {
   std::vector<value_error> take() { return std::move(found_); }
 
  private:
+  void compare_rates(const std::vector<rate_limit>& now, const std::vector<rate_limit>& next,
+                     const std::string& field) {
+    if (now.size() != next.size()) {
+      found_.push_back({field + "rates", " has another number of rates, which needs a restart"});
+      return;
+    }
+    for (std::size_t i = 0; i < next.size(); ++i) {
+      compare(now[i].unit == next[i].unit, fmt::format("{}rates[{}].unit", field, i));
+      compare(now[i].window == next[i].window, fmt::format("{}rates[{}].window", field, i));
+    }
+  }
+  void compare_targets(const target& now, const target& next, const std::string& field) {
+    compare(now.name == next.name, field + "name");
+    compare(now.prefer == next.prefer, field + "prefer");
+    compare_rates(now.rates, next.rates, field);
+  }
+
   std::vector<value_error> found_;
 };
 

@@ -55,6 +55,12 @@ const toml::node* table_view::ask(std::string_view key) {
   return table_->get(key);
 }
 
+std::vector<std::string> table_view::keys() const {
+  std::vector<std::string> all;
+  for (const auto& [key, value] : *table_) all.emplace_back(key.str());
+  return all;
+}
+
 bool table_view::is_none(std::string_view key) const {
   const toml::node* node = table_->get(key);
   return node == nullptr || (node->is_array() && node->as_array()->empty());

@@ -39,6 +39,8 @@ class table_view {
   place where(std::string_view key) const noexcept;
   report& problems() const noexcept { return *report_; }
   bool has(std::string_view key) const { return table_->contains(key); }
+  /// All keys, for a table whose keys the file chooses.
+  std::vector<std::string> keys() const;
   /// Whether the value is left out, or is a list without elements.
   bool is_none(std::string_view key) const;
   bool is_text(std::string_view key) const;

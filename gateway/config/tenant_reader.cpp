@@ -1,11 +1,11 @@
 #include "gateway/config/reader_parts.hpp"
+#include "gateway/config/units.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <limits>
 #include <set>
 #include <utility>
 
@@ -102,17 +102,15 @@ void read_classes(table_view& t, const config& c, bool is_anonymous, tenant& n) 
 void check_rates(table_view& t, const upstream& u, std::vector<rate_limit>& rates) {
   for (std::size_t i = 0; i < rates.size(); ++i) {
     rate_limit& own = rates[i];
-    const auto most = std::ranges::min_element(u.rates, {}, [&](const rate_limit& r) {
-      return r.unit == own.unit ? r.burst : std::numeric_limits<std::uint64_t>::max();
-    });
+    const std::uint64_t most = most_of(u, own.unit);
     const std::string field = fmt::format("{}[{}]", t.field("rates"), i);
-    if (most == u.rates.end() || most->unit != own.unit) {
+    if (!counts(u, own.unit)) {
       t.problems().complain(t.where("rates"), field,
                             fmt::format("counts {}, which no rate of upstream \"{}\" does", own.unit, u.name));
-    } else if (own.burst > most->burst) {
+    } else if (own.burst > most) {
       t.problems().complain(
           t.where("rates"), field + ".burst",
-          fmt::format("is {}; allowed: up to {}, the burst of upstream \"{}\"", own.burst, most->burst, u.name));
+          fmt::format("is {}; allowed: up to {}, the burst of upstream \"{}\"", own.burst, most, u.name));
     }
   }
 }

@@ -26,33 +26,6 @@ bool is_own_field(std::string_view name) noexcept {
          starts_with_text(name, "X-Canigo-") || starts_with_text(name, "X-Forwarded-");
 }
 
-void read_credential(table_view& t, upstream& u) {
-  if (t.is_text("credential")) {
-    bool ignored = false;
-    t.word("credential", ignored, {{"pass", true}});
-    return;
-  }
-  auto given = t.table("credential");
-  if (!given) return;
-  if (const auto name = given->needed("header", "a field's name such as \"Authorization\"")) {
-    if (is_token(name->text) && !is_own_field(name->text)) {
-      u.credential.header = name->text;
-    } else {
-      given->problems().refuse_text(name->where, name->field, name->text,
-                                    "a field's name that the gateway does not set");
-    }
-  }
-  if (const auto source = given->needed("value", "env:NAME or file:/PATH")) {
-    if (auto value = read_secret(*source, given->problems())) {
-      value->value = trim(value->value);
-      if (value->value.empty() || !is_field_value(value->value))
-        given->problems().complain(source->where, source->field, "holds a line break or another control character");
-      u.credential.value = std::move(*value);
-    }
-  }
-  given->finish();
-}
-
 void read_on_redis_failure(table_view& t, upstream& u) {
   const auto given = t.text("on_redis_failure");
   if (!given) return;
@@ -109,10 +82,14 @@ void read_keep_alive(table_view& t, upstream& u) {
 /// Tokens can be counted only if `tokens.api` says how.
 void check_units(table_view& t, const upstream& u) {
   if (u.tokens.api != token_api::none) return;
-  for (const rate_limit& r : u.rates)
-    if (r.unit != "requests")
-      t.problems().complain(t.where("rates"), t.field("rates"),
-                            fmt::format("counts {}, and {} does not say how", r.unit, t.field("tokens.api")));
+  const auto check = [&](const std::vector<rate_limit>& rates, std::string_view where) {
+    for (const rate_limit& r : rates)
+      if (r.unit != "requests")
+        t.problems().complain(t.where(where), t.field(where),
+                              fmt::format("counts {}, and {} does not say how", r.unit, t.field("tokens.api")));
+  };
+  check(u.rates, "rates");
+  for (const target& to : u.targets) check(to.rates, "target");
 }
 
 void read_max_wait(table_view& t, const config& c, upstream& u) {
@@ -130,14 +107,11 @@ upstream read_upstream(table_view& t, const config& c) {
     if (!is_plain_name(name->text)) t.problems().refuse_text(name->where, name->field, name->text, name_syntax);
     u.name = name->text;
   }
-  if (const auto url = t.needed("url", origin_syntax)) {
-    if (auto o = parse_origin(url->text)) {
-      u.url = std::move(*o);
-    } else if (url->text.find('@') != std::string::npos) {  // a password may stand before it
-      t.problems().complain(url->where, url->field, fmt::format("has an '@'; allowed: {}", origin_syntax));
-    } else {
-      t.problems().refuse_text(url->where, url->field, url->text, origin_syntax);
-    }
+  if (t.has("target")) {
+    if (t.text("url"))
+      t.problems().complain(t.where("url"), t.field("url"), "is of no use: each of its targets has a url");
+  } else {
+    read_url(t, u.url);
   }
   if (const auto prefix = t.needed("prefix", prefix_syntax)) {
     if (auto p = parse_prefix(prefix->text)) {
@@ -146,7 +120,7 @@ upstream read_upstream(table_view& t, const config& c) {
       t.problems().refuse_text(prefix->where, prefix->field, prefix->text, prefix_syntax);
     }
   }
-  read_credential(t, u);
+  read_credential(t, u.credential);
   read_presets(t, u);
   read_settings(t, u);
   read_queue(t, c, u);
@@ -175,12 +149,57 @@ upstream read_upstream(table_view& t, const config& c) {
   read_keep_alive(t, u);
   t.flag("forwarded", u.forwarded);
   t.flag("private", u.private_addresses);
+  read_targets(t, u);
+  read_sticky(t, u);
+  if (u.shared && !u.targets.empty())
+    t.problems().complain(t.where("shared"), t.field("shared"),
+                          "is true; allowed: false for an upstream with targets, as Redis keeps no limits of targets");
   t.finish();
   check_units(t, u);
   return u;
 }
 
 }  // namespace
+
+void read_credential(table_view& t, credential& c) {
+  if (t.is_text("credential")) {
+    bool is_passed = false;
+    t.word("credential", is_passed, {{"pass", true}});
+    if (is_passed) c = {};
+    return;
+  }
+  auto given = t.table("credential");
+  if (!given) return;
+  if (const auto name = given->needed("header", "a field's name such as \"Authorization\"")) {
+    if (is_token(name->text) && !is_own_field(name->text)) {
+      c.header = name->text;
+    } else {
+      given->problems().refuse_text(name->where, name->field, name->text,
+                                    "a field's name that the gateway does not set");
+    }
+  }
+  if (const auto source = given->needed("value", "env:NAME or file:/PATH")) {
+    if (auto value = read_secret(*source, given->problems())) {
+      value->value = trim(value->value);
+      if (value->value.empty() || !is_field_value(value->value))
+        given->problems().complain(source->where, source->field, "holds a line break or another control character");
+      c.value = std::move(*value);
+    }
+  }
+  given->finish();
+}
+
+void read_url(table_view& t, origin& to) {
+  if (const auto url = t.needed("url", origin_syntax)) {
+    if (auto o = parse_origin(url->text)) {
+      to = std::move(*o);
+    } else if (url->text.find('@') != std::string::npos) {  // a password may stand before it
+      t.problems().complain(url->where, url->field, fmt::format("has an '@'; allowed: {}", origin_syntax));
+    } else {
+      t.problems().refuse_text(url->where, url->field, url->text, origin_syntax);
+    }
+  }
+}
 
 void read_queue(table_view& t, const config& c, upstream& u) {
   t.integer("concurrency", u.concurrency, 1, 1'000'000);

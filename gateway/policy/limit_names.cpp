@@ -40,9 +40,17 @@ std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates
     case wait_reason::cause::flow:
       return why.ceiling == wait_reason::cause::paused ? "paused" : "tenant";
     case wait_reason::cause::alternatives:
-      return "alternatives";
+      return "targets";
   }
   return {};
+}
+
+std::string name_of(const wait_reason& why, const upstream& u) {
+  if (why.binds != wait_reason::cause::alternatives || why.alternative >= u.targets.size())
+    return name_of(why, u.rates);
+  const target& t = u.targets[why.alternative];
+  const std::string name = name_of({.binds = why.ceiling, .index = why.index}, t.rates);
+  return why.ceiling == wait_reason::cause::paused ? name : name + " of " + t.name;
 }
 
 std::string rate_fields(const std::vector<rate_limit>& rates, const wait_reason& why, duration reset) {

@@ -16,10 +16,14 @@ namespace canigo::gateway {
 /// period, the second one's name ends in "#2".
 std::vector<std::string> names_of_rates(const std::vector<rate_limit>& rates);
 
-/// The name of the limit that a request waits for: a rate's, "concurrency", "share", "paused" or "tenant"; or "".
+/// The name of the limit that a request waits for: a rate's, "concurrency", "share", "paused", "targets" or "tenant".
+/// Empty: it waits for none.
 ///
 /// "paused" also stands for a pause of the tenant alone, and "tenant" for a limit of the tenant's own.
 std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates);
+/// The same for an upstream. If a request waits for its targets, the name is that of a limit of the target that can
+/// serve it first: "requests/1m of team-key".
+std::string name_of(const wait_reason& why, const upstream& u);
 
 /// The fields RateLimit-Policy, of all rates, and RateLimit, of the one that binds, each with its line end. Empty if
 /// there are no rates.

@@ -10,9 +10,14 @@
 
 namespace canigo::gateway {
 
-/// The reason why an upstream gets no call for a while.
-enum class pause_cause : std::uint8_t { upstream, breaker, operator_ };
-inline constexpr std::array<std::string_view, 3> pause_cause_names{"upstream", "breaker", "operator"};
+/// The reason why an upstream, or one of its targets, gets no call for a while.
+enum class pause_cause : std::uint8_t {
+  upstream,   ///< a response has asked for it
+  breaker,    ///< the circuit breaker is open
+  operator_,  ///< an operator wants it
+  key,        ///< a target does not take its key: it has answered 401, 402 or 403
+};
+inline constexpr std::array<std::string_view, 4> pause_cause_names{"upstream", "breaker", "operator", "key"};
 
 /// The pauses of an upstream, one for each cause. The upstream gets no call as long as any of them lasts. A value.
 class pause_book {
@@ -32,7 +37,9 @@ class pause_book {
  private:
   static std::size_t index(pause_cause why) noexcept { return static_cast<std::size_t>(why); }
 
-  std::array<time_point, pause_cause_names.size()> ends_{time_point::min(), time_point::min(), time_point::min()};
+  static constexpr time_point none = time_point::min();
+
+  std::array<time_point, pause_cause_names.size()> ends_{none, none, none, none};
 };
 
 }  // namespace canigo::gateway

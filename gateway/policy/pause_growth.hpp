@@ -19,13 +19,18 @@ class pause_growth {
   static constexpr duration of_mute = std::chrono::seconds{1};
   static constexpr duration of_at_once = std::chrono::milliseconds{10};
   static constexpr duration longest = std::chrono::seconds{60};
+  // Of a target that does not take its key: until it has another key, each pause ends with a call that is refused.
+  static constexpr duration of_key = std::chrono::seconds{10};
+  static constexpr duration longest_of_key = std::chrono::minutes{5};
 
-  /// Notes that a call that began at `started` was refused. `first`: the first pause. Returns the end of the pause.
-  time_point refuse(time_point started, time_point now, std::uint64_t random, duration first = of_mute) noexcept {
+  /// Notes that a call that began at `started` was refused. `first`: the first pause; `most`: the longest one. Returns
+  /// the end of the pause.
+  time_point refuse(time_point started, time_point now, std::uint64_t random, duration first = of_mute,
+                    duration most = longest) noexcept {
     if (now < until_) return until_;
     constexpr std::uint32_t most_rounds = 14;  // 10 ms become 82 s
     if (rounds_ == 0 || (started >= until_ && rounds_ < most_rounds)) ++rounds_;
-    const duration step = backoff{.first = first, .cap = longest, .jitter = jitter::none}.ceiling(rounds_);
+    const duration step = backoff{.first = first, .cap = most, .jitter = jitter::none}.ceiling(rounds_);
     const backoff more{.first = step / 4, .cap = step / 4, .jitter = jitter::full};
     until_ = saturating_add(now, step + more.delay(1, random));
     return until_;

@@ -26,8 +26,12 @@ std::optional<std::size_t> route_table::find(std::string_view target) const noex
   return std::nullopt;
 }
 
+std::string_view behind_prefix(const upstream& u, std::string_view path) noexcept {
+  return path.substr(std::min(stripped(u.prefix).size(), path.size()));
+}
+
 std::string target_for(const upstream& u, std::string_view target) {
-  const std::string_view rest = target.substr(stripped(u.prefix).size());
+  const std::string_view rest = behind_prefix(u, target);
   std::string text = u.url.path;
   if (!rest.starts_with('/')) text += '/';
   return text.append(rest);

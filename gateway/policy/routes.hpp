@@ -31,6 +31,9 @@ class route_table {
   std::vector<route> routes_;  // the longest prefix first
 };
 
+/// The client's path without the prefix of the upstream.
+std::string_view behind_prefix(const upstream& u, std::string_view path) noexcept;
+
 /// The target for an upstream: the upstream's own path, and then the client's without the prefix, byte for byte.
 std::string target_for(const upstream& u, std::string_view target);
 

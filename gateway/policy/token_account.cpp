@@ -6,16 +6,20 @@
 
 namespace canigo::gateway {
 
-const std::vector<token_amount>& token_account::ask(const called& what, const read_body& body, std::uint64_t least) {
-  estimate_ = estimate_tokens(upstream_->tokens, what, body);
+const token_estimate& token_account::read(const called& what, const read_body& body) {
+  estimate_ = estimate_tokens(upstream_->tokens, what, body, upstream_->reads_model());
+  return estimate_;
+}
+
+const std::vector<token_amount>& token_account::ask(std::uint64_t least, target_set of) {
   const double ratio = upstream_->tokens.learn ? ratios_->of(estimate_.model) : 1;
-  asked_ = asked_amounts(*upstream_, own_, estimate_, ratio, least);
+  asked_ = asked_amounts(*upstream_, own_, estimate_, ratio, least, of);
   return asked_;
 }
 
 void token_account::begin_response(const message_head& head) {
   status_ = head.status;
-  if (!reads_body(*upstream_) || estimate_.is_free) return;
+  if (!upstream_->tokens.reads_usage() || estimate_.is_free) return;
   const auto encoding = value_of(head, "Content-Encoding");
   const bool is_plain = !encoding || same_text(trim(*encoding), "identity");
   const auto type = value_of(head, "Content-Type");
@@ -29,7 +33,7 @@ std::vector<token_amount> token_account::settle(bool is_whole) {
   const bool is_told = used_.has_value();
   const bool is_refused = status_ >= 400 && status_ < 500;
   if (!is_told && is_refused && upstream_->tokens.api != token_api::none && !estimate_.is_free) used_ = token_usage{};
-  is_missing_ = reads_body(*upstream_) && !used_ && !estimate_.is_free;
+  is_missing_ = upstream_->tokens.reads_usage() && !used_ && !estimate_.is_free;
   reader_.reset();
   std::vector<token_amount> amounts = asked_;
   if (!used_) return amounts;
@@ -37,6 +41,13 @@ std::vector<token_amount> token_account::settle(bool is_whole) {
   // A refusal says nothing of what the next request uses.
   if (is_told && upstream_->tokens.learn)
     ratios_->learn(estimate_.model, estimate_.input + estimate_.output, used_->input + used_->output);
+  return amounts;
+}
+
+std::vector<token_amount> token_account::settle_refused() const {
+  std::vector<token_amount> amounts = asked_;
+  for (token_amount& a : amounts)
+    if (a.unit != "requests") a.amount = 0;
   return amounts;
 }
 

@@ -25,13 +25,15 @@ class token_account {
       : upstream_{&u}, own_{whose.limits.contains(u.name) ? &whose.limits.at(u.name) : nullptr}, ratios_{&ratios} {}
 
   /// Whether the body of a request is read before it goes: up to most_read_body.
-  static bool reads_body(const upstream& u) noexcept { return u.tokens.reads_usage(); }
+  static bool reads_body(const upstream& u) noexcept { return u.tokens.reads_usage() || u.reads_model(); }
 
-  /// Estimates, and returns what to ask for of each unit of the upstream's rates. `least`: the number in a client's
-  /// X-Canigo-Tokens.
-  const std::vector<token_amount>& ask(const called& what, const read_body& body, std::uint64_t least);
+  /// Estimates the tokens of the request.
+  const token_estimate& read(const called& what, const read_body& body);
+  /// Returns what to ask for of each unit of the upstream's rates, if one of the targets `of` serves the request. Call
+  /// it after read(). `least`: the number in a client's X-Canigo-Tokens.
+  const std::vector<token_amount>& ask(std::uint64_t least, target_set of = all_targets);
 
-  /// After ask().
+  /// After read().
   const token_estimate& estimate() const noexcept { return estimate_; }
 
   /// Call it when a response begins. Earlier responses no longer count.
@@ -43,6 +45,9 @@ class token_account {
   /// that were used or, if these are unknown, those that were asked for. A refused request, by a 4xx, has used none.
   /// The ratios learn from it.
   std::vector<token_amount> settle(bool is_whole);
+
+  /// The amounts to settle for an attempt that was refused, and whose response is dropped: of tokens none.
+  std::vector<token_amount> settle_refused() const;
 
   /// After settle(): the usage, if it is known.
   const std::optional<token_usage>& used() const noexcept { return used_; }

@@ -1,8 +1,9 @@
 #include "gateway/policy/token_amounts.hpp"
 
+#include "gateway/config/units.hpp"
+
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace canigo::gateway {
 namespace {
@@ -11,39 +12,36 @@ std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept {
   return static_cast<std::uint64_t>(std::ceil(static_cast<double>(tokens) * ratio));
 }
 
-std::uint64_t least_burst(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
-  std::uint64_t least = std::numeric_limits<std::uint64_t>::max();
-  for (const rate_limit& r : rates)
-    if (r.unit == unit) least = std::min(least, r.burst);
-  return least;
-}
-
 /// Whether a window of this unit never holds more than its rate.
 bool is_strict(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
   return std::ranges::any_of(rates,
                              [&](const rate_limit& r) { return r.unit == unit && r.window == rate_window::strict; });
 }
 
+bool is_strict(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept {
+  return is_strict(u.rates, unit) || (own != nullptr && is_strict(own->rates, unit)) ||
+         std::ranges::any_of(u.targets, [&](const target& t) { return is_strict(t.rates, unit); });
+}
+
 }  // namespace
 
-std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept {
-  const std::uint64_t most = least_burst(u.rates, unit);
+std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit, target_set of) noexcept {
+  const std::uint64_t most = most_of(u, unit, of);
   return own == nullptr ? most : std::min(most, least_burst(own->rates, unit));
 }
 
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
-                                        double learned, std::uint64_t least) {
+                                        double learned, std::uint64_t least, target_set of) {
   std::vector<token_amount> amounts;
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
-    if (std::ranges::find(u.rates, unit, &rate_limit::unit) == u.rates.end()) continue;
+    if (!counts(u, unit)) continue;
     // Of calls that all begin before one of them has told its usage, some use more than calls do on average.
-    const bool is_bound = is_strict(u.rates, unit) || (own != nullptr && is_strict(own->rates, unit));
-    const double ratio = is_bound ? std::max(learned, 1.0) : learned;
+    const double ratio = is_strict(u, own, unit) ? std::max(learned, 1.0) : learned;
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
                                                     : scaled(unit == "input_tokens" ? e.input : e.output, ratio);
     const bool may_be_none = e.is_free || (unit == "output_tokens" && !e.has_output);
-    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, may_be_none ? 0 : 1, most_amount(u, own, unit))});
+    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, may_be_none ? 0 : 1, most_amount(u, own, unit, of))});
   }
   return amounts;
 }

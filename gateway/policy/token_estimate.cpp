@@ -113,20 +113,22 @@ bool is_one_of(const std::vector<call_pattern>& calls, const called& what) noexc
 
 }  // namespace
 
-token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body) {
+token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body, bool wants_model) {
   token_estimate e;
   e.is_free = is_one_of(o.free, what);
   e.has_output = !e.is_free && !is_one_of(o.no_output, what);
   const bool is_empty = body.is_whole && body.text.empty();
-  if (o.api == token_api::none || is_empty || e.is_free) return e;
-  if (e.has_output) e.output = o.default_output;
-  e.input = std::min(quarter(std::max<std::uint64_t>(body.length, body.text.size())), most_estimated);
-  if (o.api == token_api::bytes) return e;
+  if (is_empty) return e;
+  const bool is_counted = o.api != token_api::none && !e.is_free;
+  if (is_counted && e.has_output) e.output = o.default_output;
+  if (is_counted) e.input = std::min(quarter(std::max<std::uint64_t>(body.length, body.text.size())), most_estimated);
+  const bool is_read = is_counted && o.api != token_api::bytes;
+  if (!is_read && !wants_model) return e;
   e.model = model_in(what.target).substr(0, longest_model);
   body_scan s;
   if (!body.is_whole || !scan(body.text, s)) return e;
-  e.input = quarter(s.text_size());
-  if (e.has_output) e.output = s.output(o.default_output);
+  if (is_read) e.input = quarter(s.text_size());
+  if (is_read && e.has_output) e.output = s.output(o.default_output);
   if (e.model.empty()) e.model = s.model();
   return e;
 }

@@ -39,9 +39,10 @@ struct read_body {
 ///
 /// The model is that of the target, if it has one behind "/models/", "/model/" or "/deployments/", else that of the
 /// body. Both are 0 with token_api::none, for a request without a body, and for one that is free. The output of a call
-/// that has none is 0, whatever its body allows.
+/// that has none is 0, whatever its body allows. `wants_model`: the model is read, too, where no tokens are counted.
 /// Allocates: in proportion to the body's longest string.
-token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body);
+token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body,
+                               bool wants_model = false);
 
 /// Whether the text is JSON whose member `stream` is true.
 bool is_request_for_stream(std::string_view body);

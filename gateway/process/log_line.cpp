@@ -130,6 +130,7 @@ std::string log_line(const call_record& r) {
   line.add_or_null("class", r.priority);
   line.add_or_null("route", r.route);
   line.add_or_null("upstream", r.upstream);
+  if (!r.target.empty()) line.add("target", r.target);
   line.add_plain("method", r.method);  // a token of RFC 9110
   line.add("host", r.host);
   line.add("path", r.path);

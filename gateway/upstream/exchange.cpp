@@ -118,16 +118,16 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
     if (x.is_chunked) {
       const chunk_line size{piece.size()};
       std::array pieces{size.buffer(), net::const_buffer{piece.data(), piece.size()}, buffer_of("\r\n")};
-      co_await to.write(pieces, x.up.timeout.idle, error);
+      co_await to.write(pieces, x.up->timeout.idle, error);
     } else {
       std::array pieces{net::const_buffer{piece.data(), piece.size()}};
-      co_await to.write(pieces, x.up.timeout.idle, error);
+      co_await to.write(pieces, x.up->timeout.idle, error);
     }
     if (error || u.is_stopped) co_return;  // the upstream may have answered already: its response is read in any case
   }
   if (x.is_chunked) {
     std::array pieces{buffer_of("0\r\n\r\n")};
-    co_await to.write(pieces, x.up.timeout.idle, error);
+    co_await to.write(pieces, x.up->timeout.idle, error);
   }
   u.is_complete = !error;
 }
@@ -180,7 +180,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
   const time_point start = clock::now();
   const auto left = [&] {
     const time_point now = clock::now();
-    return left_of(x, x.up.timeout.first_byte, u.is_on ? now : std::max(start, u.over_at), now);
+    return left_of(x, x.up->timeout.first_byte, u.is_on ? now : std::max(start, u.over_at), now);
   };
   for (int interim = 0;;) {
     while (!l.input.empty()) {
@@ -212,7 +212,7 @@ bool tells_in_body(const exchange& x, const message_parser& parser) {
   constexpr int forbidden = 403, too_many_requests = 429;
   const int status = parser.head().status;
   const bool is_refusal = status == too_many_requests || status == forbidden;
-  if (!is_refusal || !parser.has_body() || !x.up.reads_refusals()) return false;
+  if (!is_refusal || !parser.has_body() || !x.up->reads_refusals()) return false;
   return parser.length().value_or(0) <= most_refusal_body && !value_of(parser.head(), "Content-Encoding");
 }
 
@@ -346,7 +346,7 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
     if (parser.is_done()) co_return attempt_end::complete;
     const net::mutable_buffer room = l.input.prepare(piece_size);
     if (room.size() == 0 || !is_whole) co_return attempt_end::cut;
-    l.input.commit(co_await l.stream->read_some(room, left_of(x, x.up.timeout.idle), error));
+    l.input.commit(co_await l.stream->read_some(room, left_of(x, x.up->timeout.idle), error));
     if (x.is_aborted) co_return attempt_end::client_lost;
     if (error == net::error::eof && parser.ends_with_stream()) {
       parser.end();
@@ -361,7 +361,7 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   if (has_failed(x.body)) co_return attempt_end::body_failed;
   error_code error;
   if (const auto rest = l.stream->write_now(first.pieces(), error); !rest.empty() && !error) {
-    co_await l.stream->write(rest, left_of(x, x.up.timeout.idle), error);
+    co_await l.stream->write(rest, left_of(x, x.up->timeout.idle), error);
   }
   if (x.is_aborted) co_return attempt_end::client_lost;
   // The upstream may have answered a part of the body already: its response is read in any case.
@@ -389,8 +389,8 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     is_whole = co_await std::move(reading);
     if (x.is_aborted) co_return attempt_end::client_lost;
   }
-  x.sink->see_head(parser.head(), ahead);
-  if (!u.is_on && x.sink->drops(parser.head(), ahead)) {
+  x.sink->see_head(parser.head(), ahead, x.target);
+  if (!u.is_on && x.sink->drops(parser.head(), ahead, x.target)) {
     x.status = parser.head().status;
     co_return attempt_end::put_back;
   }
@@ -460,7 +460,7 @@ net::awaitable<attempt_end> run_exchange(exchange& x, link& l) {
   link_result opened = link_result::open;
   // A tunnel needs a fresh connection, and not one that has served requests.
   if (x.tunnelled != nullptr || !l.is_ready(x.is_tls))
-    opened = co_await open_link(l, x.up, x.is_tls, x.around, x.connect_time);
+    opened = co_await open_link(l, *x.up, x.is_tls, x.around, x.connect_time);
   if (opened == link_result::open && !x.is_aborted) {
     end = co_await use(x, l);
   } else if (!x.is_aborted) {

@@ -12,6 +12,7 @@
 
 #include <asio/awaitable.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,10 +23,11 @@ namespace canigo::gateway {
 /// One request, or one tunnel, on its way to an upstream and back. It belongs to the connection of the client.
 struct exchange {
   exchange(const upstream& u, const surroundings& s, byte_stream& c, response_sink& r)
-      : up{u}, around{s}, client{c}, sink{&r} {}
+      : up{&u}, around{s}, client{c}, sink{&r} {}
 
   // The request. The objects that it refers to outlive the exchange.
-  const upstream& up;
+  const upstream* up;      ///< its settings for the target
+  std::size_t target = 0;  ///< which of the upstream's targets gets the request
   const surroundings around;
   byte_stream& client;
   response_sink* sink;           ///< takes the response

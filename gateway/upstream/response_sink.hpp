@@ -2,6 +2,7 @@
 
 #include "gateway/wire/message.hpp"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -16,11 +17,11 @@ class response_sink {
   virtual ~response_sink() = default;
 
   /// Called first for each response, when its head has come. `body`: the part that was read, if the response is a
-  /// refusal whose body names limits; else empty. Returns true if the response refuses a quota that is used up for
-  /// long. Such a response holds up only calls that need the quota.
-  virtual bool see_head(const message_head& h, std::string_view body) = 0;
+  /// refusal whose body names limits; else empty. `target`: the target of the upstream that answers. Returns true if
+  /// the response refuses a quota that is used up for long. Such a response holds up only calls that need the quota.
+  virtual bool see_head(const message_head& h, std::string_view body, std::size_t target) = 0;
   /// Whether the response is dropped because the request will be sent again. Called only while a retry is possible.
-  virtual bool drops(const message_head& h, std::string_view body) = 0;
+  virtual bool drops(const message_head& h, std::string_view body, std::size_t target) = 0;
   /// Whether the client gets this response. If not, it gets the response of another attempt.
   virtual bool may_answer() = 0;
   /// The head for the client: status line and fields, without framing, Connection and the empty line.

@@ -25,7 +25,7 @@ constexpr std::size_t most_piece = 64 << 10;
 /// The state that both ways of a tunnel share.
 struct tunnel {
   tunnel(exchange& x, byte_stream& far, const net::any_io_executor& e)
-      : of{x}, client{x.client}, server{far}, idle{x.up.timeout.idle}, ended{e, time_point::max()} {}
+      : of{x}, client{x.client}, server{far}, idle{x.up->timeout.idle}, ended{e, time_point::max()} {}
 
   const exchange& of;
   byte_stream& client;
@@ -111,7 +111,7 @@ net::awaitable<attempt_end> run_tunnel(exchange& x, link& l) {
   x.sink->begin_tunnel();
   message_head opened;
   opened.status = 200;
-  x.sink->see_head(opened, {});
+  x.sink->see_head(opened, {}, x.target);
   const std::string head = x.sink->head_for_client(opened) + "\r\n";
   x.status = opened.status;
   x.keeps_client = false;

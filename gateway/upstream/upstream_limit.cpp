@@ -1,18 +1,13 @@
 #include "gateway/upstream/upstream_limit.hpp"
 
-#include "canigo/detail/base/random.hpp"
-
 #include "gateway/policy/wire_window.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <random>
 #include <utility>
 
 namespace canigo::gateway {
 namespace {
-
-using clock = std::chrono::steady_clock;
 
 /// How many calls may have a place of this instance before they are under way, as those that wait for Redis.
 std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahead : unlimited; }
@@ -21,6 +16,10 @@ limiter_options limiter_options_of(const config& c, const upstream& u) {
   limiter_options o;
   o.rates = on_the_wire(u.rates);
   o.concurrency = std::min(own_concurrency(u), ahead_of(u));
+  for (const target& t : u.targets) {
+    o.alternatives.push_back(
+        {.name = t.name, .rates = on_the_wire(t.rates), .concurrency = t.concurrency, .prefer = t.prefer});
+  }
   o.priorities = static_cast<int>(c.classes.size());
   o.queue_limit = u.queue;
   o.on_overflow = u.on_overflow;
@@ -28,19 +27,27 @@ limiter_options limiter_options_of(const config& c, const upstream& u) {
   return o;
 }
 
-bool is_slower(const rate& a, const rate& b) noexcept {
-  const auto per_nanosecond = [](const rate& r) {
-    return static_cast<double>(r.tokens()) / static_cast<double>(r.period().count());
-  };
-  return per_nanosecond(a) < per_nanosecond(b);
-}
-
 std::vector<std::string> units_of(const upstream& u) {
   std::vector<std::string> units;
-  for (const rate_limit& r : u.rates) {
-    if (std::ranges::find(units, r.unit) == units.end()) units.push_back(r.unit);
-  }
+  const auto add = [&units](const std::vector<rate_limit>& rates) {
+    for (const rate_limit& r : rates) {
+      if (std::ranges::find(units, r.unit) == units.end()) units.push_back(r.unit);
+    }
+  };
+  add(u.rates);
+  for (const target& t : u.targets) add(t.rates);
   return units;
+}
+
+limit_terms terms_of(const upstream& u) { return {u.rates, u.concurrency}; }
+
+/// The terms of the only target: this instance's part of them.
+limit_terms own_terms(const upstream& u) { return {u.rates, own_concurrency(u)}; }
+
+std::vector<limit_terms> terms_of_targets(const upstream& u) {
+  std::vector<limit_terms> all;
+  for (const target& t : u.targets) all.push_back({t.rates, t.concurrency});
+  return all;
 }
 
 }  // namespace
@@ -48,14 +55,17 @@ std::vector<std::string> units_of(const upstream& u) {
 upstream_limit::upstream_limit(const net::any_io_executor& executor, const config& c, const upstream& u,
                                redis::client* store)
     : units_{units_of(u)},
+      has_list_{!u.targets.empty()},
       local_{executor, limiter_options_of(c, u)},
-      rates_{u.rates},
-      concurrency_{u.concurrency},
-      most_{own_concurrency(u)},
-      breaker_{u.breaker, ahead_of(u), clock::now()},
-      random_{std::random_device{}()},
-      cap_{std::min(most_, ahead_of(u))} {
+      terms_{terms_of(u)},
+      of_targets_{terms_of_targets(u)} {
   if (u.shared && store != nullptr) shared_ = std::make_unique<redis_limit>(*store, c, u);
+  for (std::size_t i = 0; i < of_targets_.size(); ++i) {
+    targets_.push_back(
+        std::make_unique<target_limit>(limit_part{local_.alternative(i)}, of_targets_[i], u.breaker, unlimited));
+  }
+  if (!has_list_)
+    targets_.push_back(std::make_unique<target_limit>(limit_part{local_}, own_terms(u), u.breaker, ahead_of(u)));
 }
 
 std::size_t upstream_limit::number_of(std::string_view unit) const noexcept {
@@ -63,159 +73,88 @@ std::size_t upstream_limit::number_of(std::string_view unit) const noexcept {
 }
 
 std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit shared) {
-  std::optional<upstream_breaker::pass> p;
-  {
-    const std::lock_guard lock{mutex_};
-    const time_point now = clock::now();
-    p = breaker_.enter(now);
-    if (p) apply_cap(now);
-  }
-  if (p) return upstream_place{*this, std::move(local), std::move(shared), *p};
+  const std::size_t target = has_list_ ? local.alternative() : 0;
+  if (const auto p = targets_[target]->enter())
+    return upstream_place{*this, target, std::move(local), std::move(shared), *p};
   give_back(local, shared);
   return std::nullopt;
 }
 
-bool upstream_limit::report(upstream_breaker::pass& p, bool failed) noexcept {
-  const std::lock_guard lock{mutex_};
-  const time_point now = clock::now();
-  const bool opens = breaker_.report(p, failed, now);
-  if (opens) {
-    ++opened_;
-    pauses_.set(pause_cause::breaker, breaker_.open_until(now));
-    apply_pauses();
-  }
-  apply_cap(now);
-  return opens;
-}
-
-void upstream_limit::leave(const upstream_breaker::pass& p, permit& local) noexcept {
-  const std::lock_guard lock{mutex_};
-  breaker_.leave(p);
-  // Before the permit goes: while the breaker only lets probes through, the end of a call must not admit another one.
-  apply_cap(clock::now());
-  local.release();
-}
-
-/// Sets the limit's concurrency to the cap that the breaker allows.
-void upstream_limit::apply_cap(time_point now) {
-  const std::uint64_t wanted = std::clamp<std::uint64_t>(breaker_.cap(now), 1, most_);
-  if (wanted != std::exchange(cap_, wanted)) local_.set_concurrency(wanted);
-}
-
-void upstream_limit::apply_pauses() {
-  const time_point until = pauses_.until();
-  if (until == time_point::min()) {
-    local_.resume();
-  } else {
-    local_.pause_until(until);
-  }
-}
-
-void upstream_limit::pause(time_point until) {
-  const std::lock_guard lock{mutex_};
-  pauses_.extend(pause_cause::upstream, until);
-  apply_pauses();
+void upstream_limit::pause(std::size_t target, time_point until) {
+  targets_[target]->pause(until);
   if (shared_ != nullptr) shared_->pause_until(until);
 }
 
-time_point upstream_limit::end_of_growing_pause(std::string_view tenant, time_point started, duration first) {
+bool upstream_limit::refuse_key(std::size_t target, time_point started) {
   const std::lock_guard lock{mutex_};
-  auto found = growths_.find(tenant);
-  if (found == growths_.end()) found = growths_.emplace(std::string{tenant}, pause_growth{}).first;
-  has_growths_.store(true, std::memory_order_relaxed);
-  return found->second.refuse(started, clock::now(), canigo::detail::next_random(random_), first);
+  bool has_other = false;
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    has_other = has_other || (i != target && !targets_[i]->is_key_refused());
+  if (has_other) targets_[target]->refuse_key(started);
+  return has_other;
 }
 
-void upstream_limit::note_success(std::string_view tenant, time_point started) {
-  if (!has_growths_.load(std::memory_order_relaxed)) return;
-  const std::lock_guard lock{mutex_};
-  const auto found = growths_.find(tenant);
-  if (found == growths_.end()) return;
-  found->second.succeed(started);
-  if (found->second.is_as_new()) growths_.erase(found);
-  has_growths_.store(!growths_.empty(), std::memory_order_relaxed);
-}
-
-void upstream_limit::lower(const told_limits& told) {
-  const std::lock_guard lock{mutex_};
-  for (std::size_t i = 0; i < rates_.size(); ++i) {
-    if (const auto left = rest_for(told, rates_[i])) local_.lower_tokens(i, tokens_to_keep(rates_[i], *left));
-  }
-}
-
-void upstream_limit::note_spent(spent_quota q) {
-  const std::lock_guard lock{mutex_};
-  spent_.note(std::move(q), clock::now());
-  has_spent_.store(true, std::memory_order_relaxed);
-}
-
-std::optional<spent_quota> upstream_limit::find_spent(std::string_view tenant, std::string_view model) const {
-  if (!has_spent_.load(std::memory_order_relaxed)) return std::nullopt;
-  const std::lock_guard lock{mutex_};
-  const spent_quota* const found = spent_.find(tenant, model, clock::now());
-  return found == nullptr ? std::nullopt : std::optional{*found};
-}
+void upstream_limit::lower(std::size_t target, const told_limits& told) { targets_[target]->lower(told); }
 
 std::vector<spent_quota> upstream_limit::all_spent() const {
-  const std::lock_guard lock{mutex_};
-  return spent_.all(clock::now());
+  std::vector<spent_quota> all;
+  for (const auto& t : targets_)
+    for (spent_quota& q : t->all_spent()) all.push_back(std::move(q));
+  return all;
 }
 
 void upstream_limit::pause_by_operator(time_point until) {
-  const std::lock_guard lock{mutex_};
-  pauses_.set(pause_cause::operator_, until);
-  apply_pauses();
+  for (const auto& t : targets_) t->pause_by_operator(until);
 }
 
 void upstream_limit::resume_by_operator() {
-  const std::lock_guard lock{mutex_};
-  pauses_.end(pause_cause::operator_);
-  spent_.forget();
-  has_spent_.store(false, std::memory_order_relaxed);
-  apply_pauses();
+  for (const auto& t : targets_) t->resume_by_operator();
 }
 
 upstream_limit::status upstream_limit::now() const {
-  const std::lock_guard lock{mutex_};
-  const time_point now = clock::now();
-  return {breaker_.state(now), breaker_.open_until(now), opened_, pauses_};
+  status least = targets_.front()->now();
+  std::uint64_t opened = least.opened;
+  for (std::size_t i = 1; i < targets_.size(); ++i) {
+    status other = targets_[i]->now();
+    opened += other.opened;
+    if (other.pauses.until() < least.pauses.until()) least = other;
+  }
+  least.opened = opened;
+  return least;
 }
 
-void upstream_limit::apply_terms(const upstream& u, time_point now) {
-  const std::vector<rate_limit> kept = on_the_wire(u.rates);
-  for (std::size_t i = 0; i < rates_.size(); ++i) {
-    if (!is_same_rate(rates_[i], u.rates[i])) local_.set_rate(i, kept[i].rate);
-    if (rates_[i].burst != u.rates[i].burst) local_.set_burst(i, u.rates[i].burst);
+/// Precondition: mutex_ is locked, and the upstream has a list of targets or is the only one.
+void upstream_limit::take_terms(const upstream& u) {
+  if (shared_ != nullptr) shared_->change(terms_.rates, u);
+  if (has_list_) {
+    limit_part{local_}.change_rates(terms_.rates, u.rates);
+    if (terms_.concurrency != u.concurrency) local_.set_concurrency(u.concurrency);
   }
-  if (shared_ != nullptr) shared_->change(rates_, u);
-  rates_ = u.rates;
-  concurrency_ = u.concurrency;
-  most_ = own_concurrency(u);
-  apply_cap(now);
+  terms_ = terms_of(u);
+  of_targets_ = terms_of_targets(u);
 }
 
 void upstream_limit::begin_change(const upstream& next) {
   const std::lock_guard lock{mutex_};
   upstream meanwhile = next;
-  for (std::size_t i = 0; i < rates_.size(); ++i) {
-    rate_limit& r = meanwhile.rates[i];
-    if (is_slower(rates_[i].rate, r.rate)) r.rate = rates_[i].rate;
-    r.burst = std::max(r.burst, rates_[i].burst);
+  const limit_terms common = both(terms_, terms_of(next));
+  meanwhile.rates = common.rates;
+  meanwhile.concurrency = common.concurrency;
+  for (std::size_t i = 0; i < of_targets_.size(); ++i) {
+    limit_terms t = both(of_targets_[i], {next.targets[i].rates, next.targets[i].concurrency});
+    meanwhile.targets[i].rates = std::move(t.rates);
+    meanwhile.targets[i].concurrency = t.concurrency;
   }
-  meanwhile.concurrency = std::min(concurrency_, next.concurrency);
-  apply_terms(meanwhile, clock::now());
+  take_terms(meanwhile);
+  if (!has_list_) targets_.front()->change(own_terms(meanwhile));
+  for (std::size_t i = 0; i < of_targets_.size(); ++i) targets_[i]->change(of_targets_[i]);
 }
 
 void upstream_limit::end_change(const upstream& next) {
   const std::lock_guard lock{mutex_};
-  const time_point now = clock::now();
-  apply_terms(next, now);
-  breaker_.configure(next.breaker, now);
-  if (breaker_.state(now) == circuit_state::closed) {
-    pauses_.end(pause_cause::breaker);
-    apply_pauses();
-  }
-  apply_cap(now);
+  take_terms(next);
+  if (!has_list_) targets_.front()->end_change(own_terms(next), next.breaker);
+  for (std::size_t i = 0; i < of_targets_.size(); ++i) targets_[i]->end_change(of_targets_[i], next.breaker);
 }
 
 void upstream_limit::give_back(permit& local) const {

@@ -8,21 +8,16 @@
 #include "canigo/retry_policy.hpp"
 
 #include "gateway/config/config.hpp"
-#include "gateway/policy/pause_book.hpp"
-#include "gateway/policy/pause_growth.hpp"
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/spent_quotas.hpp"
 #include "gateway/policy/token_ratios.hpp"
-#include "gateway/policy/upstream_breaker.hpp"
 #include "gateway/upstream/outside_waits.hpp"
 #include "gateway/upstream/redis_limit.hpp"
+#include "gateway/upstream/target_limit.hpp"
 #include "gateway/upstream/upstream_place.hpp"
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,8 +27,9 @@
 
 namespace canigo::gateway {
 
-/// The limits of an upstream, its pauses, its breaker, and the statistics of its calls. A reload keeps all of it.
+/// The limits of an upstream and of its targets, and the statistics of its calls. A reload keeps all of it.
 ///
+/// `target` is the index of one of the upstream's targets: 0 for an upstream without a list of targets.
 /// Threads: any.
 class upstream_limit {
  public:
@@ -45,7 +41,8 @@ class upstream_limit {
   upstream_limit(const upstream_limit&) = delete;
   upstream_limit& operator=(const upstream_limit&) = delete;
 
-  /// The limit of this instance, which each call asks first.
+  /// The limit of this instance, which each call asks first. Each target is one of its alternatives, if there are
+  /// several.
   limiter& local() noexcept { return local_; }
   /// The limits of all instances, which a call asks next; null: there are none.
   redis_limit* shared() noexcept { return shared_.get(); }
@@ -63,30 +60,40 @@ class upstream_limit {
   void give_back(permit& local, redis::permit& shared) const;
   void give_back(permit& local) const;
 
-  /// Pauses the upstream for all calls, until `until`. A pause that is on is only made longer.
-  void pause(time_point until);
+  std::size_t targets() const noexcept { return targets_.size(); }
+  const target_limit& at(std::size_t target) const noexcept { return *targets_[target]; }
+
+  /// Pauses a target for all calls, until `until`. A pause that is on is only made longer.
+  void pause(std::size_t target, time_point until);
   /// A call that began at `started` was refused, and the response names no wait, or a wait of zero. Returns the end of
   /// the pause that is due, of this tenant, or of all if the name is empty. `first`: see pause_growth.
-  time_point end_of_growing_pause(std::string_view tenant, time_point started, duration first);
+  time_point end_of_growing_pause(std::size_t target, std::string_view tenant, time_point started, duration first) {
+    return targets_[target]->end_of_growing_pause(tenant, started, first);
+  }
   /// Notes that a call that began at `started` has succeeded, so the next growing pause is a short one.
-  void note_success(std::string_view tenant, time_point started);
-  /// The upstream tells how much of its quotas is left. The rates of this instance drop what is more than that.
-  void lower(const told_limits& told);
+  void note_success(std::size_t target, std::string_view tenant, time_point started) {
+    targets_[target]->note_success(tenant, started);
+  }
+  /// A target does not take its key, as its answer to a call that began at `started` says. It is paused, and returns
+  /// true, unless the keys of all others are refused, too: then clients get the answers of the last one.
+  bool refuse_key(std::size_t target, time_point started);
+  /// A target tells how much of its quotas is left. The rates of this instance drop what is more than that.
+  void lower(std::size_t target, const told_limits& told);
   /// A quota of a day is used up. Calls that need it are to be refused until its reset.
-  void note_spent(spent_quota q);
-  /// The quota that refuses a call of this tenant for this model; nothing: none does.
-  std::optional<spent_quota> find_spent(std::string_view tenant, std::string_view model) const;
+  void note_spent(std::size_t target, spent_quota q) { targets_[target]->note_spent(std::move(q)); }
+  /// The quota of a target that refuses a call of this tenant for this model; nothing: none does.
+  std::optional<spent_quota> find_spent(std::size_t target, std::string_view tenant, std::string_view model) const {
+    return targets_[target]->find_spent(tenant, model);
+  }
   std::vector<spent_quota> all_spent() const;
-  /// An operator wants no call before `until`, or takes that back. Then quotas of a day count as whole, too.
+  /// An operator wants no call before `until`, or takes that back. Then quotas of a day count as whole, too, and
+  /// refused keys as taken.
   void pause_by_operator(time_point until);
   void resume_by_operator();
 
-  struct status {
-    circuit_state breaker = circuit_state::closed;
-    time_point open_until = time_point::min();  ///< when the breaker ends its pause; min(): the breaker is not open
-    std::uint64_t opened = 0;                   ///< how often the breaker has opened
-    pause_book pauses;
-  };
+  using status = target_limit::status;
+  /// The state of the target that is out for the least time: the upstream is out if all its targets are. `opened` is
+  /// the sum over all.
   status now() const;
 
   /// Changes the terms for all calls that wait, in two steps. Between them calls move to the shares of the next
@@ -105,33 +112,21 @@ class upstream_limit {
 
  private:
   friend class upstream_place;
-  bool report(upstream_breaker::pass& p, bool failed) noexcept;
-  void leave(const upstream_breaker::pass& p, permit& local) noexcept;
-  void apply_terms(const upstream& u, time_point now);
-  void apply_cap(time_point now);
-  void apply_pauses();
+  void take_terms(const upstream& u);
 
   const std::vector<std::string> units_;
+  const bool has_list_;  // of targets
   limiter local_;
   std::unique_ptr<redis_limit> shared_;
   token_ratios ratios_;
   retry_budget hedges_{hedge_budget};
   latency_window latencies_;
   outside_waits outside_;
+  std::vector<std::unique_ptr<target_limit>> targets_;  // never empty
 
-  std::atomic<bool> has_growths_ = false;
-  std::atomic<bool> has_spent_ = false;
-  mutable std::mutex mutex_;  // guards the members below; the limit may be changed under it
-  std::vector<rate_limit> rates_;
-  std::uint64_t concurrency_;
-  std::uint64_t most_;  // how many calls of this instance may be under way
-  upstream_breaker breaker_;
-  pause_book pauses_;
-  std::map<std::string, pause_growth, std::less<>> growths_;  // by tenant; those that are as new are left out
-  spent_quotas spent_;
-  std::uint64_t random_;
-  std::uint64_t cap_;  // the present cap of the limit
-  std::uint64_t opened_ = 0;
+  mutable std::mutex mutex_;  // guards the terms; they may be changed under it
+  limit_terms terms_;
+  std::vector<limit_terms> of_targets_;  // empty without a list
 };
 
 }  // namespace canigo::gateway

@@ -25,7 +25,9 @@ net::awaitable<void> wait_for_loss(std::shared_ptr<redis::permit> held, std::sha
 
 }  // namespace
 
-bool upstream_place::report(bool failed) noexcept { return home_ != nullptr && home_->report(pass_, failed); }
+bool upstream_place::report(bool failed) noexcept {
+  return home_ != nullptr && home_->targets_[target_]->report(pass_, failed);
+}
 
 void upstream_place::watch(const net::any_io_executor& executor, std::function<void()> lost) {
   if (shared_ == nullptr || !home_->shared()->has_leases()) return;
@@ -54,7 +56,7 @@ void upstream_place::release() noexcept {
   // This ends the wait of watch(), which then calls nothing.
   if (shared_ != nullptr) shared_->release();
   shared_.reset();
-  std::exchange(home_, nullptr)->leave(pass_, local_);
+  std::exchange(home_, nullptr)->targets_[target_]->leave(pass_, local_);
 }
 
 }  // namespace canigo::gateway

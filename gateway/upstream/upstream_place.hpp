@@ -35,6 +35,8 @@ class [[nodiscard]] upstream_place {
   ~upstream_place() { release(); }
 
   explicit operator bool() const noexcept { return home_ != nullptr; }
+  /// The target that it is a place at: its index.
+  std::size_t target() const noexcept { return target_; }
 
   /// Tells the breaker whether the call has failed. Returns true if this opens the breaker. Then the caller must end
   /// the waits that have become too long.
@@ -52,12 +54,14 @@ class [[nodiscard]] upstream_place {
  private:
   friend class upstream_limit;
   void settle(std::size_t unit, std::uint64_t used);
-  upstream_place(upstream_limit& home, permit local, redis::permit shared, const upstream_breaker::pass& p)
-      : home_{&home}, local_{std::move(local)}, pass_{p} {
+  upstream_place(upstream_limit& home, std::size_t target, permit local, redis::permit shared,
+                 const upstream_breaker::pass& p)
+      : home_{&home}, target_{target}, local_{std::move(local)}, pass_{p} {
     if (shared) shared_ = std::make_shared<redis::permit>(std::move(shared));
   }
   void swap(upstream_place& other) noexcept {
     std::swap(home_, other.home_);
+    std::swap(target_, other.target_);
     std::swap(local_, other.local_);
     std::swap(shared_, other.shared_);
     std::swap(lost_, other.lost_);
@@ -65,6 +69,7 @@ class [[nodiscard]] upstream_place {
   }
 
   upstream_limit* home_ = nullptr;
+  std::size_t target_ = 0;
   permit local_;
   std::shared_ptr<redis::permit> shared_;        // null: the upstream's limits are not shared
   std::shared_ptr<std::function<void()>> lost_;  // empty once the place is released

@@ -1,6 +1,7 @@
 #include "gateway/upstream/upstream_queue.hpp"
 
 #include "gateway/policy/quota_resets.hpp"
+#include "gateway/policy/target_choice.hpp"
 #include "gateway/policy/wire_window.hpp"
 
 #include <algorithm>
@@ -15,6 +16,12 @@ namespace {
 constexpr std::uint64_t most_connections = 4096;
 
 std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
+
+std::vector<upstream> settings_at_targets(const upstream& u) {
+  std::vector<upstream> all;
+  for (const target& t : u.targets) all.push_back(settings_at(u, t));
+  return all;
+}
 
 flow_options terms_of(const tenant& t, const upstream& u) {
   flow_options o{.weight = t.weight};
@@ -45,18 +52,26 @@ bool has_same_bursts(const flow_options& a, const flow_options& b) {
 upstream_queue::upstream_queue(const config& c, upstream u, const std::vector<net::any_io_executor>& loops,
                                redis::client* store, const upstream_queue* before)
     : upstream_{std::move(u)},
+      at_targets_{settings_at_targets(upstream_)},
       tenants_{c.tenants},
       limit_{std::make_shared<upstream_limit>(loops.front(), c, upstream_, store)},
       budget_{std::make_shared<retry_budget>(retry_budget::options{.percent = upstream_.retry.budget})} {
   if (!is_host(upstream_)) {
     for (std::size_t t = 0; t < tenants_.size(); ++t) share_of(t);
   }
-  if (before != nullptr && leads_to_the_same(before->upstream_, upstream_)) {
-    pools_ = before->pools_;
-    return;
+  take_pools(before, loops);
+}
+
+void upstream_queue::take_pools(const upstream_queue* before, const std::vector<net::any_io_executor>& loops) {
+  for (std::size_t i = 0; i < std::max<std::size_t>(at_targets_.size(), 1); ++i) {
+    if (before != nullptr && i < before->targets() && leads_to_the_same(before->settings(i), settings(i))) {
+      pools_.push_back(before->pools_[i]);
+      continue;
+    }
+    pools_.push_back(std::make_shared<pools>());
+    for (const auto& loop : loops)
+      pools_.back()->push_back(std::make_unique<link_pool>(loop, connections_of(settings(i))));
   }
-  pools_ = std::make_shared<pools>();
-  for (const auto& loop : loops) pools_->push_back(std::make_unique<link_pool>(loop, connections_of(upstream_)));
 }
 
 const std::shared_ptr<flow>& upstream_queue::share_of(std::size_t tenant) const {
@@ -76,8 +91,10 @@ void upstream_queue::take_over(const upstream_queue& before) {
   const upstream& old = before.upstream_;
   limit_ = before.limit_;
   limit_->begin_change(upstream_);
-  if (upstream_.concurrency != old.concurrency && pools_ == before.pools_)
-    for (const auto& p : *pools_) p->set_most(connections_of(upstream_));
+  for (std::size_t i = 0; i < pools_.size(); ++i) {
+    if (settings(i).concurrency == before.settings(i).concurrency || pools_[i] != before.pools_[i]) continue;
+    for (const auto& p : *pools_[i]) p->set_most(connections_of(settings(i)));
+  }
   if (upstream_.retry.budget == old.retry.budget) budget_ = before.budget_;
   const std::scoped_lock lock{mutex_, before.mutex_};
   shares_.clear();
@@ -134,7 +151,8 @@ bool upstream_queue::lower_to_most(request& r, std::size_t tenant) const {
   const auto own = limits.find(upstream_.name);
   bool is_less = false;
   const auto lowered = [&](std::size_t unit, std::uint64_t amount) {
-    const std::uint64_t most = most_amount(upstream_, own == limits.end() ? nullptr : &own->second, limit_->unit(unit));
+    const std::uint64_t most =
+        most_amount(upstream_, own == limits.end() ? nullptr : &own->second, limit_->unit(unit), r.alternatives);
     is_less = is_less || amount > most;
     return std::min(amount, most);
   };
@@ -171,32 +189,51 @@ duration upstream_queue::return_after(const request& refused, std::size_t tenant
   return returns_[{refused.priority, tenant}].next(std::chrono::steady_clock::now(), wait, spacing);
 }
 
-void upstream_queue::pause(std::size_t tenant, time_point until) {
+target_set upstream_queue::candidates(std::size_t tenant, std::string_view model) const {
+  target_set found = serving(upstream_, model);
+  for (std::size_t i = 0; i < targets(); ++i)
+    if (has(found, i) && !takes(i, tenant, model)) found &= ~(target_set{1} << i);
+  return found;
+}
+
+void upstream_queue::pause(std::size_t target, std::size_t tenant, time_point until) {
   if (upstream_.credential.is_passed()) {
     share_of(tenant)->extend_pause(until);
   } else {
-    limit_->pause(until);
+    limit_->pause(target, until);
   }
 }
 
-void upstream_queue::note_spent(std::size_t tenant, spent_quota told) {
+std::optional<spent_quota> upstream_queue::find_spent(std::size_t tenant, std::string_view model) const {
+  std::optional<spent_quota> first;
+  const target_set of = serving(upstream_, model);
+  for (std::size_t i = 0; i < targets(); ++i) {
+    if (!has(of, i)) continue;
+    auto spent = limit_->find_spent(i, whose_pause(tenant), model);
+    if (!spent) return std::nullopt;
+    if (!first || spent->until < first->until) first = std::move(spent);
+  }
+  return first;
+}
+
+void upstream_queue::note_spent(std::size_t target, std::size_t tenant, spent_quota told) {
   const auto now = std::chrono::system_clock::now();
   if (told.reset == std::chrono::sys_seconds{}) {
-    told.resets = upstream_.quota_resets;
+    told.resets = settings(target).quota_resets;
     told.reset = next_reset(told.resets, now);
   }
   told.tenant = whose_pause(tenant);
   told.until = std::chrono::steady_clock::now() + (told.reset - now);
-  limit_->note_spent(std::move(told));
+  limit_->note_spent(target, std::move(told));
 }
 
-time_point upstream_queue::paused_until(std::size_t tenant) const {
+time_point upstream_queue::paused_until(std::size_t target, std::size_t tenant) const {
   if (upstream_.credential.is_passed()) return share_of(tenant)->stats().paused_until;
-  return limit_->now().pauses.until(pause_cause::upstream);
+  return limit_->at(target).now().pauses.until(pause_cause::upstream);
 }
 
-void upstream_queue::learn(const told_limits& told) {
-  if (!upstream_.credential.is_passed()) limit_->lower(told);
+void upstream_queue::learn(std::size_t target, const told_limits& told) {
+  if (!upstream_.credential.is_passed()) limit_->lower(target, told);
 }
 
 bool upstream_queue::is_as_new(time_point now) const {

@@ -469,7 +469,9 @@ class Admin(GatewayCase):
     def test_the_metrics_are_those_of_the_page(self):
         g = self.gateway(self.upstream('tokens = { api = "openai", default_output = 3 }\nmax_wait = 1h\n'
                                        'rates = [{ limit = "10/1s", burst = 9 },\n'
-                                       '         { limit = "9000/1s", unit = "tokens" }]', self.nginx.plain) + TENANT)
+                                       '         { limit = "9000/1s", unit = "tokens" }]', self.nginx.plain),
+                         f'name = "ai"\nprefix = "/ai"\n[[upstream.target]]\nname = "one"\n'
+                         f'url = "http://127.0.0.1:{self.nginx.plain}"\n' + TENANT)
         Curls([f"{g.url}/web/{i}" for i in range(12)], "-H", f"X-Canigo-Key: {KEY}").statuses()
         curl("-H", f"X-Canigo-Key: {LOW_KEY}", "-H", "X-Canigo-Priority: interactive", f"{g.url}/web/low")
         _, _, nowhere = curl(f"{g.url}/nowhere")
@@ -499,7 +501,7 @@ class Admin(GatewayCase):
         self.assertEqual(value(p + "wait_seconds", "_count", upstream="web"), 13)
         self.assertEqual(value(p + "bytes_total", direction="out"), 78 + len(nowhere))
         self.assertGreater(value(p + "limit_binding_seconds_total", limit="requests/1s"), 0)
-        self.assertEqual(value(p + "breaker_state", state="closed"), 1)
+        self.assertEqual(value(p + "breaker_state", upstream="web", state="closed"), 1)
         self.read_with_client(text, found)
 
     def read_with_client(self, text, found):

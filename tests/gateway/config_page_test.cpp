@@ -53,10 +53,11 @@ void add_keys(const std::string& text, std::set<std::string>& keys) {
 }  // namespace
 
 TEST_CASE("gateway: the files of the configuration's page are right", "[gateway][config]") {
-  for (const char* name : {"CANIGO_ADMIN_TOKEN", "OPENAI_HEADER"}) ::setenv(name, "secret-of-the-page", 1);
+  for (const char* name : {"CANIGO_ADMIN_TOKEN", "OPENAI_HEADER", "TEAM_HEADER", "SPARE_HEADER", "AZURE_KEY"})
+    ::setenv(name, "secret-of-the-page", 1);
   ::setenv("CANIGO_REDIS_URL", "redis://127.0.0.1", 1);
   const auto files = files_of(page());
-  REQUIRE(files.size() == 3);
+  REQUIRE(files.size() == 4);
   for (const std::string& text : files) {
     const auto read = gateway::parse_config(text);
     for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "page"));
@@ -77,6 +78,7 @@ TEST_CASE("gateway: the configuration's page names each key", "[gateway][config]
        {"credential", "tokens", "tokens.usage", "timeout", "retry", "breaker", "hedge", "keep_alive"})
     add_keys("[[upstream]]\n[upstream." + part + "]\n" + x, keys);
   add_keys("[[upstream]]\n[[upstream.rates]]\n" + x, keys);
+  add_keys("[[upstream]]\n[[upstream.target]]\n" + x, keys);
   add_keys("[[upstream]]\nname = 'a'\n[[tenant]]\n[tenant.limits.a]\n" + x, keys);
   keys.erase("size");  // limits.size, limits.time and limits.connections stand there by their full names
   keys.erase("time");

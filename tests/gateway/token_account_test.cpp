@@ -25,7 +25,8 @@ struct scene {
                {.rate = rate::per_minute(5'000), .burst = 1'000, .unit = "tokens"}};
   }
   amounts ask(std::uint64_t least = 0, std::string_view method = "POST") {
-    return account.ask({method, "/v1/x"}, {body, true, body.size()}, least);
+    account.read({method, "/v1/x"}, {body, true, body.size()});
+    return account.ask(least);
   }
   void begin(std::string_view type, std::string_view more = "", int status = 200) {
     auto head = head_of("HTTP/1.1 200 OK\nContent-Type: " + std::string{type} + "\n" + std::string{more});
@@ -111,14 +112,15 @@ TEST_CASE("gateway: no request asks for more than its tenant's burst, as it coul
   s.u.name = "a";
   s.whose.limits["a"].rates = {{.rate = rate::per_minute(50), .burst = 30, .unit = "tokens"}};
   gateway::token_account account{s.u, s.whose, s.ratios};
-  CHECK(account.ask({"POST", "/"}, {s.body, true, s.body.size()}, 0) == amounts{{"requests", 1}, {"tokens", 30}});
+  account.read({"POST", "/"}, {s.body, true, s.body.size()});
+  CHECK(account.ask(0) == amounts{{"requests", 1}, {"tokens", 30}});
   s.whose.limits["a"].rates[0].burst = 3'000;
-  CHECK(account.ask({"POST", "/"}, {s.body, true, s.body.size()}, ~0ULL) ==
-        amounts{{"requests", 1}, {"tokens", 1'000}});
+  CHECK(account.ask(~0ULL) == amounts{{"requests", 1}, {"tokens", 1'000}});
   // Of another upstream, or of another unit.
   s.u.name = "b";
   gateway::token_account other{s.u, s.whose, s.ratios};
-  CHECK(other.ask({"POST", "/"}, {s.body, true, s.body.size()}, 0)[1].amount == 100);
+  other.read({"POST", "/"}, {s.body, true, s.body.size()});
+  CHECK(other.ask(0)[1].amount == 100);
 }
 
 TEST_CASE("gateway: a free request asks for no tokens, and is charged none", "[gateway][tokens]") {

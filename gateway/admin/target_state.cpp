@@ -1,0 +1,72 @@
+#include "gateway/admin/target_state.hpp"
+
+#include "gateway/config/units.hpp"
+#include "gateway/policy/limit_names.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+
+namespace canigo::gateway {
+namespace {
+
+using json = nlohmann::json;
+
+json limits_of(const target& t, const alternative_stats& stats) {
+  json all = json::array();
+  const auto names = names_of_rates(t.rates);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const rate_limit& r = t.rates[i];
+    all.push_back({{"name", names[i]}, {"limit", r.rate.tokens()}, {"level", stats.tokens[i]}, {"burst", r.burst}});
+  }
+  all.push_back({{"name", "concurrency"},
+                 {"limit", stats.concurrency},
+                 {"level", static_cast<std::int64_t>(stats.concurrency) - static_cast<std::int64_t>(stats.held)},
+                 {"burst", stats.concurrency}});
+  return all;
+}
+
+}  // namespace
+
+json until(time_point end, time_point now) {
+  if (end == time_point::max()) return nullptr;
+  return std::chrono::duration_cast<std::chrono::milliseconds>(std::max(end - now, duration::zero())).count();
+}
+
+json pauses_of(const pause_book& pauses, time_point now) {
+  json all = json::array();
+  for (std::size_t i = 0; i < pause_cause_names.size(); ++i) {
+    const time_point end = pauses.until(static_cast<pause_cause>(i));
+    if (end > now) all.push_back({{"cause", pause_cause_names[i]}, {"until_ms", until(end, now)}});
+  }
+  return all;
+}
+
+json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now) {
+  json all = json::array();
+  const upstream& u = q.settings();
+  for (std::size_t i = 0; i < std::min(u.targets.size(), stats.alternatives.size()); ++i) {
+    const target& t = u.targets[i];
+    const target_limit::status state = q.limits().at(i).now();
+    all.push_back({{"name", t.name},
+                   {"models", t.models},
+                   {"prefer", t.prefer},
+                   {"held", stats.alternatives[i].held},
+                   {"granted", stats.alternatives[i].granted},
+                   {"limits", limits_of(t, stats.alternatives[i])},
+                   {"breaker", {{"state", to_string(state.breaker)}, {"opened", state.opened}}},
+                   {"pauses", pauses_of(state.pauses, now)}});
+  }
+  return all;
+}
+
+json names_of_targets(const upstream& u, target_set of) {
+  json names = json::array();
+  for (std::size_t i = 0; i < u.targets.size(); ++i)
+    if (has(of, i)) names.push_back(u.targets[i].name);
+  return names;
+}
+
+}  // namespace canigo::gateway

@@ -1,0 +1,123 @@
+#include "gateway/config/places.hpp"
+#include "gateway/config/reader_parts.hpp"
+#include "gateway/wire/text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace canigo::gateway {
+namespace {
+
+constexpr std::string_view model_syntax =
+    "1 to 64 visible characters of ASCII, of which the last may be '*' for any rest";
+constexpr std::string_view path_syntax = "a path such as \"/v1/chat/completions\", of visible ASCII without ? and #";
+constexpr std::string_view changed_path_syntax =
+    "a path with a query if wanted, of visible ASCII without #, such as \"/deployments/{model}/chat?api-version=1\"";
+constexpr std::string_view sticky_syntax = "\"header:NAME\", \"cookie:NAME\" or \"prompt-prefix\"";
+
+bool is_visible(std::string_view text) noexcept {
+  return std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+bool is_model_pattern(std::string_view text) noexcept {
+  constexpr std::size_t longest = 64;
+  if (text.empty() || text.size() > longest || !is_visible(text)) return false;
+  const auto star = text.find('*');
+  return star == text.npos || star + 1 == text.size();
+}
+
+void read_models(table_view& t, target& to) {
+  const auto given = t.texts("models");
+  if (!given) return;
+  for (const text_at& model : *given) {
+    if (is_model_pattern(model.text)) {
+      to.models.push_back(model.text);
+    } else {
+      t.problems().refuse_text(model.where, model.field, model.text, model_syntax);
+    }
+  }
+  if (given->empty())
+    t.problems().complain(t.where("models"), t.field("models"), "names nothing; allowed: leave it out to serve all");
+}
+
+void read_paths(table_view& t, target& to) {
+  auto given = t.table("path");
+  if (!given) return;
+  for (const std::string& from : given->keys()) {
+    const auto text = given->text(from);
+    if (!text) continue;
+    const bool is_path = from.starts_with('/') && is_visible(from) && from.find_first_of("?#") == from.npos;
+    if (!is_path) given->problems().refuse_text(given->where(from), given->field(), from, path_syntax);
+    if (!text->text.starts_with('/') || !is_visible(text->text) || text->text.find('#') != std::string::npos)
+      given->problems().refuse_text(text->where, text->field, text->text, changed_path_syntax);
+    to.paths.push_back({from, text->text});
+  }
+  given->finish();
+}
+
+target read_target(table_view& t, const upstream& u) {
+  target to;
+  if (const auto name = t.needed("name", name_syntax)) {
+    if (!is_plain_name(name->text)) t.problems().refuse_text(name->where, name->field, name->text, name_syntax);
+    to.name = name->text;
+  }
+  read_url(t, to.url);
+  to.credential = u.credential;
+  read_credential(t, to.credential);
+  upstream own = u;  // the values that a preset has
+  if (t.has("provider")) read_presets(t, own);
+  to.provider = own.provider;
+  to.refusal_body = own.refusal_body;
+  to.quota_resets = own.quota_resets;
+  to.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"}, own.window);
+  t.integer("concurrency", to.concurrency, 1, 1'000'000);
+  t.integer("prefer", to.prefer, 1, 100);
+  to.private_addresses = u.private_addresses;
+  t.flag("private", to.private_addresses);
+  read_models(t, to);
+  read_paths(t, to);
+  t.finish();
+  return to;
+}
+
+}  // namespace
+
+void read_targets(table_view& t, upstream& u) {
+  for (table_view& given : t.tables("target", most_targets)) {
+    target to = read_target(given, u);
+    for (const target& other : u.targets) {
+      if (!to.name.empty() && other.name == to.name)
+        given.problems().refuse_text(given.where("name"), given.field("name"), to.name, "each name once");
+      if (other.credential.is_passed() != to.credential.is_passed())
+        given.problems().complain(given.where("credential"), given.field("credential"),
+                                  "differs; allowed: all targets of an upstream have a credential, or none has");
+    }
+    u.targets.push_back(std::move(to));
+  }
+  if (u.targets.empty()) return;
+  u.url = u.targets.front().url;
+  u.credential = u.targets.front().credential;
+  if (t.has("concurrency")) return;
+  u.concurrency = 0;
+  for (const target& to : u.targets) u.concurrency += to.concurrency;
+}
+
+void read_sticky(table_view& t, upstream& u) {
+  const auto given = t.text("sticky");
+  if (!given) return;
+  using kind = sticky_options::kind;
+  constexpr std::string_view header = "header:", cookie = "cookie:";
+  const std::string_view text = given->text;
+  if (text == "prompt-prefix") u.sticky = {kind::prompt_prefix, {}};
+  if (text.starts_with(header)) u.sticky = {kind::header, std::string{text.substr(header.size())}};
+  if (text.starts_with(cookie)) u.sticky = {kind::cookie, std::string{text.substr(cookie.size())}};
+  const bool is_named = u.sticky.by == kind::header || u.sticky.by == kind::cookie;
+  if (u.sticky.by == kind::none || (is_named && !is_token(u.sticky.name)))
+    t.problems().refuse_text(given->where, given->field, text, sticky_syntax);
+  if (u.targets.size() < 2)
+    t.problems().complain(given->where, given->field, "is of no use: the upstream has no two targets");
+}
+
+}  // namespace canigo::gateway

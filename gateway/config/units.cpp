@@ -1,0 +1,36 @@
+#include "gateway/config/units.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+namespace canigo::gateway {
+namespace {
+
+bool counts(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
+  return std::ranges::find(rates, unit, &rate_limit::unit) != rates.end();
+}
+
+}  // namespace
+
+bool counts(const upstream& u, std::string_view unit) noexcept {
+  return counts(u.rates, unit) ||
+         std::ranges::any_of(u.targets, [&](const target& t) { return counts(t.rates, unit); });
+}
+
+std::uint64_t least_burst(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
+  std::uint64_t least = unlimited;
+  for (const rate_limit& r : rates)
+    if (r.unit == unit) least = std::min(least, r.burst);
+  return least;
+}
+
+std::uint64_t most_of(const upstream& u, std::string_view unit, target_set of) noexcept {
+  const std::uint64_t most = least_burst(u.rates, unit);
+  std::uint64_t of_targets = 0;
+  for (std::size_t i = 0; i < u.targets.size(); ++i)
+    if (has(of, i)) of_targets = std::max(of_targets, least_burst(u.targets[i].rates, unit));
+  // Without a target, a request finds out elsewhere.
+  return of_targets == 0 ? most : std::min(most, of_targets);
+}
+
+}  // namespace canigo::gateway

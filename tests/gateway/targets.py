@@ -1,0 +1,300 @@
+#!/usr/bin/env python3
+"""Several targets behind one queue of canigo-gateway: CANIGO_GATEWAY [PART...].
+
+Times have a lower bound only. A long pause tells which target a call went to.
+"""
+
+import collections
+import json
+import threading
+import time
+import urllib.error
+
+from rig import Curls, GatewayCase, curl, free_ports, main, wait_until
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+JSON = "Content-Type: application/json"
+
+
+def refusal(status, *fields, body=b""):
+    head = f"HTTP/1.1 {status} No\r\n" + "".join(f + "\r\n" for f in fields)
+    return head.encode() + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+def target_of(head):
+    return head.split()[1]
+
+
+def field_of(head, name):
+    return next((line.split(": ", 1)[1] for line in head.split("\r\n") if line.lower().startswith(name + ":")), None)
+
+
+class Targets(GatewayCase):
+    def target(self, name, port, more=""):
+        key = f'credential = {{ header = "Authorization", value = "env:KEY_{name}" }}'
+        return (f'[[upstream.target]]\nname = "{name}"\nurl = "http://127.0.0.1:{port}"\n'
+                f"{'' if 'credential' in more else key}\n{more}\n")
+
+    def served(self, *targets, more="", env=None, **others):
+        """A gateway with an upstream "ai" at /ai that has these targets."""
+        keys = {f"KEY_{name}": f"Bearer of-{name}" for name in "abc"}
+        more = more if "max_wait" in more else more + '\nmax_wait = { interactive = "5m", normal = "5m", batch = "5m" }'
+        return self.gateway(f'name = "ai"\nprefix = "/ai"\n{more}\n' + "".join(targets),
+                            env={**keys, **(env or {})}, **others)
+
+    def answering(self, *answers):
+        """A target that gives these answers in turn, and then OK."""
+        n = iter(range(1 << 30))
+
+        def answer(client, _stream, head):
+            length = int(field_of(head, "content-length") or 0)
+            body = _stream.read(length)
+            script.bodies.append(body)
+            i = next(n)
+            client.sendall(answers[i] if i < len(answers) else OK)
+
+        script = self.script(answer)
+        script.bodies = []
+        return script
+
+    def holding(self):
+        """A target that answers when `go` is set."""
+        go = threading.Event()
+
+        def answer(client, _stream, _head):
+            go.wait()
+            client.sendall(OK)
+
+        script = self.script(answer)
+        script.go = go
+        self.addCleanup(go.set)
+        return script
+
+    def states(self, g):
+        return {t["name"]: t for t in g.state()["targets"]}
+
+    def test_a_call_goes_to_the_preferred_target_with_room_and_waits_for_any(self):
+        a, b = self.holding(), self.holding()
+        g = self.served(self.target("b", b.port, "prefer = 2\nconcurrency = 1"),
+                        self.target("a", a.port, "concurrency = 1"))
+        first = Curls([f"{g.url}/ai/1"])
+        wait_until(lambda: a.heads, "the preferred target has the first")
+        second = Curls([f"{g.url}/ai/2"])
+        wait_until(lambda: b.heads, "the other one has the second")
+        third = Curls([f"{g.url}/ai/3"])
+        wait_until(lambda: g.waiting() == 1, "the third waits")
+        waiter = g.state()["waiters"][0]
+        self.assertEqual(sorted(waiter["targets"]), ["a", "b"])
+        b.go.set()
+        self.assertEqual(second.statuses() + third.statuses(), [200, 200])
+        self.assertEqual([target_of(h) for h in b.heads], ["/2", "/3"])
+        a.go.set()
+        self.assertEqual(first.statuses(), [200])
+        self.assertEqual([field_of(h, "authorization") for h in a.heads + b.heads],
+                         ["Bearer of-a", "Bearer of-b", "Bearer of-b"])
+        self.assertEqual(sorted((e["path"], e["target"]) for e in g.log()),
+                         [("/ai/1", "a"), ("/ai/2", "b"), ("/ai/3", "b")])
+
+    def test_the_model_decides_which_targets_serve_a_call(self):
+        a, b = self.answering(), self.answering()
+        g = self.served(self.target("a", a.port, 'models = ["gpt-x", "small*"]'),
+                        self.target("b", b.port, 'models = ["gpt-y"]'))
+        for model, to in (("gpt-x", a), ("small-2", a), ("gpt-y", b)):
+            before = len(to.heads)
+            self.assertEqual(curl("-H", JSON, "-d", json.dumps({"model": model}), f"{g.url}/ai/v1/x")[0], 200)
+            self.assertEqual(len(to.heads), before + 1)
+        status, fields, body = curl("-H", JSON, "-d", '{"model":"gpt-z"}', f"{g.url}/ai/v1/x")
+        self.assertEqual((status, fields["x-canigo-error"]), (404, "no_target"))
+        self.assertIn(b'no target of the upstream serves the model \\"gpt-z\\"', body)
+        self.assertEqual(len(a.heads) + len(b.heads), 3)
+
+    def test_a_target_has_paths_and_a_credential_of_its_own(self):
+        a = self.answering()
+        g = self.served(self.target("a", a.port, 'credential = { header = "api-key", value = "env:KEY_a" }\n'
+                                    'path = { "/v1/chat" = "/openai/{model}/chat?api-version=7" }'))
+        body = json.dumps({"model": "gpt x/1", "messages": []})
+        for query in ("", "?a=b"):
+            status = curl("-H", "Authorization: Bearer client", "-d", body, f"{g.url}/ai/v1/chat{query}")[0]
+            self.assertEqual(status, 200)
+        self.assertEqual(curl("-d", body, f"{g.url}/ai/v1/other?q")[0], 200)
+        self.assertEqual([target_of(h) for h in a.heads],
+                         ["/openai/gpt%20x%2F1/chat?api-version=7", "/openai/gpt%20x%2F1/chat?api-version=7&a=b",
+                          "/v1/other?q"])
+        self.assertEqual({field_of(h, "api-key") for h in a.heads}, {"Bearer of-a"})
+        self.assertEqual({field_of(h, "authorization") for h in a.heads}, {None})
+        self.assertEqual(a.bodies, [body.encode()] * 3)
+
+    def test_a_refused_key_takes_its_target_out_and_the_call_goes_on_at_another(self):
+        for status in (401, 402, 403):
+            with self.subTest(status):
+                a, b = self.answering(refusal(status)), self.answering()
+                g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))
+                for _ in range(3):
+                    self.assertEqual(curl("-d", "{}", f"{g.url}/ai/")[0], 200)
+                self.assertEqual((len(a.heads), len(b.heads)), (1, 3))
+                self.assertEqual([e["attempts"] for e in g.log()], [2, 1, 1])
+                self.assertEqual([p["cause"] for p in self.states(g)["a"]["pauses"]], ["key"])
+                self.assertEqual(self.states(g)["b"]["pauses"], [])
+                # A new key may be in the file.
+                g.ask_admin("/api/reload", method="POST")
+                self.assertEqual(self.states(g)["a"]["pauses"], [])
+                self.assertEqual(curl("-d", "{}", f"{g.url}/ai/")[0], 200)
+                self.assertEqual(len(a.heads), 2)
+
+    def test_clients_get_the_answer_of_the_last_target_if_all_keys_are_refused(self):
+        a, b = self.answering(*[refusal(401, body=b"a")] * 9), self.answering(*[refusal(401, body=b"b")] * 9)
+        g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))
+        answers = [curl("-d", "{}", f"{g.url}/ai/") for _ in range(3)]
+        self.assertEqual([(s, body) for s, _, body in answers], [(401, b"b")] * 3)
+        self.assertEqual((len(a.heads), len(b.heads)), (1, 3))
+
+    def test_a_refusal_by_a_limit_pauses_its_target_alone(self):
+        for status, *fields in ((429, "Retry-After: 600"), (529, "retry-after: 600"), (429,)):
+            with self.subTest(fields):
+                a, b = self.answering(*[refusal(status, *fields)] * 9), self.answering()
+                g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"),
+                                more='retry = { budget = "0%" }')
+                self.assertEqual(curl("-d", "{}", f"{g.url}/ai/")[0], 200)
+                self.assertEqual((len(a.heads), len(b.heads)), (1, 1))
+                self.assertEqual(g.log()[0]["attempts"], 2)
+                self.assertLess(g.log()[0]["wait_ms"], 60_000)
+                self.assertEqual(g.state()["pauses"], [])
+                if fields:
+                    self.assertEqual([p["cause"] for p in self.states(g)["a"]["pauses"]], ["upstream"])
+                    self.assertEqual(curl("-d", "{}", f"{g.url}/ai/")[0], 200)
+                    self.assertEqual((len(a.heads), len(b.heads)), (1, 2))
+
+    def test_an_account_without_money_takes_its_target_out(self):
+        """OpenAI answers 429 for it, with a code after which no wait helps."""
+        body = json.dumps({"error": {"message": "You exceeded your current quota", "type": "insufficient_quota",
+                                     "code": "insufficient_quota"}}).encode()
+        a, b = self.answering(*[refusal(429, JSON, body=body)] * 9), self.answering()
+        g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"), more='provider = "openai"')
+        for _ in range(2):
+            self.assertEqual(curl("-d", "{}", f"{g.url}/ai/")[0], 200)
+        self.assertEqual((len(a.heads), len(b.heads)), (1, 2))
+
+    def test_a_call_that_may_be_repeated_leaves_a_target_that_fails(self):
+        broken, = free_ports(1)
+        for what in ("502", "closed", "unreachable"):
+            with self.subTest(what):
+                a = self.script(lambda client, *_: "close") if what == "closed" else self.answering(*[refusal(502)] * 9)
+                b = self.answering()
+                g = self.served(self.target("a", broken if what == "unreachable" else a.port),
+                                self.target("b", b.port, "prefer = 2"), more='retry = { budget = "0%" }')
+                for _ in range(3):
+                    self.assertEqual(curl(f"{g.url}/ai/")[0], 200)
+                self.assertEqual(len(b.heads), 3)
+
+    def test_a_call_that_may_have_been_executed_goes_to_no_other_target(self):
+        a, b = self.answering(*[refusal(500)] * 9), self.answering()
+        g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))
+        self.assertEqual(curl("-d", "{}", f"{g.url}/ai/")[0], 500)
+        self.assertEqual(len(b.heads), 0)
+
+    def test_a_day_quota_that_is_used_up_is_one_targets(self):
+        body = json.dumps({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "x", "details": [
+            {"@type": "type.googleapis.com/google.rpc.QuotaFailure",
+             "violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]}]}}).encode()
+        spent = refusal(429, JSON, body=body)
+        a, b = self.answering(spent), self.answering(OK, OK, spent)
+        g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"), more='provider = "gemini"')
+        url = f"{g.url}/ai/v1beta/models/m:generateContent"
+        for _ in range(2):
+            self.assertEqual(curl("-H", JSON, "-d", '{"contents":[]}', url)[0], 200)
+        self.assertEqual((len(a.heads), len(b.heads)), (1, 2))
+        self.assertEqual(curl("-H", JSON, "-d", '{"contents":[]}', url)[0], 429)
+        status, fields, _ = curl("-H", JSON, "-d", '{"contents":[]}', url)
+        self.assertEqual((status, fields["x-canigo-error"]), (429, "quota_used_up"))
+        # Another model is not held up.
+        self.assertEqual(curl("-H", JSON, "-d", '{"contents":[]}', url.replace("m:", "n:"))[0], 200)
+
+    def test_calls_of_a_key_go_to_the_same_target_while_it_has_room(self):
+        scripts = {name: self.answering() for name in "abc"}
+        g = self.served(*[self.target(name, s.port) for name, s in scripts.items()], more='sticky = "header:X-Session"')
+        homes = collections.defaultdict(set)
+        for round_ in range(3):
+            for i in range(12):
+                before = {name: len(s.heads) for name, s in scripts.items()}
+                self.assertEqual(curl("-H", f"X-Session: s{i}", f"{g.url}/ai/")[0], 200)
+                homes[i].update(name for name, s in scripts.items() if len(s.heads) > before[name])
+        self.assertEqual({len(h) for h in homes.values()}, {1})
+        self.assertGreater(len({min(h) for h in homes.values()}), 1)
+
+    def test_a_call_waits_a_second_for_the_target_of_its_key_and_then_goes_elsewhere(self):
+        a, b = self.holding(), self.holding()
+        g = self.served(self.target("a", a.port, "concurrency = 1"), self.target("b", b.port, "concurrency = 1"),
+                        more='sticky = "cookie:sid"')
+        first = Curls([f"{g.url}/ai/1"], "-H", "Cookie: x=y; sid=7")
+        wait_until(lambda: a.heads or b.heads, "one has the first")
+        home, other = (a, b) if a.heads else (b, a)
+        began = time.monotonic()
+        second = Curls([f"{g.url}/ai/2"], "-H", "Cookie: sid=7; x=y")
+        wait_until(lambda: other.heads, "the other has the second")
+        self.assertGreaterEqual(time.monotonic() - began, 0.9)
+        home.go.set()
+        other.go.set()
+        self.assertEqual(first.statuses() + second.statuses(), [200, 200])
+
+    def test_a_waiter_for_one_target_holds_up_none_for_another(self):
+        a, b = self.holding(), self.answering()
+        g = self.served(self.target("a", a.port, 'concurrency = 1\nmodels = ["m"]'), self.target("b", b.port))
+        held = Curls([f"{g.url}/ai/1"], "-d", '{"model":"m"}')
+        wait_until(lambda: a.heads or b.heads, "it runs")
+        for _ in range(3):
+            self.assertEqual(curl("-d", '{"model":"n"}', f"{g.url}/ai/2")[0], 200)
+        a.go.set()
+        self.assertEqual(held.statuses(), [200])
+
+    def test_no_target_gets_more_than_its_own_quota(self):
+        times = {"a": [], "b": []}
+
+        def counting(name):
+            def answer(client, _stream, _head):
+                times[name].append(time.monotonic())
+                client.sendall(OK)
+            return self.script(answer)
+
+        g = self.served(self.target("a", counting("a").port, 'rates = [{ limit = "10/1s", burst = 1 }]'),
+                        self.target("b", counting("b").port, 'rates = [{ limit = "5/1s", burst = 1 }]'))
+        self.assertEqual(set(Curls([f"{g.url}/ai/{i}" for i in range(45)]).statuses()), {200})
+        for name, rate in (("a", 10), ("b", 5)):
+            took = times[name][-1] - times[name][0]
+            self.assertLessEqual(len(times[name]), 1 + rate * (took + 0.1))
+        self.assertGreaterEqual(min(len(t) for t in times.values()), 10)
+
+    def test_a_reload_changes_the_rates_of_a_target_for_its_waiters(self):
+        a = self.answering()
+        g = self.served(self.target("a", a.port, 'rates = [{ limit = "1/1h", burst = 1 }]'),
+                        more='max_wait = { interactive = "9h", normal = "9h", batch = "9h" }')
+        late = Curls([f"{g.url}/ai/{i}" for i in range(3)])
+        wait_until(lambda: g.waiting() == 3, "they wait")
+        self.assertEqual({w["waits_for"] for w in g.state()["waiters"]}, {"requests/1h of a"})
+        g.rewrite(("1/1h", "100/1s"))
+        g.ask_admin("/api/reload", method="POST")
+        self.assertEqual(late.statuses(), [200] * 3)
+        g.rewrite(('name = "a"', 'name = "other"'))
+        with self.assertRaises(urllib.error.HTTPError) as refused:
+            g.ask_admin("/api/reload", method="POST")
+        self.assertIn(b'upstream[0].target[0].name is "other", which needs a restart', refused.exception.read())
+
+    def test_the_metrics_and_the_state_tell_of_each_target(self):
+        a, b = self.answering(refusal(401)), self.answering()
+        g = self.served(self.target("a", a.port, 'rates = [{ limit = "50/1s", burst = 2 }]\nmodels = ["m"]'),
+                        self.target("b", b.port, "prefer = 2"))
+        wait_until(lambda: self.states(g)["a"]["limits"][0]["level"] == 2, "its burst is full")
+        self.assertEqual(curl("-d", '{"model":"m"}', f"{g.url}/ai/")[0], 200)
+        of = self.states(g)
+        self.assertEqual([of[n]["granted"] for n in "ab"], [1, 1])
+        self.assertEqual([limit["name"] for limit in of["a"]["limits"]], ["requests/1s", "concurrency"])
+        self.assertEqual((of["a"]["models"], of["b"]["models"], of["b"]["prefer"]), (["m"], [], 2))
+        metrics = g.ask_admin("/metrics")
+        for line in ('canigo_gateway_target_granted_total{upstream="ai",target="a"} 1',
+                     'canigo_gateway_target_paused{upstream="ai",target="a",cause="key"} 1',
+                     'canigo_gateway_target_paused{upstream="ai",target="b",cause="key"} 0',
+                     'canigo_gateway_target_running{upstream="ai",target="b"} 0',
+                     'canigo_gateway_target_level{upstream="ai",target="a",limit="requests/1s"} '):
+            self.assertIn(line, metrics)
+
+
+main(Targets)
