@@ -147,6 +147,7 @@ class call final : private response_sink {
   outgoing_body framing_;
   std::unique_ptr<client_keeper> keeper_;  // null: the client is told nothing while the call waits
   std::unique_ptr<exchange> exchange_;     // made at the first grant; without it a waiter takes less memory
+  std::shared_ptr<scheduler> messages_;    // of a websocket
   exchange* running_ = nullptr;            // while an attempt is on
   target_set tried_ = 0;                   // the targets of the attempts until now
   std::uint64_t random_ = 0;

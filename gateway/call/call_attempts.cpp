@@ -46,6 +46,11 @@ void call::make_exchange() {
   x.keep_alive_line = snapshot_->keep_alive_line;
   x.keeps_client = host_.goes_on();
   if (is_tunnel()) x.tunnelled = &host_.input();
+  if (!plan_.is_websocket) return;
+  x.upgraded = &host_.input();
+  messages_ = queue().limits().messages();
+  x.messages = messages_.get();
+  x.message_ask.priority = route_.granted.priority;
 }
 
 /// Makes the head of the request for this target.
@@ -67,7 +72,8 @@ void call::aim(exchange& x, std::size_t target) {
                                 .via = services_.via(),
                                 .forwarded = client,
                                 .wants_identity = to().tokens.reads_usage() || at.reads_refusals() ||
-                                                  (keeper_ && !route_.granted.interim)});
+                                                  (keeper_ && !route_.granted.interim),
+                                .is_websocket = plan_.is_websocket});
 }
 
 /// Whether the response refuses a quota of a day, or one of this model alone for more than an hour. The client gets
@@ -148,7 +154,8 @@ net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
   };
   held.watch(loop_.io.get_executor(), lost);
   attempt_end end = attempt_end::complete;
-  if (to().hedge_after && !x.follows_events && head_.method == "GET" && !parser_.has_body() && queue().hedge_after()) {
+  if (to().hedge_after && !x.follows_events && head_.method == "GET" && !plan_.is_websocket && !parser_.has_body() &&
+      queue().hedge_after()) {
     auto attempting = make_hedged_attempt(held, lost);
     end = co_await std::move(attempting);
   } else {
@@ -265,7 +272,8 @@ void call::judge(attempt_end end) {
   if (end != attempt_end::complete && !why_) host_.forbid_next();
   if (exchange_->has_lost_rest) record_.error = "upstream_failed";
   if (!means.logged.empty()) record_.error = means.logged;
-  if (end == attempt_end::client_lost && has_begun && has_left && !is_tunnel()) record_.error = "left";
+  if (end == attempt_end::client_lost && has_begun && has_left && !is_tunnel() && !plan_.is_websocket)
+    record_.error = "left";
   // The upstream has said that all is well, and has only a part of the request.
   const bool is_success = has_begun && exchange_->status < 300;
   const bool is_broken_off = !parser_.is_done() && (has_left || body_->has_failed());

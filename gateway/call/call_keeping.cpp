@@ -18,7 +18,7 @@ constexpr std::string_view close_line = "Connection: close\r\n";
 
 /// Prepares to tell the client that its call waits: if it wishes so, or if it reads events and the upstream allows it.
 void call::keep_client() {
-  if (head_.version < 11 || is_tunnel()) return;
+  if (head_.version < 11 || is_tunnel() || plan_.is_websocket) return;
   const auto prepare = [this](const keeping_times& times, std::string (call::*next)()) {
     keeper_ = std::make_unique<client_keeper>(
         loop_.io.get_executor(), host_.stream(), settings().time.write_stall, times,

@@ -39,6 +39,7 @@ std::optional<refusal> find_upstream(const question& q, call_record& r, route_de
   if (u == nullptr) return refusal{404, "no_route", "no upstream has this prefix"};
   r.upstream = u->name;
   r.route = u->prefix;
+  if (q.plan.is_websocket && !u->websocket) return refuse_websocket();
   // The snapshot owns the queue, so this pointer counts no use.
   to.queue = std::shared_ptr<upstream_queue>{std::shared_ptr<void>{}, &q.g.queue(*found)};
   to.target = target_for(*u, q.plan.path);

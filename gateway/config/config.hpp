@@ -220,6 +220,12 @@ struct sticky_options {
   friend bool operator==(const sticky_options&, const sticky_options&) = default;
 };
 
+/// Websockets to an upstream.
+struct websocket_options {
+  std::optional<rate> messages;              ///< of all clients together; none: no bound
+  duration idle = std::chrono::minutes{10};  ///< without a byte of either side
+};
+
 /// When the client of a call for a stream of events gets comments while the call waits.
 struct keep_alive_options {
   duration after = std::chrono::seconds{15};  ///< how long a call waits before the first comment
@@ -256,6 +262,7 @@ struct upstream {
   /// from those of one target. `url` and `credential` are those of the first target then.
   std::vector<target> targets;
   sticky_options sticky;
+  std::optional<websocket_options> websocket;  ///< none: no websocket is passed on
 
   /// Whether a target serves some models only, or has a path with the model in it.
   bool reads_model() const noexcept;

@@ -79,6 +79,21 @@ void read_keep_alive(table_view& t, upstream& u) {
   given->finish();
 }
 
+void read_websocket(table_view& t, upstream& u) {
+  auto given = t.table("websocket");
+  if (!given) return;
+  websocket_options& w = u.websocket.emplace();
+  given->time("idle", w.idle, 1ms, 24h * 7);
+  if (const auto text = given->text("messages")) {
+    try {
+      w.messages = rate::parse(text->text);
+    } catch (const std::system_error&) {
+      given->problems().refuse_text(text->where, text->field, text->text, "N/PERIOD such as \"60/1m\"");
+    }
+  }
+  given->finish();
+}
+
 /// Tokens can be counted only if `tokens.api` says how.
 void check_units(table_view& t, const upstream& u) {
   if (u.tokens.api != token_api::none) return;
@@ -151,6 +166,7 @@ upstream read_upstream(table_view& t, const config& c) {
   t.flag("private", u.private_addresses);
   read_targets(t, u);
   read_sticky(t, u);
+  read_websocket(t, u);
   if (u.shared && !u.targets.empty())
     t.problems().complain(t.where("shared"), t.field("shared"),
                           "is true; allowed: false for an upstream with targets, as Redis keeps no limits of targets");

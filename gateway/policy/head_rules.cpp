@@ -48,6 +48,8 @@ struct field_census {
   std::string_view expectation;
   std::size_t connections = 0;
   bool wants_websocket = false;
+  std::size_t upgrades = 0;
+  std::string_view upgrade;
 };
 
 std::optional<refusal> count_fields(const message_head& head, field_census& census) {
@@ -69,6 +71,7 @@ std::optional<refusal> count_fields(const message_head& head, field_census& cens
     } else if (same_text(f.name, "Connection")) {
       ++census.connections;
     } else if (same_text(f.name, "Upgrade")) {
+      count(census.upgrades, census.upgrade);
       census.wants_websocket = census.wants_websocket || names_websocket(f.value);
     }
   }
@@ -104,6 +107,17 @@ std::optional<refusal> judge_connection(const message_head& head) {
       return bad(fmt::format("Connection names {}, which is of the message", name));
   }
   return std::nullopt;
+}
+
+/// Whether the head is the opening handshake of a websocket, and of nothing else.
+///
+/// Source: RFC 6455, 4.1.
+bool is_handshake(const message_head& head, const field_census& census, const request_plan& plan) {
+  const bool has_body = plan.is_chunked || plan.length > 0;
+  return plan.form == target_form::origin && head.method == "GET" && head.version == 11 && !has_body &&
+         census.upgrades == 1 && same_text(census.upgrade, "websocket") && census.expectations == 0 &&
+         is_one_of("Upgrade", named_by_connection(head)) && count_of(head, "Sec-WebSocket-Key") == 1 &&
+         count_of(head, "Sec-WebSocket-Version") == 1;
 }
 
 /// Refuses an authority. No configuration can have allowed a host that some resolvers would read as another one.
@@ -180,7 +194,10 @@ std::optional<refusal> judge_all(const message_head& head, listen_mode mode, con
   if (plan.form == target_form::tunnel && (plan.is_chunked || plan.length > 0)) return bad("CONNECT has a body");
   if (census.connections > 0)
     if (auto no = judge_connection(head)) return no;
-  if (census.wants_websocket) return refuse(501, "websockets are not passed on");
+  if (census.wants_websocket) {
+    plan.is_websocket = is_handshake(head, census, plan);
+    if (!plan.is_websocket) return refuse_websocket();
+  }
   // HTTP/1.0 has no expectations, and its clients wait for none.
   if (census.expectations > 0 && head.version == 11) {
     if (census.expectations > 1 || !same_text(census.expectation, "100-continue"))
@@ -197,6 +214,8 @@ head_judgement judge_head(const message_head& head, listen_mode mode, const size
   j.refused = judge_all(head, mode, limits, j.plan);
   return j;
 }
+
+refusal refuse_websocket() { return refuse(501, "websockets are not passed on"); }
 
 bool may_leave_http(const message_head& head) noexcept {
   return head.method == "CONNECT" || std::ranges::any_of(head.fields, [](const field& f) {

@@ -30,6 +30,7 @@ struct request_plan {
   std::uint64_t length = 0;     ///< the length of a body that does not come in chunks
   bool has_length = false;      ///< the head tells `length`
   bool wants_continue = false;  ///< the client waits for 100 Continue before it sends the body
+  bool is_websocket = false;    ///< the client asks for a websocket
 };
 
 /// The judgement of a head: why it is refused, or how it is read.
@@ -49,6 +50,9 @@ head_judgement judge_head(const message_head& head, listen_mode mode, const size
 ///
 /// If the request is refused, those bytes are no request.
 bool may_leave_http(const message_head& head) noexcept;
+
+/// 501 for a websocket to an upstream that has none.
+refusal refuse_websocket();
 
 /// Refuses with 508 a request that has come through this gateway before: "1.1 canigo-ID" of `via` is in one of its Via
 /// fields.

@@ -100,6 +100,10 @@ std::string request_head(const message_head& head, const outgoing_request& out) 
   if (out.wants_identity) text.add("Accept-Encoding", "identity");
   if (out.forwarded) add_forwarded(*out.forwarded, text);
   text.add("Via", out.via);
+  if (out.is_websocket) {
+    text.add("Connection", "Upgrade");
+    text.add("Upgrade", "websocket");
+  }
   text.add(out.body);
   return std::move(text).take();
 }

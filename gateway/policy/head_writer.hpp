@@ -54,6 +54,7 @@ struct outgoing_request {
   std::string_view via = {};                   ///< "1.1 canigo-ID"
   std::optional<client_place> forwarded = {};  ///< set for upstreams with `forwarded`
   bool wants_identity = false;                 ///< the response is read for usage or limits: no compression
+  bool is_websocket = false;                   ///< the request asks for a websocket
 };
 
 /// The head of a request, built anew from one that was not refused. It leaves out the fields of the client's

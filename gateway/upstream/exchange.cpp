@@ -171,6 +171,14 @@ bool is_one_chunked(const message_head& head) {
   });
 }
 
+constexpr int switching = 101;
+
+/// Whether a 101 opens the websocket that the request asked for.
+bool opens_websocket(const exchange& x, const message_head& head) {
+  const auto protocol = value_of(head, "Upgrade");
+  return x.upgraded != nullptr && protocol && same_text(trim(*protocol), "websocket");
+}
+
 enum class head_end : std::uint8_t { there, lost, late, bad };
 
 /// Reads up to the head of the final response. `timeout.first_byte` begins when the upstream has the whole body; until
@@ -189,8 +197,10 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
       if (step.wants_more) break;
       if (!parser.has_head()) continue;
       const int status = parser.head().status;
-      if (status < 100 || status == 101 || !is_one_chunked(parser.head())) co_return head_end::bad;
-      if (status >= 200) co_return head_end::there;
+      const bool is_opened = status == switching && opens_websocket(x, parser.head());
+      if (status < 100 || (status == switching && !is_opened) || !is_one_chunked(parser.head()))
+        co_return head_end::bad;
+      if (status >= 200 || is_opened) co_return head_end::there;
       // An upstream may send interim responses without an end, and faster than they are read.
       if (++interim > most_interim) co_return head_end::bad;
       if (left() == duration{1}) co_return head_end::late;
@@ -395,6 +405,11 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     co_return attempt_end::put_back;
   }
   if (!x.sink->may_answer()) co_return attempt_end::outrun;
+  if (parser.head().status == switching) {
+    l.close_later = true;
+    auto running = run_websocket(x, l, parser.head());
+    co_return co_await std::move(running);
+  }
   if (x.follows_events && !continues_events(parser.head())) {
     auto reading = keep_failed(x, l, parser, ahead, is_whole);
     co_return co_await std::move(reading);

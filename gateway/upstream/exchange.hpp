@@ -1,6 +1,8 @@
 #pragma once
 
 #include "canigo/net.hpp"
+#include "canigo/request.hpp"
+#include "canigo/scheduler.hpp"
 #include "canigo/time.hpp"
 
 #include "gateway/config/config.hpp"
@@ -38,6 +40,11 @@ struct exchange {
   bool is_to_head = false;       ///< the method is HEAD
   /// Not null: this is a tunnel. It sends no request, but the bytes of this buffer, and then all that the client sends.
   read_buffer* tunnelled = nullptr;
+  /// Not null: the request asks for a websocket. Once it is open, the bytes of this buffer follow, and then all that
+  /// the client sends.
+  read_buffer* upgraded = nullptr;
+  scheduler* messages = nullptr;  ///< the limit of the messages of clients; null: there is none
+  request message_ask;            ///< the request for a message
   int client_version = 11;
   bool follows_events = false;  ///< the client has the head of a stream of events: only the body of one goes to it
   duration write_stall{};

@@ -1,5 +1,11 @@
 #include "gateway/upstream/tunnel.hpp"
 
+#include "canigo/scheduler.hpp"
+
+#include "gateway/wire/websocket_frames.hpp"
+
+#include <asio/bind_cancellation_slot.hpp>
+#include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
@@ -11,7 +17,10 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 
 namespace canigo::gateway {
 namespace {
@@ -22,10 +31,14 @@ using clock = std::chrono::steady_clock;
 constexpr std::size_t least_piece = 4 << 10;
 constexpr std::size_t most_piece = 64 << 10;
 
+duration idle_of(const exchange& x) noexcept {
+  return x.upgraded != nullptr ? x.up->websocket->idle : x.up->timeout.idle;
+}
+
 /// The state that both ways of a tunnel share.
 struct tunnel {
   tunnel(exchange& x, byte_stream& far, const net::any_io_executor& e)
-      : of{x}, client{x.client}, server{far}, idle{x.up->timeout.idle}, ended{e, time_point::max()} {}
+      : of{x}, client{x.client}, server{far}, idle{idle_of(x)}, ended{e, time_point::max()} {}
 
   const exchange& of;
   byte_stream& client;
@@ -35,6 +48,8 @@ struct tunnel {
   attempt_end end = attempt_end::complete;
   bool is_stopped = false;
   bool is_one_way_on = false;
+  bool waits_for_token = false;
+  net::cancellation_signal token_wait;
   net::steady_timer ended;
 
   /// Ends both ways. The first reason counts.
@@ -44,6 +59,7 @@ struct tunnel {
     end = why;
     client.cancel();
     server.cancel();
+    token_wait.emit(net::cancellation_type::terminal);
   }
 };
 
@@ -57,12 +73,15 @@ struct way {
   attempt_end to_failed;
   attempt_end to_stalled;
   duration stall;  ///< how long `to` may take no byte
-  std::function<void()> sees_byte;
+  std::function<void()> sees_byte = {};
+  std::optional<websocket_frames> frames = {};  ///< set if each message takes a token
+  bool ends_both = false;                       ///< its end is that of the other way, too
 };
 
 /// Reads until there are bytes. False at the end of the stream, and if the tunnel has stopped.
 net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   for (;;) {
+    if (t.waits_for_token) t.moved = clock::now();  // it is the gateway that lets nothing move
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);
     if (t.of.is_aborted) t.stop(attempt_end::client_lost);  // cancel() does not reach an operation that was over
@@ -83,6 +102,24 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   }
 }
 
+/// How many of the unread bytes may go now. Waits for a token, if a message begins with the first of them.
+net::awaitable<std::size_t> let_through(tunnel& t, way& w) {
+  const std::string_view unread{w.buffer.unread().data(), w.buffer.size()};
+  std::size_t size = w.frames->pass(unread);
+  if (size > 0) co_return size;
+  t.waits_for_token = true;
+  error_code error;
+  co_await t.of.messages->async_acquire(
+      t.of.message_ask,
+      net::bind_cancellation_slot(t.token_wait.slot(), net::redirect_error(net::use_awaitable, error)));
+  t.waits_for_token = false;
+  t.moved = clock::now();
+  if (error) t.stop(attempt_end::cut);
+  if (t.is_stopped) co_return 0;
+  w.frames->begin();
+  co_return w.frames->pass(unread);
+}
+
 net::awaitable<void> pass(tunnel& t, way& w) {
   std::size_t piece = least_piece;
   error_code error;
@@ -91,7 +128,12 @@ net::awaitable<void> pass(tunnel& t, way& w) {
       const bool has_more = co_await read_piece(t, w, piece);
       if (!has_more) break;
     }
-    const std::size_t size = w.buffer.size();
+    std::size_t size = w.buffer.size();
+    if (w.frames) {
+      auto letting = let_through(t, w);
+      size = co_await std::move(letting);
+      if (t.is_stopped) co_return;
+    }
     std::array pieces{net::const_buffer{w.buffer.unread().data(), size}};
     co_await w.to.write(pieces, w.stall, error);
     if (error) t.stop(error == errc::timed_out ? w.to_stalled : w.to_failed);
@@ -102,17 +144,16 @@ net::awaitable<void> pass(tunnel& t, way& w) {
   }
   if (t.is_stopped) co_return;
   w.buffer.shrink();
-  if (!w.to.end_sending()) t.stop(attempt_end::complete);
+  // No websocket goes on in one direction. Its client may wait for the end of the connection (RFC 6455, 7.1.1).
+  if (w.ends_both || !w.to.end_sending()) t.stop(attempt_end::complete);
 }
 
-}  // namespace
-
-net::awaitable<attempt_end> run_tunnel(exchange& x, link& l) {
-  x.sink->begin_tunnel();
-  message_head opened;
-  opened.status = 200;
-  x.sink->see_head(opened, {}, x.target);
-  const std::string head = x.sink->head_for_client(opened) + "\r\n";
+/// Tells the client that its tunnel is open, and passes bytes both ways. `fields`: the last lines of the head. `sent`:
+/// the bytes of the client that were read before.
+net::awaitable<attempt_end> run(exchange& x, link& l, const message_head& opened, std::string_view fields,
+                                read_buffer& sent) {
+  std::string head = x.sink->head_for_client(opened);
+  head.append(fields).append("\r\n");
   x.status = opened.status;
   x.keeps_client = false;
   x.has_begun = true;
@@ -124,17 +165,24 @@ net::awaitable<attempt_end> run_tunnel(exchange& x, link& l) {
 
   const net::any_io_executor executor = co_await net::this_coro::executor;
   tunnel t{x, *l.stream, executor};
-  way up{x.client,         *l.stream,        *x.tunnelled, x.bytes_in, attempt_end::client_lost,
-         attempt_end::cut, attempt_end::cut, t.idle,       {}};
-  way down{*l.stream,
-           x.client,
-           l.input,
-           x.bytes_out,
-           attempt_end::cut,
-           attempt_end::client_lost,
-           attempt_end::client_stalled,
-           x.write_stall,
-           {}};
+  way up{.from = x.client,
+         .to = *l.stream,
+         .buffer = sent,
+         .bytes = x.bytes_in,
+         .from_failed = attempt_end::client_lost,
+         .to_failed = attempt_end::cut,
+         .to_stalled = attempt_end::cut,
+         .stall = t.idle};
+  if (x.messages != nullptr) up.frames.emplace();
+  way down{.from = *l.stream,
+           .to = x.client,
+           .buffer = l.input,
+           .bytes = x.bytes_out,
+           .from_failed = attempt_end::cut,
+           .to_failed = attempt_end::client_lost,
+           .to_stalled = attempt_end::client_stalled,
+           .stall = x.write_stall,
+           .ends_both = x.upgraded != nullptr};
   down.sees_byte = [&x] {
     if (!x.first_byte) x.first_byte = clock::now();
   };
@@ -155,6 +203,23 @@ net::awaitable<attempt_end> run_tunnel(exchange& x, link& l) {
   l.input.consume(l.input.size());
   if (failed) std::rethrow_exception(failed);
   co_return x.is_aborted ? attempt_end::client_lost : t.end;
+}
+
+}  // namespace
+
+net::awaitable<attempt_end> run_tunnel(exchange& x, link& l) {
+  x.sink->begin_tunnel();
+  message_head opened;
+  opened.status = 200;
+  x.sink->see_head(opened, {}, x.target);
+  auto running = run(x, l, opened, {}, *x.tunnelled);
+  co_return co_await std::move(running);
+}
+
+net::awaitable<attempt_end> run_websocket(exchange& x, link& l, const message_head& opened) {
+  x.sink->begin_tunnel();
+  auto running = run(x, l, opened, "Connection: Upgrade\r\nUpgrade: websocket\r\n", *x.upgraded);
+  co_return co_await std::move(running);
 }
 
 }  // namespace canigo::gateway

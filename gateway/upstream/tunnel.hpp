@@ -14,4 +14,8 @@ namespace canigo::gateway {
 /// the tunnel.
 net::awaitable<attempt_end> run_tunnel(exchange& x, link& l);
 
+/// Passes on the 101 that opens a websocket, and then bytes both ways, as a tunnel does. A message of the client waits
+/// for its token of `x.messages` before its first byte is sent, and so does all that the client sends after it.
+net::awaitable<attempt_end> run_websocket(exchange& x, link& l, const message_head& opened);
+
 }  // namespace canigo::gateway

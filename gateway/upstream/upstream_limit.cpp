@@ -58,7 +58,10 @@ upstream_limit::upstream_limit(const net::any_io_executor& executor, const confi
       has_list_{!u.targets.empty()},
       local_{executor, limiter_options_of(c, u)},
       terms_{terms_of(u)},
-      of_targets_{terms_of_targets(u)} {
+      of_targets_{terms_of_targets(u)},
+      executor_{executor},
+      priorities_{static_cast<int>(c.classes.size())} {
+  take_messages(u);
   if (u.shared && store != nullptr) shared_ = std::make_unique<redis_limit>(*store, c, u);
   for (std::size_t i = 0; i < of_targets_.size(); ++i) {
     targets_.push_back(
@@ -134,6 +137,24 @@ void upstream_limit::take_terms(const upstream& u) {
   of_targets_ = terms_of_targets(u);
 }
 
+std::shared_ptr<scheduler> upstream_limit::messages() const {
+  const std::lock_guard lock{mutex_};
+  return messages_;
+}
+
+/// Precondition: mutex_ is locked, or no one else knows this object. Websockets that are open keep the limit that they
+/// began with, whose rate changes.
+void upstream_limit::take_messages(const upstream& u) {
+  if (!u.websocket || !u.websocket->messages) {
+    messages_.reset();
+  } else if (messages_ == nullptr) {
+    messages_ = std::make_shared<scheduler>(
+        executor_, scheduler_options{.rate = *u.websocket->messages, .priorities = priorities_});
+  } else {
+    messages_->set_rate(*u.websocket->messages);
+  }
+}
+
 void upstream_limit::begin_change(const upstream& next) {
   const std::lock_guard lock{mutex_};
   upstream meanwhile = next;
@@ -153,6 +174,7 @@ void upstream_limit::begin_change(const upstream& next) {
 void upstream_limit::end_change(const upstream& next) {
   const std::lock_guard lock{mutex_};
   take_terms(next);
+  take_messages(next);
   if (!has_list_) targets_.front()->end_change(own_terms(next), next.breaker);
   for (std::size_t i = 0; i < of_targets_.size(); ++i) targets_[i]->end_change(of_targets_[i], next.breaker);
 }

@@ -6,6 +6,7 @@
 #include "canigo/net.hpp"
 #include "canigo/redis/permit.hpp"
 #include "canigo/retry_policy.hpp"
+#include "canigo/scheduler.hpp"
 
 #include "gateway/config/config.hpp"
 #include "gateway/policy/quota_fields.hpp"
@@ -109,10 +110,13 @@ class upstream_limit {
   const std::string& unit(std::size_t number) const noexcept { return units_[number]; }
 
   outside_waits& outside() noexcept { return outside_; }
+  /// The limit of the messages that clients send by websockets; null: there is none.
+  std::shared_ptr<scheduler> messages() const;
 
  private:
   friend class upstream_place;
   void take_terms(const upstream& u);
+  void take_messages(const upstream& u);
 
   const std::vector<std::string> units_;
   const bool has_list_;  // of targets
@@ -127,6 +131,9 @@ class upstream_limit {
   mutable std::mutex mutex_;  // guards the terms; they may be changed under it
   limit_terms terms_;
   std::vector<limit_terms> of_targets_;  // empty without a list
+  const net::any_io_executor executor_;
+  const int priorities_;
+  std::shared_ptr<scheduler> messages_;
 };
 
 }  // namespace canigo::gateway

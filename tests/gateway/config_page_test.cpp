@@ -75,7 +75,7 @@ TEST_CASE("gateway: the configuration's page names each key", "[gateway][config]
         std::string{"[[listen]]\n[listen.tls]\n"}, std::string{"[[upstream]]\n"}, std::string{"[[tenant]]\n"}})
     add_keys(part + x, keys);
   for (const std::string part :
-       {"credential", "tokens", "tokens.usage", "timeout", "retry", "breaker", "hedge", "keep_alive"})
+       {"credential", "tokens", "tokens.usage", "timeout", "retry", "breaker", "hedge", "keep_alive", "websocket"})
     add_keys("[[upstream]]\n[upstream." + part + "]\n" + x, keys);
   add_keys("[[upstream]]\n[[upstream.rates]]\n" + x, keys);
   add_keys("[[upstream]]\n[[upstream.target]]\n" + x, keys);

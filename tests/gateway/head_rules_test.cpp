@@ -143,6 +143,33 @@ TEST_CASE("gateway: what two readers could understand differently is a 400", "[g
         "400 Transfer-Encoding is something else than exactly one \"chunked\"");
 }
 
+TEST_CASE("gateway: only a whole handshake asks for a websocket", "[gateway][head][websocket]") {
+  const std::string host = "\nHost: a\n", key = "Sec-WebSocket-Key: a\n", version = "Sec-WebSocket-Version: 13\n";
+  const std::string upgrade = "Connection: keep-alive, upgrade\nUpgrade: WebSocket\n";
+  const auto judge = [](const std::string& text, listen_mode mode = listen_mode::reverse) {
+    return gateway::judge_head(head_of(text), mode, {});
+  };
+  const auto right = judge("GET / HTTP/1.1" + host + upgrade + key + version);
+  CHECK((!right.refused && right.plan.is_websocket));
+  CHECK_FALSE(judge("GET / HTTP/1.1" + host + key + version).plan.is_websocket);
+  for (const std::string& wrong :
+       {"POST / HTTP/1.1" + host + upgrade + key + version, "GET / HTTP/1.0" + host + upgrade + key + version,
+        "GET / HTTP/1.1" + host + "Upgrade: websocket\n" + key + version, "GET / HTTP/1.1" + host + upgrade + key,
+        "GET / HTTP/1.1" + host + upgrade + version, "GET / HTTP/1.1" + host + upgrade + key + key + version,
+        "GET / HTTP/1.1" + host + upgrade + key + version + version,
+        "GET / HTTP/1.1" + host + upgrade + key + version + "Upgrade: websocket\n",
+        "GET / HTTP/1.1" + host + upgrade + key + version + "Content-Length: 1\n",
+        "GET / HTTP/1.1" + host + upgrade + key + version + "Expect: 100-continue\n"}) {
+    CAPTURE(wrong);
+    const auto judged = judge(wrong);
+    REQUIRE(judged.refused);
+    CHECK((judged.refused->status == 501 && !judged.plan.is_websocket));
+  }
+  const auto absolute = judge("GET http://a/ HTTP/1.1" + host + upgrade + key + version, listen_mode::both);
+  REQUIRE(absolute.refused);
+  CHECK(absolute.refused->status == 501);
+}
+
 TEST_CASE("gateway: other refusals of a head have their own status", "[gateway][head]") {
   gateway::size_limits small;
   small.target = 4;

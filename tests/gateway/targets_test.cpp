@@ -256,3 +256,16 @@ TEST_CASE("gateway: the page of the configuration shows each target without its 
   CHECK((a["models"][0] == "m" && a["path"]["/x"] == "/y" && a["prefer"] == 1));
   CHECK(shown.dump().find("secret") == std::string::npos);
 }
+
+TEST_CASE("gateway: websockets to an upstream have an idle time and a rate of messages", "[gateway][websocket]") {
+  const std::string url = "url = 'http://a'\n";
+  CHECK_FALSE(upstream_with(url).websocket);
+  const auto usual = upstream_with(url + "websocket = {}\n").websocket;
+  REQUIRE(usual);
+  CHECK((usual->idle == 10min && !usual->messages));
+  const auto own = upstream_with(url + "websocket = { idle = '5s', messages = '60/1m' }\n").websocket;
+  REQUIRE(own);
+  CHECK((own->idle == 5s && own->messages == canigo::rate::per_minute(60)));
+  check_refused(url + "websocket = { messages = 'many' }",
+                "upstream[0].websocket.messages is \"many\"; allowed: N/PERIOD such as \"60/1m\"");
+}
