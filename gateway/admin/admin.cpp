@@ -117,14 +117,28 @@ std::string cookie_field(std::string_view value, std::chrono::seconds age) {
                      value, age.count());
 }
 
-/// The upstream of "/api/upstreams/NAME/VERB"; null if the path has another form, or no upstream has that name.
-std::shared_ptr<upstream_queue> upstream_of(const admin_call& e, std::string_view verb) {
+/// An upstream, or one of its targets, that an operator names.
+struct named_part {
+  std::shared_ptr<upstream_queue> upstream;  // null: there is none
+  std::optional<std::size_t> target;         // none: all of them
+};
+
+/// The part that "/api/upstreams/NAME/VERB" or "/api/upstreams/NAME/targets/TARGET/VERB" names.
+named_part part_of(const admin_call& e, std::string_view verb) {
+  constexpr std::string_view targets_path = "/targets/";
   std::string_view name = e.path;
-  if (!name.starts_with(upstreams_path)) return nullptr;
+  if (!name.starts_with(upstreams_path)) return {};
   name.remove_prefix(upstreams_path.size());
-  if (name.size() <= verb.size() || !name.ends_with(verb)) return nullptr;
+  if (name.size() <= verb.size() || !name.ends_with(verb)) return {};
   name.remove_suffix(verb.size());
-  return e.g.queue_of(name);
+  const auto slash = name.find(targets_path);
+  named_part part{e.g.queue_of(name.substr(0, slash)), std::nullopt};
+  if (slash == name.npos || part.upstream == nullptr) return part;
+  const std::vector<target>& all = part.upstream->settings().targets;
+  const auto found = std::ranges::find(all, name.substr(slash + targets_path.size()), &target::name);
+  if (found == all.end()) return {};
+  part.target = static_cast<std::size_t>(found - all.begin());
+  return part;
 }
 
 net::awaitable<admin_reply> reload(const admin_call& e) {
@@ -154,12 +168,12 @@ net::awaitable<admin_reply> change(const admin_call& e, const admin_options& o) 
     co_return co_await std::move(reloading);
   }
   if (e.head.method == "POST") {
-    if (const auto q = upstream_of(e, "/pause")) {
-      q->limits().pause_by_operator(time_point::max());
+    if (const named_part part = part_of(e, "/pause"); part.upstream) {
+      part.upstream->limits().pause_by_operator(time_point::max(), part.target);
       co_return e.done();
     }
-    if (const auto q = upstream_of(e, "/resume")) {
-      q->limits().resume_by_operator();
+    if (const named_part part = part_of(e, "/resume"); part.upstream) {
+      part.upstream->limits().resume_by_operator(part.target);
       co_return e.done();
     }
   }

@@ -194,12 +194,30 @@ const tenantColumns = [
 
 const causes = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker', key: 'its key, which was refused' };
 
+// A button that pauses a target, or resumes it.
+function hold(cell, t) {
+  if (!cell.firstChild) {
+    const b = make('button', 'quiet');
+    cell.append(b);
+    b.addEventListener('click', () => change('POST', b.dataset.path,
+      b.textContent === 'Pause' ? `Pause ${b.dataset.name}? Its requests go to other targets, or wait.` : ''));
+  }
+  const b = cell.firstChild;
+  const verb = t.pauses.some(p => p.cause === 'operator' || p.cause === 'key') ? 'Resume' : 'Pause';
+  say(b, verb);
+  b.dataset.name = t.name;
+  b.dataset.path = `/api/upstreams/${encodeURIComponent(t.upstream)}/targets/${encodeURIComponent(t.name)}/${verb.toLowerCase()}`;
+  const label = `${verb} target ${t.name}`;
+  if (b.ariaLabel !== label) b.ariaLabel = label;
+}
+
 const targetColumns = [
   ['Target', '', (cell, t) => lines(cell, t.name, dots(t.models.join(', '), t.prefer > 1 && 'preferred as number ' + t.prefer))],
   ['Limits', '', (cell, t) => levels(cell, t.limits)],
   ['Paused by', '', text(t => t.pauses.map(p => (causes[p.cause] || p.cause) + (p.until_ms == null ? '' : ' for ' + time(p.until_ms))).join(', ') || '–')],
   ['Running', 'num', text(t => number(t.held))],
-  ['Granted', 'num wide', text(t => number(t.granted))]];
+  ['Granted', 'num wide', text(t => number(t.granted))],
+  ['', 'act', hold]];
 
 const errorColumns = [
   ['Last at', 'time', text(e => new Date(e.time).toLocaleTimeString('en-GB'))],
@@ -266,7 +284,8 @@ function upstream(name) {
     limits.update(u.limits);
     classes.update(u.classes);
     targets.root.hidden = !u.targets;
-    targets.update(u.targets || [], (u.targets || []).length);
+    const listed = (u.targets || []).map(t => ({ ...t, upstream: u.name }));
+    targets.update(listed, listed.length);
     waiters.update(u.waiters, u.waiting, `${number(u.waiting)} of ${number(u.queue)} places`);
     running.update(u.running, u.running_in_all);
     tenants.update(u.tenants, u.tenants.length + u.tenants_left_out);

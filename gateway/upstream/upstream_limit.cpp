@@ -106,12 +106,14 @@ std::vector<spent_quota> upstream_limit::all_spent() const {
   return all;
 }
 
-void upstream_limit::pause_by_operator(time_point until) {
-  for (const auto& t : targets_) t->pause_by_operator(until);
+void upstream_limit::pause_by_operator(time_point until, std::optional<std::size_t> target) {
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    if (i == target.value_or(i)) targets_[i]->pause_by_operator(until);
 }
 
-void upstream_limit::resume_by_operator() {
-  for (const auto& t : targets_) t->resume_by_operator();
+void upstream_limit::resume_by_operator(std::optional<std::size_t> target) {
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    if (i == target.value_or(i)) targets_[i]->resume_by_operator();
 }
 
 upstream_limit::status upstream_limit::now() const {

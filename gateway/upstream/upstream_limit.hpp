@@ -88,9 +88,9 @@ class upstream_limit {
   }
   std::vector<spent_quota> all_spent() const;
   /// An operator wants no call before `until`, or takes that back. Then quotas of a day count as whole, too, and
-  /// refused keys as taken.
-  void pause_by_operator(time_point until);
-  void resume_by_operator();
+  /// refused keys as taken. `target`: none means all.
+  void pause_by_operator(time_point until, std::optional<std::size_t> target = std::nullopt);
+  void resume_by_operator(std::optional<std::size_t> target = std::nullopt);
 
   using status = target_limit::status;
   /// The state of the target that is out for the least time: the upstream is out if all its targets are. `opened` is

@@ -246,6 +246,28 @@ class Targets(GatewayCase):
         a.go.set()
         self.assertEqual(held.statuses(), [200])
 
+    def test_an_operator_pauses_one_target(self):
+        a, b = self.answering(), self.answering()
+        g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))
+        g.ask_admin("/api/upstreams/ai/targets/a/pause", method="POST")
+        self.assertEqual(curl(f"{g.url}/ai/")[0], 200)
+        self.assertEqual((len(a.heads), len(b.heads)), (0, 1))
+        self.assertEqual([p["cause"] for p in self.states(g)["a"]["pauses"]], ["operator"])
+        self.assertEqual(g.state()["pauses"], [])
+        g.ask_admin("/api/upstreams/ai/targets/b/pause", method="POST")
+        self.assertEqual([p["cause"] for p in g.state()["pauses"]], ["operator"])
+        waits = Curls([f"{g.url}/ai/"])
+        wait_until(lambda: g.waiting() == 1, "it waits")
+        self.assertEqual(g.state()["waiters"][0]["waits_for"], "paused")
+        g.ask_admin("/api/upstreams/ai/targets/a/resume", method="POST")
+        self.assertEqual(waits.statuses(), [200])
+        self.assertEqual((len(a.heads), len(b.heads)), (1, 1))
+        for path in ("ai/targets/c/pause", "ai/targets//pause", "ai/targets/a/stop", "no/targets/a/pause"):
+            with self.assertRaises(urllib.error.HTTPError) as refused:
+                g.ask_admin(f"/api/upstreams/{path}", method="POST")
+            self.assertEqual(refused.exception.code, 404)
+            refused.exception.close()
+
     def test_no_target_gets_more_than_its_own_quota(self):
         times = {"a": [], "b": []}
 
@@ -277,6 +299,7 @@ class Targets(GatewayCase):
         with self.assertRaises(urllib.error.HTTPError) as refused:
             g.ask_admin("/api/reload", method="POST")
         self.assertIn(b'upstream[0].target[0].name is "other", which needs a restart', refused.exception.read())
+        refused.exception.close()
 
     def test_the_metrics_and_the_state_tell_of_each_target(self):
         a, b = self.answering(refusal(401)), self.answering()
