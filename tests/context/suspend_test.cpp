@@ -18,6 +18,7 @@
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
 
 #include <exception>
@@ -25,6 +26,8 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 using namespace std::chrono_literals;
@@ -340,4 +343,32 @@ TEST_CASE("a handler that breaks on its way in leaves nothing behind", "[suspend
     CHECK(books.balance == 0);
   }
   CHECK(broken > 1);
+}
+
+TEST_CASE("a coroutine that is parked in its own frame goes on there, with the results of its wait", "[suspend]") {
+  net::io_context io;
+  net::cancellation_signal stop;
+  semaphore places{io, {.permits = 1}};
+  permit held = *places.try_acquire();
+  std::vector<error_code> ends;
+  const auto wait = [&]() -> net::awaitable<void> {
+    for (int i = 0; i < 2; ++i) {
+      std::tuple<error_code, permit> result;
+      const auto start = [&](auto handler) { places.async_acquire(std::move(handler)); };
+      co_await canigo::detail::park_here(result, stop.slot(), start);
+      ends.push_back(std::get<error_code>(result));
+      held = std::move(std::get<permit>(result));
+    }
+  };
+  net::co_spawn(io, wait(), net::detached);
+  io.poll();
+  CHECK(ends.empty());
+  held.release();
+  io.poll();
+  CHECK(ends == std::vector<error_code>{{}});
+  CHECK(held);
+  stop.emit(net::cancellation_type::terminal);
+  io.run();
+  CHECK(ends == std::vector<error_code>{{}, net::error::operation_aborted});
+  CHECK(!held);
 }

@@ -11,6 +11,7 @@
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/cancellation_signal.hpp>
 #include <asio/execution/blocking.hpp>
 #include <asio/execution/executor.hpp>
 #include <asio/io_context.hpp>
@@ -248,6 +249,32 @@ class pending_work<asio_private::coroutine_handler<Executor, Args...>, true> {
   pending_work(const asio_private::coroutine_handler<Executor, Args...>&, const net::any_io_executor&) noexcept {}
 };
 
+/// The handler of park_here(): gives a coroutine the result of its wait, and resumes it.
+template <class Resume, class Result>
+struct result_handler {
+  using executor_type = typename net::associated_executor<Resume>::type;
+  using cancellation_slot_type = net::cancellation_slot;
+
+  executor_type get_executor() const noexcept { return net::get_associated_executor(resume); }
+  cancellation_slot_type get_cancellation_slot() const noexcept { return stop; }
+  template <class... Args>
+  void operator()(Args&&... args) {
+    *to = Result{std::forward<Args>(args)...};
+    std::move(resume)();
+  }
+
+  Result* to;
+  net::cancellation_slot stop;
+  Resume resume;
+};
+
+/// A coroutine that waits with park_here(): its co_spawn keeps the loop running, too.
+template <class Resume, class Result>
+class pending_work<result_handler<Resume, Result>, true> {
+ public:
+  pending_work(const result_handler<Resume, Result>&, const net::any_io_executor&) noexcept {}
+};
+
 /// A handler without an executor of its own: the object that it waits for keeps its loop running.
 template <class Handler>
 class pending_work<Handler, false> {
@@ -416,6 +443,27 @@ auto park(Start start) {
     start(handler(frame->detach_thread()));
     return static_cast<handler*>(nullptr);
   };
+}
+
+/// Suspends the calling coroutine, and goes on behind the co_await. `start` is called with a completion handler when
+/// the coroutine is suspended, and must not throw. `result` is made of the handler's arguments. `stop` cancels the
+/// wait, instead of the coroutine's own slot. Both must outlive the wait.
+///
+/// A wait costs no frame besides that of the caller, where park() needs one of its own.
+template <class Result, class Start>
+auto park_here(Result& result, net::cancellation_slot stop, Start start) {
+#if ASIO_VERSION < 102300
+  return [&result, stop, start](auto* frame) mutable {
+    using resume = asio_private::resuming_handler;
+    start(result_handler<resume, Result>{&result, stop, resume{frame->detach_thread()}});
+    return static_cast<asio_private::coroutine_thread*>(nullptr);
+  };
+#else
+  const auto with_result = [&result, stop, start](auto resume) mutable {
+    start(result_handler<decltype(resume), Result>{&result, stop, std::move(resume)});
+  };
+  return net::async_initiate<const net::deferred_t, void()>(with_result, net::deferred);
+#endif
 }
 
 }  // namespace canigo::detail
