@@ -26,20 +26,34 @@ call::call(call_host& host, call_services& services, call_loop& loop, message_pa
       snapshot_{loop.now},
       head_{request.take_head()},
       record_{begin_record(head_, services.new_request_id())},
-      turn_{services, loop, record_, route_} {
-  head_judgement judged = judge_head(head_, settings().listeners[host.client().listener].mode, settings().size);
-  why_ = std::move(judged.refused);
-  plan_ = std::move(judged.plan);
-}
+      turn_{services, loop, record_, route_} {}
 
 call::~call() {
   if (is_on_list_) loop_.requests.leave(tag_);
 }
 
-net::awaitable<void> call::serve() {
+net::awaitable<bool> call::next_step(bool went_well) {
+  switch (stage_) {
+    case stage::head:
+      return begin();
+    case stage::body:
+      return went_well ? begin_turn() : net::awaitable<bool>{};
+    case stage::turn:
+      stage_ = stage::attempts;
+      return attempt_until_done(went_well);
+    default:
+      return {};
+  }
+}
+
+net::awaitable<bool> call::begin() {
+  stage_ = stage::attempts;
   if (may_leave_http(head_)) host_.forbid_next();
-  if (!why_) why_ = decide_route(*snapshot_, host_.client(), head_, plan_, services_, record_, route_);
-  if (why_) return host_.answer(*why_, record_, &parser_);
+  head_judgement judged = judge_head(head_, settings().listeners[host_.client().listener].mode, settings().size);
+  why_ = std::move(judged.refused);
+  if (!why_) why_ = decide_route(*snapshot_, host_.client(), head_, judged.plan, services_, record_, route_);
+  if (why_) return refuse();
+  plan_ = judged.plan;
   tag_ = loop_.requests.enter(*this);
   is_on_list_ = true;
   set_deadline(record_.since);
@@ -48,8 +62,20 @@ net::awaitable<void> call::serve() {
   body_.emplace(host_.stream(), parser_, host_.input(), settings().time.body_idle, is_kept ? retry.body : 0,
                 services_.kept);
   account_.emplace(to(), settings().tenants[route_.tenant], queue().limits().ratios());
-  random_ = tag_;
-  return forward();
+  if (parser_.has_body() && host_.input().empty() && plan_.wants_continue) body_->expect_continue();
+  if (const std::uint64_t most = bytes_before_turn(); most > 0) {
+    if (!body_->read_ahead_now(most) || body_->has_failed()) {
+      stage_ = stage::body;
+      return read_body(most);
+    }
+  }
+  return begin_turn();
+}
+
+net::awaitable<bool> call::refuse() {
+  auto answering = host_.answer(*why_, record_, &parser_);
+  co_await std::move(answering);
+  co_return false;
 }
 
 /// Sets the end of the call's wait for a turn; the wait begins at `start`. A call that begins too late is of no use to
@@ -68,40 +94,34 @@ void call::set_deadline(time_point start) {
   deadline_ = std::min(deadline_, last_start);
 }
 
-/// The waits are here, and not in a function of their own, which saves each waiter a frame.
-net::awaitable<void> call::forward() {
-  if (parser_.has_body() && host_.input().empty() && plan_.wants_continue) body_->expect_continue();
-  if (const std::uint64_t most = bytes_before_turn(); most > 0) {
-    if (!body_->read_ahead_now(most) || body_->has_failed()) {
-      auto reading = read_body(most);
-      const bool is_read = co_await std::move(reading);
-      if (!is_read) co_return;
-    }
-  }
+/// Asks for a place at the upstream.
+net::awaitable<bool> call::begin_turn() {
   keep_client();
   if (is_patience_short_) set_deadline(waits_since_);
   request ask = make_request();
   if (services_.arrivals.has_some()) keep_first_arrival(ask);
   framing_ = make_framing();
-  turn_.begin(ask, settings().tenants[route_.tenant].name, is_tunnel());
+  turn_.begin(ask, is_tunnel());
   has_asked_ = true;
   // A reload has happened since the head came.
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
+  why_ = refusal_by_targets();
+  if (!why_ && !to().targets.empty()) choose_targets();
+  stage_ = why_ ? stage::attempts : stage::turn;
+  return why_ ? finish() : get_turn();
+}
+
+net::awaitable<bool> call::attempt_until_done(bool is_granted) {
   for (;;) {
-    why_ = refusal_by_targets();
-    if (why_) break;
-    if (!to().targets.empty()) choose_targets();
-    upstream_place held;
-    permit tunnel;
-    auto turning = get_turn(held, tunnel);
-    if (keeper_) turning = keeper_->keep_during(std::move(turning));
-    bool is_granted = co_await std::move(turning);
-    if (keeper_ && is_granted && turn_.is_called_off()) is_granted = give_up_turn(held);
+    if (keeper_ && is_granted && turn_.is_called_off()) is_granted = give_up_turn();
     if (!is_granted) {
       note_unserved();
       break;
     }
+    upstream_place held = std::move(*held_);
+    held_.reset();
+    const std::unique_ptr<permit> tunnel = std::move(tunnel_);
     if (!exchange_) make_exchange();
     aim(*exchange_, held.target());
     auto attempting = make_attempt(held);
@@ -114,11 +134,14 @@ net::awaitable<void> call::forward() {
     auto sleeping = sleep_before_repeat(end);
     co_await std::move(sleeping);
     if (turn_.has_left()) break;
+    why_ = refusal_by_targets();
+    if (why_) break;
+    if (!to().targets.empty()) choose_targets();
+    auto turning = get_turn();
+    is_granted = co_await std::move(turning);
   }
-  host_.unwatch_client();
-  turn_.end();
   auto finishing = finish();
-  co_await std::move(finishing);
+  co_return co_await std::move(finishing);
 }
 
 /// The bytes of its body that are read before it waits for its turn. So the upstream has a call when its turn comes,
@@ -232,7 +255,9 @@ void call::note_unserved() {
     why_->detail += "; its client gives up " + to_string(*route_.granted.patience) + " after it has sent the request";
 }
 
-net::awaitable<void> call::finish() {
+net::awaitable<bool> call::finish() {
+  host_.unwatch_client();
+  turn_.end();
   const exchange* const x = exchange_.get();
   const bool has_begun = x != nullptr && x->has_begun;
   record_.bytes_in = body_->bytes();
@@ -248,16 +273,17 @@ net::awaitable<void> call::finish() {
   } else if (why_ && !turn_.has_left() && has_begun_events()) {
     auto ending = end_events();
     co_await std::move(ending);
-    co_return;
+    co_return false;
   } else if (why_ && !turn_.has_left()) {
     auto answering = host_.answer(*why_, record_, &parser_);
     co_await std::move(answering);
-    co_return;
+    co_return false;
   } else {
     host_.forbid_next();
     if (has_begun_events() && record_.error.empty()) record_.error = "left";
   }
   host_.end_record(record_);
+  co_return false;
 }
 
 void call::end_by_client() noexcept {
@@ -306,7 +332,7 @@ request_view call::look() const {
                  .path = shortened(r.path),
                  .since = r.since,
                  .attempts = r.attempts,
-                 .tokens = r.tokens_asked,
+                 .tokens = r.tokens_asked.get(),
                  .first_byte = std::nullopt};
   if (running_ == nullptr) return v;
   if (running_->has_begun) v.status = running_->status;

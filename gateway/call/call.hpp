@@ -20,6 +20,7 @@
 #include "gateway/upstream/exchange.hpp"
 #include "gateway/upstream/response_sink.hpp"
 #include "gateway/upstream/upstream_place.hpp"
+#include "gateway/wire/boxed.hpp"
 #include "gateway/wire/message.hpp"
 #include "gateway/wire/message_parser.hpp"
 #include "gateway/wire/request_body.hpp"
@@ -45,8 +46,9 @@ class call final : private response_sink {
   call(call_host& host, call_services& services, call_loop& loop, message_parser& request);
   ~call() override;
 
-  /// Answers the request, or sends it on. Call it once.
-  net::awaitable<void> serve();
+  /// Answers the request, or sends it on, step by step: await each step, and ask for the next one with its result,
+  /// until a step is not valid(). So a call that waits has one frame, that of its wait.
+  net::awaitable<bool> next_step(bool went_well);
 
   // Called by its connection, and by the process.
   /// Call it when the client has left.
@@ -83,7 +85,9 @@ class call final : private response_sink {
   const upstream& to() const noexcept { return queue().settings(); }
   bool is_tunnel() const noexcept { return plan_.form == target_form::tunnel; }
   bool reads_body() const noexcept { return token_account::reads_body(to()); }
-  net::awaitable<void> forward();
+  net::awaitable<bool> begin();
+  net::awaitable<bool> begin_turn();
+  net::awaitable<bool> attempt_until_done(bool is_granted);
   std::uint64_t bytes_before_turn() const noexcept;
   net::awaitable<bool> read_body(std::uint64_t most);
   void set_deadline(time_point start);
@@ -96,7 +100,7 @@ class call final : private response_sink {
   std::string waiting_events();
   bool has_begun_events() const noexcept { return record_.kept == by_events; }
   net::awaitable<void> end_events();
-  bool give_up_turn(upstream_place& held);
+  bool give_up_turn();
   request make_request();
   std::optional<refusal> refusal_by_targets() const;
   target_set untried() const;
@@ -107,13 +111,14 @@ class call final : private response_sink {
   void aim(exchange& x, std::size_t target);
   bool may_repeat();
   net::awaitable<void> sleep_before_repeat(attempt_end end);
-  net::awaitable<bool> get_turn(upstream_place& held, permit& tunnel);
+  net::awaitable<bool> get_turn();
   net::awaitable<attempt_end> make_attempt(upstream_place& held);
   net::awaitable<attempt_end> make_hedged_attempt(upstream_place& held, const std::function<void()>& lost);
   void settle(upstream_place& held, attempt_end end);
   bool goes_again(attempt_end end);
   void judge(attempt_end end);
-  net::awaitable<void> finish();
+  net::awaitable<bool> refuse();
+  net::awaitable<bool> finish();
 
   bool see_head(const message_head& h, std::string_view body, std::size_t target) override;
   bool drops(const message_head& h, std::string_view body, std::size_t target) override;
@@ -129,29 +134,32 @@ class call final : private response_sink {
   const std::shared_ptr<const config_snapshot> snapshot_;  // the call keeps it, even after a reload
   const message_head head_;
   call_record record_;
-  std::optional<refusal> why_;  // set if the gateway answers, and not an upstream
-  request_plan plan_;
+  boxed<refusal> why_;  // set if the gateway answers, and not an upstream
+  request_shape plan_;
   route_decision route_;
   turn turn_;
 
   // Once the route is known:
+  enum class stage : std::uint8_t { head, body, turn, attempts };
+  stage stage_ = stage::head;
   bool is_on_list_ = false;
   bool is_reading_ = false;  // the body, before the turn
   bool has_asked_ = false;
+  bool is_patience_short_ = false;  // the client's own time limit has made the deadline
+  bool is_place_lost_ = false;
   std::uint64_t tag_ = 0;  // its number on the loop's list
   time_point waits_since_{};
   time_point deadline_{};
-  bool is_patience_short_ = false;  // the client's own time limit has made the deadline
   std::optional<request_body> body_;
   std::optional<token_account> account_;
   outgoing_body framing_;
   std::unique_ptr<client_keeper> keeper_;  // null: the client is told nothing while the call waits
+  boxed<upstream_place> held_;             // from a grant to the attempt
+  std::unique_ptr<permit> tunnel_;         // the same, of a tunnel
   std::unique_ptr<exchange> exchange_;     // made at the first grant; without it a waiter takes less memory
   std::shared_ptr<scheduler> messages_;    // of a websocket
   exchange* running_ = nullptr;            // while an attempt is on
   target_set tried_ = 0;                   // the targets of the attempts until now
-  std::uint64_t random_ = 0;
-  bool is_place_lost_ = false;
 };
 
 }  // namespace canigo::gateway

@@ -131,9 +131,11 @@ bool call::drops(const message_head& h, std::string_view body, std::size_t targe
   return is_in_time && may_repeat();
 }
 
-net::awaitable<bool> call::get_turn(upstream_place& held, permit& tunnel) {
-  if (!is_tunnel()) return turn_.get_place(host_.input(), held, why_);
-  return turn_.get_tunnel(*snapshot_->hosts(), host_.input(), held, tunnel, why_);
+net::awaitable<bool> call::get_turn() {
+  if (is_tunnel()) tunnel_ = std::make_unique<permit>();
+  auto turning = is_tunnel() ? turn_.get_tunnel(*snapshot_->hosts(), host_.input(), held_, *tunnel_, why_)
+                             : turn_.get_place(host_.input(), held_, why_);
+  return keeper_ ? keeper_->keep_during(std::move(turning)) : std::move(turning);
 }
 
 net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
@@ -254,9 +256,10 @@ bool call::goes_again(attempt_end end) {
 net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
   services_.counts.count_retry(meaning_of(end).counted_as);
   body_->rewind();
-  return turn_.sleep(has_other_target() ? duration::zero()
-                                        : between_attempts.delay(static_cast<std::uint32_t>(record_.attempts),
-                                                                 canigo::detail::next_random(random_)));
+  if (has_other_target()) return turn_.sleep(duration::zero());
+  const auto n = static_cast<std::uint32_t>(record_.attempts);
+  std::uint64_t random = tag_ + n;
+  return turn_.sleep(between_attempts.delay(n, canigo::detail::next_random(random)));
 }
 
 /// Decides from the end of the last attempt what the client and the record are told.

@@ -79,7 +79,7 @@ call_counts::~call_counts() = default;
 void call_counts::count(std::size_t loop, const call_record& r) {
   bytes_in.fetch_add(r.bytes_in, std::memory_order_relaxed);
   bytes_out.fetch_add(r.bytes_out, std::memory_order_relaxed);
-  const std::string_view tenant = r.tenant_index.value_or(0) >= most_tenants ? others : r.tenant;
+  const std::string_view tenant = r.tenant_index >= most_tenants ? others : r.tenant;
   part& p = *parts_[loop];
   const std::lock_guard lock{p.mutex};
   p.count({r.upstream, tenant, r.priority, r.error, r.status});

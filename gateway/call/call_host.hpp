@@ -10,7 +10,6 @@
 
 #include <asio/awaitable.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,11 +19,11 @@ namespace canigo::gateway {
 
 /// A client, as far as its connection knows it.
 struct connected_client {
-  std::size_t listener = 0;  ///< an index into config::listeners
-  std::string address;       ///< empty: it came over a unix socket
-  bool is_secured = false;   ///< whether TLS secures it
+  std::string address;  ///< empty: it came over a unix socket
   std::vector<std::string> certificate_names;
   std::optional<std::uint32_t> uid;  ///< the user of the peer of a unix socket
+  std::uint32_t listener = 0;        ///< an index into config::listeners
+  bool is_secured = false;           ///< whether TLS secures it
 };
 
 /// The connection of a call, as far as the call may use it. Used on its loop only. It outlives the call.

@@ -69,8 +69,9 @@ std::string call::waiting_events() {
 }
 
 /// The call was ended during the last write to its client.
-bool call::give_up_turn(upstream_place& held) {
-  held.give_back();
+bool call::give_up_turn() {
+  held_->give_back();
+  held_.reset();
   why_ = turn_.why_called_off();
   return false;
 }

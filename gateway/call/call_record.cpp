@@ -9,16 +9,17 @@
 namespace canigo::gateway {
 namespace {
 
-/// A target, or a Host, without the query, and without a user and a password.
-std::string without_secrets(std::string_view target) {
+/// A target, or a Host, without the query, and without a user and a password. `own`: the room for it if it is no part
+/// of the target.
+std::string_view without_secrets(std::string_view target, call_record& r, std::string call_texts::* own) {
   target = target.substr(0, target.find_first_of("?#"));
-  if (target.starts_with('/')) return std::string{target};
+  if (target.starts_with('/')) return target;
   const auto scheme = target.find("://");
   const std::size_t start = scheme == target.npos ? 0 : scheme + 3;
   const std::string_view authority = target.substr(start, target.find('/', start) - start);
   const auto at = authority.rfind('@');
-  if (at == authority.npos) return std::string{target};
-  return std::string{target.substr(0, start)}.append(target.substr(start + at + 1));
+  if (at == authority.npos) return target;
+  return texts_of(r).*own = std::string{target.substr(0, start)}.append(target.substr(start + at + 1));
 }
 
 }  // namespace
@@ -34,8 +35,8 @@ call_record begin_record(const message_head& head, std::string id) {
   r.since = std::chrono::steady_clock::now();
   r.id = std::move(id);
   r.method = head.method;
-  r.host = without_secrets(value_of(head, "host").value_or(""));
-  r.path = without_secrets(head.target);
+  r.host = without_secrets(value_of(head, "host").value_or(""), r, &call_texts::host);
+  r.path = without_secrets(head.target, r, &call_texts::path);
   r.wants_problem = std::ranges::any_of(head.fields, [](const field& f) {
     return same_text(f.name, "Accept") && f.value.find("application/problem+json") != f.value.npos;
   });

@@ -5,6 +5,8 @@
 #include "gateway/wire/text.hpp"
 
 #include <chrono>
+#include <cstdint>
+#include <memory>
 #include <utility>
 
 namespace canigo::gateway {
@@ -18,6 +20,11 @@ struct question {
   const request_plan& plan;
 };
 
+route_decision::texts& texts_of(route_decision& to) {
+  if (!to.own) to.own = std::make_unique<route_decision::texts>();
+  return *to.own;
+}
+
 std::optional<refusal> find_tenant(const question& q, std::string_view replaced, bool is_proxy, call_record& r,
                                    route_decision& to) {
   const std::string& anonymous = q.g.settings.listeners[q.client.listener].anonymous;
@@ -26,7 +33,7 @@ std::optional<refusal> find_tenant(const question& q, std::string_view replaced,
   if (who.refused) return std::move(who.refused);
   to.tenant = *who.tenant;
   r.tenant = q.g.settings.tenants[to.tenant].name;
-  r.tenant_index = to.tenant;
+  r.tenant_index = static_cast<std::uint32_t>(to.tenant);
   return std::nullopt;
 }
 
@@ -42,7 +49,8 @@ std::optional<refusal> find_upstream(const question& q, call_record& r, route_de
   if (q.plan.is_websocket && !u->websocket) return refuse_websocket();
   // The snapshot owns the queue, so this pointer counts no use.
   to.queue = std::shared_ptr<upstream_queue>{std::shared_ptr<void>{}, &q.g.queue(*found)};
-  to.target = target_for(*u, q.plan.path);
+  const auto unchanged = unchanged_target(*u, q.plan.path);
+  to.target = unchanged ? *unchanged : texts_of(to).target = target_for(*u, q.plan.path);
   to.host_field = u->url.host_field;
   to.is_tls = u->url.is_tls;
   return std::nullopt;
@@ -53,7 +61,7 @@ std::optional<refusal> find_host(const question& q, call_record& r, route_decisi
   const forward_options& forward = *q.g.settings.forward;
   const request_plan& plan = q.plan;
   if (auto refused = find_tenant(q, {}, true, r, to)) return refused;
-  if (r.host.empty()) r.host = limit_name(plan.host, plan.port);
+  if (r.host.empty()) r.host = texts_of(r).host = limit_name(plan.host, plan.port);
   const allowed_host* by = find_allowed(forward, plan.host, plan.port);
   if (by == nullptr) return refuse_destination(plan.host, plan.port);
   r.upstream = by->text;
@@ -64,9 +72,10 @@ std::optional<refusal> find_host(const question& q, call_record& r, route_decisi
     return refusal{503, "queue_full", "as many hosts are in use as forward.hosts allows", std::chrono::seconds{1}};
   }
   to.is_tls = plan.is_tls;
-  to.host_field = host_field_of(plan.host, plan.port, plan.is_tls);
+  to.host_field = texts_of(to).host_field = host_field_of(plan.host, plan.port, plan.is_tls);
   // RFC 9112, 3.2.4: OPTIONS for the server itself has an absolute target without a path.
-  to.target = q.head.method == "OPTIONS" && plan.path.empty() ? "*" : target_for(to.queue->settings(), plan.path);
+  const bool is_for_server = q.head.method == "OPTIONS" && plan.path.empty();
+  to.target = texts_of(to).target = is_for_server ? "*" : target_for(to.queue->settings(), plan.path);
   return std::nullopt;
 }
 

@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace canigo::gateway {
 
@@ -21,8 +22,13 @@ namespace canigo::gateway {
 struct route_decision {
   std::size_t tenant = 0;  ///< an index into config::tenants
   std::shared_ptr<upstream_queue> queue;
-  std::string target;      ///< the target in the request line that goes out
-  std::string host_field;  ///< the value of Host, as it goes out
+  std::string_view target;      ///< the target in the request line that goes out
+  std::string_view host_field;  ///< the value of Host, as it goes out
+  struct texts {
+    std::string target;
+    std::string host_field;
+  };
+  std::unique_ptr<texts> own;  ///< has them if neither the client's head nor the configuration does
   bool is_tls = false;
   client_hints granted;
 };
@@ -30,7 +36,7 @@ struct route_decision {
 /// Fills `to` from the head of a request, and notes the decision in `r`. Returns the reason if the gateway refuses the
 /// call.
 ///
-/// `g` must outlive the decision.
+/// `g` and `head` must outlive the decision.
 std::optional<refusal> decide_route(const config_snapshot& g, const connected_client& client, const message_head& head,
                                     const request_plan& plan, call_services& services, call_record& r,
                                     route_decision& to);

@@ -7,9 +7,7 @@
 #include "gateway/policy/destination.hpp"
 #include "gateway/policy/limit_names.hpp"
 
-#include <asio/associated_executor.hpp>
 #include <asio/bind_cancellation_slot.hpp>
-#include <asio/bind_executor.hpp>
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
@@ -17,7 +15,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <exception>
 #include <utility>
 
 // No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
@@ -58,48 +55,28 @@ error_code judged(const error_code& error, bool is_draining) {
   return is_late && is_draining ? error_code{errc::stopped} : error;
 }
 
-/// The end of a wait for a place. There is a permit unless there is an error.
-struct wait_result {
-  error_code error;
-  permit granted;
-};
-
-/// A wait for a place, until `stop`. Its frame and the waiter are all that a call that waits pays for.
+/// Waits in the queue of a limit. The waiter is all that the wait costs.
 template <class Limit>
-net::awaitable<wait_result> place_of(Limit& limit, const request& ask, net::cancellation_slot stop) {
-  using canigo::detail::park;
-  using canigo::detail::park_returns;
-  const auto start = [&limit, &ask, stop](auto handler) {
-    const auto executor = net::get_associated_executor(handler);
-    auto finish = [h = std::move(handler)](error_code e, permit p) mutable {
-      std::move(h)(wait_result{e, std::move(p)});
-    };
-    limit.async_acquire(ask, net::bind_executor(executor, net::bind_cancellation_slot(stop, std::move(finish))));
-  };
-  if constexpr (park_returns<wait_result>) {
-    co_return co_await park<wait_result>(start);
-  } else {
-    co_await park<wait_result>(start);
-    std::terminate();
-  }
+auto wait_for_place(Limit& limit, const request& ask, wait_result& result, net::cancellation_slot stop) {
+  const auto start = [&limit, &ask](auto handler) { limit.async_acquire(ask, std::move(handler)); };
+  return canigo::detail::park_here(result, stop, start);
 }
 
 }  // namespace
 
-turn::outside::outside(turn& t, std::string_view what_for) noexcept
-    : waiting_{t}, home_{t}, has_place_{what_for == "shared"} {
+turn::outside::outside(turn& t, const char* what_for) noexcept
+    : waiting_{t}, home_{t}, has_place_{what_for == std::string_view{"shared"}} {
   home_.waits_for_ = what_for;
   home_.queue().limits().outside().enter(home_.ask_.priority, has_place_);
 }
 
 turn::outside::~outside() {
   home_.queue().limits().outside().leave(home_.ask_.priority, has_place_);
-  home_.waits_for_ = {};
+  home_.waits_for_ = "";
 }
 
-void turn::begin(const request& ask, std::string_view tenant, bool is_for_tunnel) {
+void turn::begin(const request& ask, bool is_for_tunnel) {
   ask_ = ask;
-  tenant_ = tenant;
   is_for_tunnel_ = is_for_tunnel;
   share_ = queue().share(route_.tenant);
   is_on_ = true;
@@ -148,7 +125,7 @@ void turn::follow(const config_snapshot& next, const std::shared_ptr<void>& unti
   if (!is_on_) return;
   const upstream& to = queue().settings();
   const std::shared_ptr<upstream_queue> successor = next.queue_of(to.name);
-  const auto tenant = next.tenant_of(tenant_);
+  const auto tenant = next.tenant_of(record_.tenant);
   // One reload has removed the upstream and a later one has added it again, while the client sent its body.
   const bool has_new_limit = successor != nullptr && &successor->limits() != &queue().limits();
   // A call came to this host while the next configuration was made. Then the call stays with this host.
@@ -226,116 +203,111 @@ bool turn::asks_again(const error_code& error) const noexcept {
 bool turn::asks_for_less() {
   const config_snapshot& now = *loop_.now;
   const auto successor = now.queue_of(queue().settings().name);
-  const auto tenant = now.tenant_of(tenant_);
+  const auto tenant = now.tenant_of(record_.tenant);
   return successor != nullptr && tenant && successor->lower_to_most(ask_, *tenant);
 }
 
-/// Waits for a grant by the limit of all instances. Precondition: the upstream has such a limit.
-net::awaitable<redis::permit> turn::get_shared(error_code& error) {
+/// Waits for a grant by the limit of all instances, and makes a place of both grants. Precondition: the upstream has
+/// such a limit.
+net::awaitable<void> turn::enter_shared(permit& local, error_code& error, boxed<upstream_place>& granted) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10};
-  redis::permit granted;
-  const time_point asked = clock::now();
-  const outside waiting{*this, "shared"};
-  granted = co_await queue().limits().shared()->acquire(ask_, wait_.slot(), error);
-  if (clock::now() - asked > usual_round_trip) record_.bound_by = "shared";
-  co_return granted;
+  redis::permit shared;
+  {
+    const time_point asked = clock::now();
+    const outside waiting{*this, "shared"};
+    shared = co_await queue().limits().shared()->acquire(ask_, wait_.slot(), error);
+    if (clock::now() - asked > usual_round_trip) record_.bound_by = "shared";
+  }
+  enter(local, std::move(shared), error, granted);
 }
 
-/// Makes a place of the grants. Returns an empty place without an error if the call was called off or the breaker has
-/// opened meanwhile.
-upstream_place turn::enter(permit local, redis::permit shared, const error_code& error) {
-  upstream_place granted;
-  if (!local) return granted;
+/// Makes a place of the grants. There is none if there was an error, the call was called off or the breaker has opened
+/// meanwhile.
+void turn::enter(permit& local, redis::permit shared, const error_code& error, boxed<upstream_place>& granted) {
+  if (!local) return;
   // The grant may have come just as the client left. Then it is given back, with its tokens.
   if (error || is_called_off()) {
     queue().limits().give_back(local, shared);
-  } else if (auto entered = queue().limits().enter(std::move(local), std::move(shared))) {
-    granted = std::move(*entered);
+  } else {
+    granted = queue().limits().enter(std::move(local), std::move(shared));
   }
-  return granted;
 }
 
-/// Waits up to a second for the target that the calls of its kind go to. Returns an empty permit without one.
-net::awaitable<permit> turn::get_first() {
+/// Waits up to a second for the target that the calls of its kind go to. Without a place, there is no permit then.
+net::awaitable<void> turn::get_first(wait_result& got) {
   constexpr duration longest_wait = std::chrono::seconds{1};
   const target_set all = ask_.alternatives;
   const deadline_point deadline = ask_.deadline;
   ask_.alternatives = target_set{1} << *first_;
   ask_.deadline = std::min<time_point>(deadline, clock::now() + longest_wait);
-  error_code error;
-  permit local = taken_at_once(queue().limit(), ask_, error);
-  if (!local && !error) {
+  got.granted = taken_at_once(queue().limit(), ask_, got.error);
+  if (!got.granted && !got.error) {
     look_at_what_binds();
     const here waiting{*this};
-    auto acquiring = place_of(queue().limit(), ask_, wait_.slot());
-    wait_result waited = co_await std::move(acquiring);
-    local = std::move(waited.granted);
+    co_await wait_for_place(queue().limit(), ask_, got, wait_.slot());
   }
   ask_.alternatives = all;
   ask_.deadline = deadline;
   first_.reset();
-  co_return local;
 }
 
-net::awaitable<bool> turn::get_place(read_buffer& input, upstream_place& granted, std::optional<refusal>& why) {
+net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& granted, boxed<refusal>& why) {
   const time_point start = clock::now();
-  error_code error;
-  permit local;
+  wait_result waited;
   if (first_) {
-    auto getting = get_first();
-    local = co_await std::move(getting);
+    auto getting = get_first(waited);
+    co_await std::move(getting);
   }
-  while (!granted && !is_called_off() && asks_again(error)) {
-    error = {};
+  waited.error = {};
+  while (!granted && !is_called_off() && asks_again(waited.error)) {
+    waited.error = {};
     take_next_terms();
-    if (!local) local = taken_at_once(queue().limit(), ask_, error);
-    if (!local && !error) {
+    if (!waited.granted) waited.granted = taken_at_once(queue().limit(), ask_, waited.error);
+    if (!waited.granted && !waited.error) {
       if (input.empty()) input.shrink();
       look_at_what_binds();
       const here waiting{*this};
       // The long wait is here, and not in a function of its own, which saves memory of each waiter.
-      auto acquiring = place_of(queue().limit(), ask_, wait_.slot());
-      wait_result waited = co_await std::move(acquiring);
-      error = waited.error;
-      local = std::move(waited.granted);
+      co_await wait_for_place(queue().limit(), ask_, waited, wait_.slot());
     }
-    redis::permit shared;
-    if (!error && !is_called_off() && queue().limits().shared() != nullptr) {
-      auto asking_all = get_shared(error);
-      shared = co_await std::move(asking_all);
+    if (!waited.error && !is_called_off() && queue().limits().shared() != nullptr) {
+      auto asking_all = enter_shared(waited.granted, waited.error, granted);
+      co_await std::move(asking_all);
+    } else {
+      enter(waited.granted, {}, waited.error, granted);
     }
-    granted = enter(std::move(local), std::move(shared), error);
-    if (error == errc::too_large && asks_for_less()) error = {};
+    if (waited.error == errc::too_large && asks_for_less()) waited.error = {};
     ask_.since = std::min<time_point>(ask_.since, start);  // a repeated request keeps its position in the queue
   }
   record_.waited += clock::now() - start;
   if (granted) co_return true;
-  if (local) queue().limits().give_back(local);
+  if (waited.granted) queue().limits().give_back(waited.granted);
   why = is_called_off() ? why_called_off()
-                        : refusal_of(judged(error, services_.is_draining()), queue(), route_.tenant, ask_);
+                        : refusal_of(judged(waited.error, services_.is_draining()), queue(), route_.tenant, ask_);
   co_return false;
 }
 
 /// A call holds neither the place nor the tunnel while it waits for the other one. Otherwise calls that wait for a slow
 /// host would occupy the tunnels that calls to other hosts need.
-net::awaitable<bool> turn::get_tunnel(forwarded_hosts& hosts, read_buffer& input, upstream_place& granted,
-                                      permit& tunnel, std::optional<refusal>& why) {
+net::awaitable<bool> turn::get_tunnel(forwarded_hosts& hosts, read_buffer& input, boxed<upstream_place>& granted,
+                                      permit& tunnel, boxed<refusal>& why) {
   semaphore& tunnels = hosts.tunnels();
-  const std::shared_ptr<const flow> share = hosts.share_of_tunnels(queue().settings().name, tenant_);
+  const std::shared_ptr<const flow> share = hosts.share_of_tunnels(queue().settings().name, record_.tenant);
   const request place{.priority = ask_.priority, .deadline = ask_.deadline, .flow = share.get(), .tag = ask_.tag};
   for (;;) {
     auto getting = get_place(input, granted, why);
     const bool is_granted = co_await std::move(getting);
     if (!is_granted) co_return false;
     if (is_free(tunnels, place, tunnel)) co_return true;
-    granted.give_back();
+    granted->give_back();
+    granted.reset();
     const time_point start = clock::now();
     error_code error;
     record_.bound_by = "tunnels";
     {
       const outside waiting{*this, "tunnels"};
-      auto acquiring = place_of(tunnels, place, wait_.slot());
-      wait_result waited = co_await std::move(acquiring);
+      wait_result waited;
+      co_await wait_for_place(tunnels, place, waited, wait_.slot());
       error = waited.error;
       tunnel = std::move(waited.granted);
     }
@@ -350,8 +322,11 @@ net::awaitable<bool> turn::get_tunnel(forwarded_hosts& hosts, read_buffer& input
       co_return false;
     }
     auto asking = spare_place();
-    granted = co_await std::move(asking);
-    if (granted) co_return true;
+    upstream_place spare = co_await std::move(asking);
+    if (spare) {
+      granted = std::move(spare);
+      co_return true;
+    }
     tunnel.release();
   }
 }

@@ -16,6 +16,7 @@
 #include "gateway/upstream/forwarded_hosts.hpp"
 #include "gateway/upstream/upstream_place.hpp"
 #include "gateway/upstream/upstream_queue.hpp"
+#include "gateway/wire/boxed.hpp"
 
 #include <asio/awaitable.hpp>
 #include <asio/cancellation_signal.hpp>
@@ -31,6 +32,12 @@ namespace canigo::gateway {
 /// The cause that ends a call early, apart from its client.
 enum class call_ender : std::uint8_t { none, operator_, drain };
 
+/// The end of a wait for a place. There is a permit unless there is an error.
+struct wait_result {
+  error_code error;
+  permit granted;
+};
+
 /// A call's wait for a place at its upstream, in the upstream's queue and outside of it. Outside, the call waits for
 /// the limit of all instances, for a tunnel, or for the end of the delay before a retry. If the call is called off, the
 /// turn has the reason.
@@ -43,8 +50,8 @@ class turn {
   turn(const turn&) = delete;
   turn& operator=(const turn&) = delete;
 
-  /// Call it before the call requests `ask`. `tenant`: the tenant's name, which must outlive the turn.
-  void begin(const request& ask, std::string_view tenant, bool is_for_tunnel);
+  /// Call it before the call requests `ask`. The record has the tenant's name by then.
+  void begin(const request& ask, bool is_for_tunnel);
   /// Sets the targets that may serve the call. Of these, it waits up to a second for `first`, if there is one.
   void choose(target_set of, std::optional<std::size_t> first = std::nullopt) noexcept;
   /// Lets a call that waits go on with other targets.
@@ -55,10 +62,10 @@ class turn {
 
   /// Waits for a place. Returns false without one: the client has left, or `why` has the reason. `input`: the client's
   /// read buffer; if it is empty, its memory is freed during the wait.
-  net::awaitable<bool> get_place(read_buffer& input, upstream_place& granted, std::optional<refusal>& why);
+  net::awaitable<bool> get_place(read_buffer& input, boxed<upstream_place>& granted, boxed<refusal>& why);
   /// Like get_place(), for a place at the host and a permit for a tunnel.
-  net::awaitable<bool> get_tunnel(forwarded_hosts& hosts, read_buffer& input, upstream_place& granted, permit& tunnel,
-                                  std::optional<refusal>& why);
+  net::awaitable<bool> get_tunnel(forwarded_hosts& hosts, read_buffer& input, boxed<upstream_place>& granted,
+                                  permit& tunnel, boxed<refusal>& why);
   /// Takes a place if one is free without a wait; empty: none is. So a hedge does not overtake a call that waits.
   net::awaitable<upstream_place> spare_place();
   /// The delay before a retry. It ends early if the call is called off.
@@ -112,7 +119,7 @@ class turn {
   /// Marks the turn as waiting outside of the queue. `what_for`: a string literal.
   class outside {
    public:
-    outside(turn& t, std::string_view what_for) noexcept;
+    outside(turn& t, const char* what_for) noexcept;
     ~outside();
     outside(const outside&) = delete;
     outside& operator=(const outside&) = delete;
@@ -126,19 +133,18 @@ class turn {
   upstream_queue& queue() const noexcept { return *route_.queue; }
   bool asks_again(const error_code& error) const noexcept;
   bool asks_for_less();
-  net::awaitable<permit> get_first();
+  net::awaitable<void> get_first(wait_result& got);
   void take_next_terms() noexcept;
   void look_at_what_binds();
   std::string what_binds() const;
-  net::awaitable<redis::permit> get_shared(error_code& error);
-  upstream_place enter(permit local, redis::permit shared, const error_code& error);
+  net::awaitable<void> enter_shared(permit& local, error_code& error, boxed<upstream_place>& granted);
+  void enter(permit& local, redis::permit shared, const error_code& error, boxed<upstream_place>& granted);
 
   call_services& services_;
   call_loop& loop_;
   call_record& record_;
   const route_decision& route_;
   request ask_;
-  std::string_view tenant_;
   std::shared_ptr<const flow> share_;       // the share that requests name
   std::shared_ptr<const flow> next_share_;  // the share that the next request names, after a reload
   target_set next_targets_ = 0;             // those that the next request names; 0: no others
@@ -146,7 +152,7 @@ class turn {
   std::unique_ptr<refusal> dismissed_;      // set if a reload removed the upstream or the tenant, or a quota is used up
   std::shared_ptr<void> until_moved_;       // of follow(), while the wait that it cancelled has not ended
   net::cancellation_signal wait_;
-  std::string_view waits_for_;
+  const char* waits_for_ = "";
   time_point sleeps_until_ = time_point::min();
   bool is_on_ = false;
   bool is_for_tunnel_ = false;

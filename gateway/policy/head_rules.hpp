@@ -18,19 +18,22 @@ enum class target_form : std::uint8_t {
   tunnel,    ///< "host:port" of CONNECT: forward mode
 };
 
-/// The only reading of a head that was not refused.
-struct request_plan {
+/// The part of a request's reading that a call keeps to its end.
+struct request_shape {
   target_form form = target_form::origin;
-  /// The host that the target names; empty for `origin`.
-  host_name host;
-  std::uint16_t port = 0;
   bool is_tls = false;          ///< with `absolute`: the scheme is https
-  std::string_view path;        ///< the target from its path on, byte for byte; points into the head, and may be empty
   bool is_chunked = false;      ///< the body comes in chunks
-  std::uint64_t length = 0;     ///< the length of a body that does not come in chunks
   bool has_length = false;      ///< the head tells `length`
   bool wants_continue = false;  ///< the client waits for 100 Continue before it sends the body
   bool is_websocket = false;    ///< the client asks for a websocket
+  std::uint16_t port = 0;
+  std::string_view path;     ///< the target from its path on, byte for byte; points into the head, and may be empty
+  std::uint64_t length = 0;  ///< the length of a body that does not come in chunks
+};
+
+/// The only reading of a head that was not refused.
+struct request_plan : request_shape {
+  host_name host;  ///< the host that the target names; empty for `origin`
 };
 
 /// The judgement of a head: why it is refused, or how it is read.

@@ -37,4 +37,10 @@ std::string target_for(const upstream& u, std::string_view target) {
   return text.append(rest);
 }
 
+std::optional<std::string_view> unchanged_target(const upstream& u, std::string_view target) {
+  const std::string_view rest = target.substr(stripped(u.prefix).size());
+  if (!u.url.path.empty() || !rest.starts_with('/')) return std::nullopt;
+  return rest;
+}
+
 }  // namespace canigo::gateway

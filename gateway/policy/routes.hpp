@@ -36,5 +36,7 @@ std::string_view behind_prefix(const upstream& u, std::string_view path) noexcep
 
 /// The target for an upstream: the upstream's own path, and then the client's without the prefix, byte for byte.
 std::string target_for(const upstream& u, std::string_view target);
+/// The same as a part of `target`; nothing if it is none.
+std::optional<std::string_view> unchanged_target(const upstream& u, std::string_view target);
 
 }  // namespace canigo::gateway

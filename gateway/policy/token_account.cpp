@@ -30,7 +30,7 @@ void token_account::begin_response(const message_head& head) {
 std::vector<token_amount> token_account::settle(bool is_whole) {
   used_.reset();
   if (reader_ && is_whole) used_ = reader_->finish();
-  const bool is_told = used_.has_value();
+  const bool is_told = static_cast<bool>(used_);
   const bool is_refused = status_ >= 400 && status_ < 500;
   if (!is_told && is_refused && upstream_->tokens.api != token_api::none && !estimate_.is_free) used_ = token_usage{};
   is_missing_ = upstream_->tokens.reads_usage() && !used_ && !estimate_.is_free;

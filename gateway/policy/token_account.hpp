@@ -5,11 +5,11 @@
 #include "gateway/policy/token_estimate.hpp"
 #include "gateway/policy/token_ratios.hpp"
 #include "gateway/policy/usage_reader.hpp"
+#include "gateway/wire/boxed.hpp"
 #include "gateway/wire/message.hpp"
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -50,7 +50,7 @@ class token_account {
   std::vector<token_amount> settle_refused() const;
 
   /// After settle(): the usage, if it is known.
-  const std::optional<token_usage>& used() const noexcept { return used_; }
+  const boxed<token_usage>& used() const noexcept { return used_; }
   /// After settle(): the upstream should have told its usage, and has not.
   bool is_usage_missing() const noexcept { return is_missing_; }
 
@@ -61,8 +61,8 @@ class token_account {
   token_estimate estimate_;
   std::vector<token_amount> asked_;
   std::unique_ptr<usage_reader> reader_;  // while a response is read; a waiter takes less memory without it
-  int status_ = 0;                        // the status of the response
-  std::optional<token_usage> used_;
+  boxed<token_usage> used_;
+  int status_ = 0;  // the status of the response
   bool is_missing_ = false;
 };
 

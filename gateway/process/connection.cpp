@@ -83,8 +83,11 @@ net::awaitable<void> connection::run() {
     phase_ = phase::request;
     call_host& self = *this;
     if (entrance_.listener) call_ = std::make_unique<call>(self, service_, loop_, parser);
-    auto serving = call_ ? call_->serve() : serve_admin(parser);
-    co_await std::move(serving);
+    auto step = call_ ? call_->next_step(true) : serve_admin(parser);
+    while (step.valid()) {
+      const bool went_well = co_await std::move(step);
+      step = call_ ? call_->next_step(went_well) : net::awaitable<bool>{};
+    }
     call_.reset();
     if (!goes_on_after(parser)) break;
   }
@@ -179,7 +182,7 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
   end_record(r);
 }
 
-net::awaitable<void> connection::serve_admin(message_parser& parser) {
+net::awaitable<bool> connection::serve_admin(message_parser& parser) {
   const message_head head = parser.take_head();
   if (may_leave_http(head)) goes_on_ = false;
   head_judgement judged = judge_head(head, listen_mode::reverse, loop_.now->settings.size);
@@ -187,7 +190,7 @@ net::awaitable<void> connection::serve_admin(message_parser& parser) {
     call_record r = begin_record(head, service_.new_request_id());
     auto refusing = answer(*judged.refused, r, &parser);
     co_await std::move(refusing);
-    co_return;
+    co_return false;
   }
   goes_on_ = goes_on_after(parser);
   auto answering = service_.admin->answer(service_, head, !goes_on_);
@@ -195,24 +198,26 @@ net::awaitable<void> connection::serve_admin(message_parser& parser) {
   if (!reply.begins_events) {
     auto writing = write(reply.text);
     co_await std::move(writing);
-    co_return;
+    co_return false;
   }
   goes_on_ = false;
   auto sending = service_.admin->send_events(
       service_, stream_, has_left_, [this, &head] { return service_.admin->is_still_admitted(service_, head); });
   co_await std::move(sending);
+  co_return false;
 }
 
 void connection::watch_client() {
   if (!watch_) watch_.emplace(loop_.watch, stream_.descriptor());
-  watch_->tell([this] { client_left(); });
+  watch_->tell(*this);
 }
 
 void connection::unwatch_client() noexcept {
   if (watch_) watch_->tell_no_more();
 }
 
-void connection::client_left() noexcept {
+/// The client has left.
+void connection::peer_left() noexcept {
   has_left_ = true;
   goes_on_ = false;
   if (call_) call_->end_by_client();
@@ -265,7 +270,7 @@ void connection::cut() noexcept {
   if (entrance_.listener && is_on) service_.has_cut = true;
   goes_on_ = lingers_ = false;
   if (call_) call_->end_by(call_ender::drain);
-  client_left();
+  peer_left();
   stream_.cancel();
 }
 

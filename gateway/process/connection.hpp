@@ -14,7 +14,6 @@
 
 #include <asio/awaitable.hpp>
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -25,12 +24,12 @@ namespace canigo::gateway {
 
 /// The listener that a connection has come to.
 struct entrance {
-  std::optional<std::size_t> listener;  ///< an index into config::listeners; none: the admin's
-  connection_counts& count;             ///< counts the connection
+  std::optional<std::uint32_t> listener;  ///< an index into config::listeners; none: the admin's
+  connection_counts& count;               ///< counts the connection
 };
 
 /// A client's connection: its bytes, TLS, the heads of its requests, and whether another request follows. On its loop.
-class connection final : private call_host {
+class connection final : private call_host, private disconnect_watch::listener {
  public:
   connection(service& s, loop& l, const entrance& e, stream_socket socket, std::string address);
   ~connection() override;
@@ -71,9 +70,9 @@ class connection final : private call_host {
   bool has_come();
   net::awaitable<bool> secure();
   net::awaitable<bool> read_head(message_parser& parser);
-  net::awaitable<void> serve_admin(message_parser& parser);
+  net::awaitable<bool> serve_admin(message_parser& parser);
   net::awaitable<void> write(std::string_view text);
-  void client_left() noexcept;
+  void peer_left() noexcept override;
 
   service& service_;
   loop& loop_;

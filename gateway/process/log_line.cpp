@@ -147,8 +147,8 @@ std::string log_line(const call_record& r) {
   line.add_number("total_ms", milliseconds_of(std::chrono::steady_clock::now() - r.since));
   line.add_number("bytes_in", r.bytes_in);
   line.add_number("bytes_out", r.bytes_out);
-  line.add_number("tokens_asked", r.tokens_asked);
-  line.add_number("tokens_used", r.tokens_used);
+  line.add_number("tokens_asked", r.tokens_asked.get());
+  line.add_number("tokens_used", r.tokens_used.get());
   return std::move(line).line();
 }
 

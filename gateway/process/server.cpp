@@ -148,8 +148,9 @@ void server::open_doors(const config& c) {
     const listener& l = c.listeners[i];
     reuses_port = reuses_port || l.reuse_port;
     open_door(fmt::format("listen[{}].{}", i, l.systemd.empty() ? "address" : "systemd"), [&] {
-      doors_.push_back({i, l.systemd.empty() ? listening_socket::open(l.address, l.reuse_port)
-                                             : listening_socket::take(passed, l.systemd, l.address)});
+      doors_.push_back({static_cast<std::uint32_t>(i), l.systemd.empty()
+                                                           ? listening_socket::open(l.address, l.reuse_port)
+                                                           : listening_socket::take(passed, l.systemd, l.address)});
       // Each client of this listener proves its tenant, so every user of the machine may connect.
       if (l.anonymous.empty()) doors_.back().socket.let_everybody_in();
     });

@@ -55,7 +55,7 @@ class server {
   using acceptor = net::basic_socket_acceptor<net::generic::stream_protocol>;
   /// A listening socket, shared by the loops.
   struct door {
-    std::optional<std::size_t> listener;  // none: the admin's
+    std::optional<std::uint32_t> listener;  // none: the admin's
     listening_socket socket;
     bool closes_early = true;  // whether it closes when a drain begins
   };

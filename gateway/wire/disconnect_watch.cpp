@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <sys/epoll.h>
-#include <utility>
 
 namespace canigo::gateway {
 
@@ -24,12 +23,12 @@ void disconnect_watch::wait() {
 }
 
 void disconnect_watch::look() {
-  // One event at a time: the function that an entry calls may destroy another entry.
+  // One event at a time: the listener of an entry may destroy another entry.
   epoll_event event{};
   while (::epoll_wait(watched_.native_handle(), &event, 1, 0) == 1) {
     auto& e = *static_cast<entry*>(event.data.ptr);
     e.has_left_ = true;
-    if (e.left_) e.left_();
+    if (e.whom_ != nullptr) e.whom_->peer_left();
   }
 }
 
@@ -42,9 +41,9 @@ disconnect_watch::entry::entry(disconnect_watch& home, int socket) : home_(home)
   }
 }
 
-void disconnect_watch::entry::tell(std::function<void()> left) {
-  left_ = std::move(left);
-  if (has_left_ && left_) left_();
+void disconnect_watch::entry::tell(listener& whom) noexcept {
+  whom_ = &whom;
+  if (has_left_) whom.peer_left();
 }
 
 disconnect_watch::entry::~entry() {

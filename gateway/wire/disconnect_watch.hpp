@@ -5,8 +5,6 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 
-#include <functional>
-
 namespace canigo::gateway {
 
 /// Tells when the peer of a socket leaves, however many of its bytes are unread. One watch serves a loop.
@@ -21,6 +19,15 @@ class disconnect_watch {
   disconnect_watch(const disconnect_watch&) = delete;
   disconnect_watch& operator=(const disconnect_watch&) = delete;
 
+  /// Is told that a peer has left.
+  class listener {
+   public:
+    virtual void peer_left() noexcept = 0;
+
+   protected:
+    ~listener() = default;
+  };
+
   /// Watches one socket, from construction to destruction. The socket must stay open for so long.
   class entry {
    public:
@@ -29,16 +36,16 @@ class disconnect_watch {
     entry(const entry&) = delete;
     entry& operator=(const entry&) = delete;
 
-    /// `left` is called at most once, on the loop: at once if the peer has left already. It must not destroy this
-    /// entry.
-    void tell(std::function<void()> left);
-    void tell_no_more() noexcept { left_ = nullptr; }
+    /// `whom` is told at most once, on the loop: at once if the peer has left already. It must not destroy this entry,
+    /// and must outlive it or tell_no_more().
+    void tell(listener& whom) noexcept;
+    void tell_no_more() noexcept { whom_ = nullptr; }
 
    private:
     friend class disconnect_watch;
     disconnect_watch& home_;
+    listener* whom_ = nullptr;
     const int socket_;
-    std::function<void()> left_;
     bool has_left_ = false;
   };
 

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace canigo::gateway {
+
+/// A value that is missing while a call waits. Like std::optional, but until there is a value it takes the room of a
+/// pointer.
+///
+/// Allocates: for a value where none was.
+template <class T>
+class boxed {
+ public:
+  boxed() noexcept = default;
+  boxed& operator=(T value) {
+    if (value_) {
+      *value_ = std::move(value);
+    } else {
+      value_ = std::make_unique<T>(std::move(value));
+    }
+    return *this;
+  }
+  boxed& operator=(std::optional<T> value) {
+    if (value) {
+      *this = std::move(*value);
+    } else {
+      value_.reset();
+    }
+    return *this;
+  }
+  void reset() noexcept { value_.reset(); }
+
+  explicit operator bool() const noexcept { return value_ != nullptr; }
+  T& operator*() const noexcept { return *value_; }
+  T* operator->() const noexcept { return value_.get(); }
+
+ private:
+  std::unique_ptr<T> value_;
+};
+
+}  // namespace canigo::gateway
