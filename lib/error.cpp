@@ -31,6 +31,7 @@ constexpr description descriptions[] = {
     {errc::overloaded, "the callee is overloaded", std::errc::resource_unavailable_try_again},
     {errc::too_many_keys, "too many keys", std::errc::resource_unavailable_try_again},
     {errc::shed, "shed by an overloaded limit; call less often, or later", std::errc::resource_unavailable_try_again},
+    {errc::closed, "the channel is closed", std::errc::broken_pipe},
 };
 
 const description* find(int value) noexcept {

@@ -29,6 +29,7 @@ bool is_failure_code(const std::error_code& code) noexcept {
     case errc::not_enough_memory:
     case errc::too_many_keys:
     case errc::shed:
+    case errc::closed:
       return false;
   }
   return true;

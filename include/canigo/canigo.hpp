@@ -13,6 +13,7 @@
 #include "canigo/algorithms/token_bucket.hpp"
 #include "canigo/cancel.hpp"
 #include "canigo/cancel_after.hpp"
+#include "canigo/channel.hpp"
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/concepts.hpp"
 #include "canigo/error.hpp"

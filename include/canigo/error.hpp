@@ -57,6 +57,8 @@ enum class errc {
   /// The request was ended because the limit is overloaded and the request has waited too long. Call less often, or
   /// later. Equals std::errc::resource_unavailable_try_again.
   shed,
+  /// The channel was closed: it takes no value any more, and has none left. Equals std::errc::broken_pipe.
+  closed,
 };
 
 /// The category "canigo".
@@ -112,8 +114,8 @@ template <typename Number>
 ///
 /// Every error does, except these, by which the call ended on this side:
 /// - Asio's operation_aborted: the caller cancelled the call;
-/// - errc::queue_full, evicted, shed, too_many_keys, deadline_unreachable, stopped and circuit_open: a limit or a
-///   breaker of this program refused it;
+/// - errc::queue_full, evicted, shed, too_many_keys, deadline_unreachable, stopped, closed and circuit_open: a limit, a
+///   breaker or a channel of this program refused it;
 /// - errc::invalid_priority, invalid_argument and too_large: the request or the answer was not as it should be;
 /// - errc::lease_lost, store_unavailable and not_enough_memory, and std::bad_alloc;
 /// - std::errc::resource_deadlock_would_occur: the call would have waited for itself.

@@ -35,7 +35,7 @@ TEST_CASE("errors of the callee are failures, and those by which a call ended on
   for (const errc code :
        {errc::queue_full, errc::evicted, errc::deadline_unreachable, errc::stopped, errc::circuit_open,
         errc::invalid_priority, errc::invalid_argument, errc::too_large, errc::lease_lost, errc::store_unavailable,
-        errc::not_enough_memory, errc::too_many_keys, errc::shed}) {
+        errc::not_enough_memory, errc::too_many_keys, errc::shed, errc::closed}) {
     CHECK_FALSE(is_failure_of_callee(thrown_code(code)));
     CHECK_FALSE(is_overload_of_callee(thrown_code(code)));
   }

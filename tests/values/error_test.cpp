@@ -18,6 +18,7 @@ const std::vector<errc> all_codes = {
     errc::invalid_argument,     errc::too_large,         errc::lease_lost,
     errc::store_unavailable,    errc::not_enough_memory, errc::circuit_open,
     errc::overloaded,           errc::too_many_keys,     errc::shed,
+    errc::closed,
 };
 
 template <typename Call>
@@ -70,6 +71,7 @@ TEST_CASE("an error code equals the standard condition it means", "[error]") {
   CHECK(make_error_code(errc::overloaded) == std::errc::resource_unavailable_try_again);
   CHECK(make_error_code(errc::not_enough_memory) == std::errc::not_enough_memory);
   CHECK(make_error_code(errc::too_many_keys) == std::errc::resource_unavailable_try_again);
+  CHECK(make_error_code(errc::closed) == std::errc::broken_pipe);
   CHECK(make_error_code(errc::timed_out) != make_error_code(errc::deadline_unreachable));
 }
 

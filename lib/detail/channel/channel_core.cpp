@@ -1,0 +1,294 @@
+#include "canigo/detail/channel/channel_core.hpp"
+
+#include "canigo/error.hpp"
+
+#include <exception>
+#include <mutex>
+#include <string>
+#include <utility>
+
+namespace canigo::detail {
+
+channel_core::channel_core(channel_group& group, const channel_terms& t)
+    : group_{group},
+      room_{group.room_, t.limit, t.reserved},
+      limit_{room_.limit()},
+      priorities_{t.priorities},
+      queue_limit_{t.queue_limit},
+      values_{t.priorities},
+      senders_{t.priorities},
+      receivers_{1},
+      seat_{*this},
+      name_{t.name} {}
+
+channel_core* channel_core::open(channel_group& group, const channel_terms& t) {
+  const channel_group::change c{group};
+  const channel_load unassigned = group.room_.unassigned();
+  const auto check_reserved = [](std::string_view field, std::uint64_t reserved, std::uint64_t most) {
+    if (reserved <= most) return;
+    throw_invalid(field, reserved, "0 to " + std::to_string(most) + ", which is not reserved for another channel");
+  };
+  check_reserved("channel_options.reserved_capacity", t.reserved.items, unassigned.items);
+  check_reserved("channel_options.reserved_bytes", t.reserved.bytes, unassigned.bytes);
+  group.make_room_for(t.priorities);
+  if (group.channels_.size() == group.channels_.capacity()) group.channels_.reserve(2 * group.channels_.size() + 1);
+  auto* const core = new channel_core{group, t};
+  core->index_ = group.channels_.size();
+  if (group.context_gone_) core->ended_ = to_outcome(errc::stopped);
+  group.channels_.push_back(core);
+  group.is_short_ = group.is_short_ || group.room_.is_promised_twice();
+  group.end_too_large();
+  return core;
+}
+
+/// Called under the lock. Its reserved room goes to the others.
+void channel_core::leave_group() noexcept {
+  channel_core* const last = group_.channels_.back();
+  group_.channels_[index_] = last;
+  last->index_ = index_;
+  group_.channels_.pop_back();
+  room_.quit();
+  if (!group_.channels_.empty()) group_.serve(*group_.channels_.front());
+}
+
+void channel_core::end_of(channel_core& c) noexcept {
+  channel_group& group = c.group_;
+  delete &c;
+  group.release_ref();
+}
+
+void channel_core::abandon() noexcept {
+  node_list dropped;
+  bool is_last = false;
+  {
+    const channel_group::change c{group_};
+    has_handle_ = false;
+    ended_ = to_outcome(errc::stopped);
+    end_senders(ended_);
+    end_receivers(ended_);
+    drop_unpromised(dropped);
+    group_.serve(*this);
+    is_last = in_hand_ == 0;
+    if (is_last) leave_group();
+  }
+  if (is_last) end_of(*this);
+}
+
+void channel_core::drop_unpromised(node_list& dropped) noexcept {
+  while (values_.size() > promised_) {
+    wait_node& n = *values_.youngest_of_least_important();
+    values_.remove(n);
+    room_.leave(n.tokens);
+    dropped.push(static_cast<channel_node&>(n));
+  }
+}
+
+// ---- senders --------------------------------------------------------------------------------------------------------
+
+outcome channel_core::enter(owned_node& n, int priority) noexcept {
+  const std::uint64_t bytes = n->tokens;
+  outcome o = outcome::must_wait;
+  if (priority < 0 || priority >= priorities_) {
+    o = to_outcome(errc::invalid_priority);
+  } else if (ended_ != outcome::must_wait) {
+    o = ended_;
+  } else if (!room_.can_ever_hold(bytes)) {
+    o = to_outcome(errc::too_large);
+  } else {
+    n->priority = static_cast<std::uint16_t>(priority);
+    const bool overtakes = !senders_.empty() || (!group_.seats_->empty() && !room_.is_reserved_for(bytes));
+    if (overtakes || !room_.allows(bytes) || !room_.is_there_for(bytes)) return o;
+    take_in(*n.release());
+    return outcome::granted;
+  }
+  ++refused_;
+  return o;
+}
+
+void channel_core::take_in(channel_node& n) noexcept {
+  room_.enter(n.tokens);
+  values_.push(n, {});
+  ++sent_;
+  serve_receivers();
+}
+
+outcome channel_core::try_send(owned_node& n, int priority) noexcept {
+  const channel_group::change c{group_};
+  return enter(n, priority);
+}
+
+void channel_core::send(channel_waiter& w, int priority) noexcept {
+  const channel_group::change c{group_};
+  outcome o = enter(*w.value_, priority);
+  if (o == outcome::must_wait && senders_.size() >= queue_limit_) {
+    o = to_outcome(errc::queue_full);
+    ++refused_;
+  }
+  if (o != outcome::must_wait) return group_.end(w, o);
+  w.tokens = (*w.value_)->tokens;
+  w.priority = static_cast<std::uint16_t>(priority);
+  senders_.push(w, {});
+  w.state_ = channel_waiter::state::queued;
+  if (w.holds_work_) group_.hold_loop();
+  // It may go although the former first sender could not, whose value was larger, or less important than those of other
+  // channels.
+  if (first_sender() == &w) group_.serve(*this);
+}
+
+void channel_core::end_senders(outcome o) noexcept {
+  while (wait_node* n = senders_.first_of_most_important()) {
+    senders_.remove(*n);
+    ++refused_;
+    group_.conclude(static_cast<channel_waiter&>(*n), o);
+  }
+}
+
+// ---- receivers ------------------------------------------------------------------------------------------------------
+
+void channel_core::serve_receivers() noexcept {
+  while (!receivers_.empty() && values_.size() > promised_) {
+    wait_node& n = *receivers_.first_of_most_important();
+    receivers_.remove(n);
+    ++promised_;
+    ++in_hand_;
+    group_.conclude(static_cast<channel_waiter&>(n), outcome::granted);
+  }
+}
+
+owned_node channel_core::take_first() noexcept {
+  wait_node& n = *values_.first_of_most_important();
+  values_.remove(n);
+  room_.leave(n.tokens);
+  ++received_;
+  group_.serve(*this);
+  return owned_node{static_cast<channel_node*>(&n)};
+}
+
+owned_node channel_core::try_receive(outcome& why) noexcept {
+  const channel_group::change c{group_};
+  if (values_.size() > promised_) return take_first();
+  why = ended_;
+  return nullptr;
+}
+
+void channel_core::receive(channel_waiter& w) noexcept {
+  const channel_group::change c{group_};
+  if (values_.size() > promised_) {
+    ++promised_;
+    ++in_hand_;
+    return group_.end(w, outcome::granted);
+  }
+  if (ended_ != outcome::must_wait) return group_.end(w, ended_);
+  if (receivers_.size() >= queue_limit_) return group_.end(w, to_outcome(errc::queue_full));
+  receivers_.push(w, {});
+  w.state_ = channel_waiter::state::queued;
+  if (w.holds_work_) group_.hold_loop();
+}
+
+owned_node channel_core::take_promised() noexcept {
+  const channel_group::change c{group_};
+  --promised_;
+  return take_first();
+}
+
+void channel_core::done(owned_node n) noexcept {
+  nodes_.give_back(std::move(n));
+  let_go();
+}
+
+void channel_core::hold() noexcept {
+  const std::lock_guard lock{group_.mutex_};
+  ++in_hand_;
+}
+
+void channel_core::let_go() noexcept {
+  bool is_last = false;
+  {
+    const channel_group::change c{group_};
+    is_last = --in_hand_ == 0 && !has_handle_;
+    if (is_last) leave_group();
+  }
+  if (is_last) end_of(*this);
+}
+
+/// The value stays, for the next receiver.
+void channel_core::drop_promise() noexcept {
+  {
+    node_list dropped;
+    const channel_group::change c{group_};
+    --promised_;
+    if (has_handle_) {
+      serve_receivers();
+    } else {
+      drop_unpromised(dropped);
+      group_.serve(*this);
+    }
+  }
+  let_go();
+}
+
+void channel_core::end_receivers(outcome o) noexcept {
+  while (wait_node* n = receivers_.first_of_most_important()) {
+    receivers_.remove(*n);
+    group_.conclude(static_cast<channel_waiter&>(*n), o);
+  }
+}
+
+// ---- the rest -------------------------------------------------------------------------------------------------------
+
+void channel_core::fail(channel_waiter& w, outcome o) noexcept {
+  const channel_group::change c{group_};
+  group_.end(w, o);
+}
+
+void channel_core::close() noexcept {
+  const channel_group::change c{group_};
+  if (ended_ != outcome::must_wait) return;
+  ended_ = to_outcome(errc::closed);
+  end_senders(ended_);
+  end_receivers(ended_);
+  group_.serve(*this);
+}
+
+bool channel_core::is_closed() const noexcept {
+  const std::lock_guard lock{group_.mutex_};
+  return ended_ != outcome::must_wait;
+}
+
+channel_counts channel_core::counts() const noexcept {
+  const std::lock_guard lock{group_.mutex_};
+  return {.used = room_.used(),
+          .senders = senders_.size(),
+          .receivers = receivers_.size(),
+          .sent = sent_,
+          .received = received_,
+          .cancelled = cancelled_,
+          .refused = refused_};
+}
+
+void channel_core::check(std::uint64_t bytes, int priority) const {
+  if (priority < 0 || priority >= priorities_) {
+    throw_invalid("channel.send: priority", priority, "0 to " + std::to_string(priorities_ - 1),
+                  errc::invalid_priority);
+  }
+  std::uint64_t most = 0;
+  {
+    const std::lock_guard lock{group_.mutex_};
+    if (room_.can_ever_hold(bytes)) return;
+    most = room_.largest();
+  }
+  if (bytes <= most)
+    throw_invalid("channel.send: values", 1, "0, as all is reserved for other channels", errc::too_large);
+  throw_invalid("channel.send: size of the value", bytes, "0 to " + std::to_string(most), errc::too_large);
+}
+
+std::exception_ptr channel_core::why_wrong(std::uint64_t bytes, int priority) const noexcept {
+  try {
+    check(bytes, priority);
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+}  // namespace canigo::detail
