@@ -107,6 +107,7 @@ channel_core* open_channel(const net::any_io_executor& executor, const channel_s
 bool try_send_node(channel_core& c, owned_node& n, int priority) {
   if (n == nullptr) throw std::system_error{make_error_code(errc::not_enough_memory)};
   const std::uint64_t bytes = n->tokens;
+  n->fetch();
   const outcome o = c.try_send(n, priority);
   if (o == outcome::granted) return true;
   n->restore();

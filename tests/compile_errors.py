@@ -14,7 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-START = """#include <canigo/hedge.hpp>
+START = """#include <canigo/channel.hpp>
+#include <canigo/hedge.hpp>
 #include <canigo/limiter.hpp>
 #include <canigo/policy.hpp>
 #include <canigo/resource_pool.hpp>
@@ -29,16 +30,19 @@ START = """#include <canigo/hedge.hpp>
 #include <asio/strand.hpp>
 #include <asio/thread_pool.hpp>
 
+#include <memory>
 #include <string>
 """
 AROUND = """void permit_of(canigo::permit);
 using namespace std::chrono_literals;
 asio::awaitable<int> call();
 asio::awaitable<int> get(std::string);
+struct unsafe { unsafe(); unsafe(unsafe&&); };
 asio::awaitable<void> f(asio::io_context& io, canigo::scheduler& quota, canigo::semaphore& db, canigo::limiter& api,
                         canigo::policy& p, canigo::strand_pool& pool, canigo::resource_pool<std::string>& connections,
                         canigo::task_group& group, canigo::flow& tenant, canigo::retry_budget& budget,
-                        const canigo::semaphore& fixed, std::string url) {
+                        const canigo::semaphore& fixed, std::string url, canigo::channel<std::unique_ptr<int>>& boxes,
+                        canigo::channel<std::string>& words, std::unique_ptr<int> box) {
 """
 END = "\nco_return; }\n"
 
@@ -52,6 +56,16 @@ LIMITER = ("limiter" + ANOTHER + ".rates = {rate::per_second(5)}, or .rates = {{
 NAME_OF_SCHEDULER = "scheduler: name the field: scheduler{io, {.rate = rate::per_second(5)}}"
 NAME_OF_LIMITER = "limiter: name the field: limiter{io, {.rates = {rate::per_second(5)}, .concurrency = 4}}"
 NAME_OF_SEMAPHORE = "semaphore: name the field: semaphore{io, {.permits = 4}}"
+CHANNEL = ("channel" + ANOTHER + ".capacity and .bytes are whole numbers, .size_of is a function of a const T&, "
+           ".shared a channel_capacity")
+NAME_OF_CHANNEL = "channel: name the field: channel<T>{io, {.capacity = 100}}"
+THROWING_MOVE = ("channel<T>: moving a T must not throw: declare its move constructor noexcept, or send a "
+                 "std::unique_ptr<T>")
+NO_OBJECT = "channel<T>: T is a type of objects, such as std::string, without const or &"
+MOVE_IT, TRY_MOVE_IT = ("channel.send: this T can't be copied: send(std::move(value))",
+                        "channel.try_send: this T can't be copied: try_send(std::move(value))")
+DROPPED_VALUE = "async_receive: detached drops the value: take it with a handler"
+SENT, WAS_THERE = "was it sent?", "was there one?"
 NAME_OF_POOL = "strand_pool: name the field: strand_pool{io, {.concurrency = 4}}"
 IN_WHAT_TIME = "rate: tokens in what time? rate::per_second(5), or rate{10, 3s}"
 WHAT_UNIT = "rate: a period of what unit? rate{10, 3s}, with std::chrono_literals"
@@ -129,7 +143,16 @@ CASES = [
     ("canigo::limiter q{io, {.rate = {10, 3s}, .burst = 5, .concurrency = 4}};", LIMITER),
     ("canigo::limiter q{io, {.rates = canigo::rate::per_second(5)}};", LIMITER),
     ("canigo::limiter q{io, {.permits = 4}};", LIMITER),
+    ("canigo::channel<int> q{io, {.permits = 4}};", CHANNEL),
+    ('canigo::channel<std::string> q{io, {.bytes = 4, .size_of = "size"}};', CHANNEL),
+    ("canigo::channel<int> q{io, {.capacity = 4, .shared = db}};", CHANNEL),
+    ("canigo::channel<unsafe> q{io, {.capacity = 4}};", THROWING_MOVE),
+    ("canigo::channel<const int> q{io, {.capacity = 4}};", NO_OBJECT),
+    ("co_await boxes.send(box);", MOVE_IT),
+    ("bool sent = boxes.try_send(box);", TRY_MOVE_IT),
     # The field is not named at all, or its name is misspelt.
+    ("canigo::channel<int> q{io, 100};", NAME_OF_CHANNEL),
+    ("canigo::channel<int> q{io, {.capcity = 100}};", NO_MATCH),
     ("canigo::scheduler q{io, canigo::rate::per_second(5)};", NAME_OF_SCHEDULER),
     ("canigo::scheduler q{io, 5};", NAME_OF_SCHEDULER),
     ("canigo::limiter q{io, canigo::rate::per_second(5)};", NAME_OF_LIMITER),
@@ -148,6 +171,11 @@ CASES = [
     ("p.run([] { return call(); });", CO_AWAIT),
     ("pool.run([] {});", CO_AWAIT),
     ("group.join();", CO_AWAIT),
+    ("words.send(url);", CO_AWAIT),
+    ("words.receive();", CO_AWAIT),
+    ("words.try_send(url);", SENT),
+    ("words.try_receive();", WAS_THERE),
+    ("words.async_receive(asio::detached);", DROPPED_VALUE),
     ("quota.try_acquire();", GRANTED),
     ("db.async_acquire({}, asio::detached);", DROPPED),
     # A permit is of one owner, and a limit is asked by many.
@@ -192,6 +220,19 @@ CASES = [
        "co_await canigo::sleep_for(1min);\n"
        "auto again = canigo::retry(call, {.retry_if = [](const std::exception_ptr&) { return true; }});\n"
        "auto always = canigo::retry(call, {.retry_if = nullptr}); canigo::retry_policy none{.retry_if = {}};\n", ""),
+    ("canigo::channel_capacity memory{io, {.bytes = 100}};\n"
+       "const auto size = [](const std::string& s) { return s.size(); };\n"
+       "canigo::channel<std::string> k{io, {.size_of = size, .shared = memory, .reserved_bytes = 10}};\n"
+       "asio::thread_pool threads;\n"
+       "canigo::channel<int> l{io.get_executor(), {.capacity = 4, .priorities = 2}}, m{threads, {.capacity = 4}};\n"
+       "co_await words.send(url); co_await words.send(std::move(url), 1);\n"
+       "co_await l.send(5); co_await l.send(5, 1); const int five = co_await l.receive(); co_await l.send(five);\n"
+       "std::error_code how; co_await words.send(url, 0, how); auto word = co_await words.receive(how);\n"
+       "co_await boxes.send(std::move(box)); co_await boxes.send(box, 0, how); (void)boxes.try_send(std::move(box));\n"
+       "(void)words.try_send(url, 1); (void)words.try_send(\"text\"); auto got = words.try_receive();\n"
+       "words.async_send(url, asio::detached); words.async_send(url, 1, asio::detached);\n"
+       "co_await words.async_send(url); co_await words.async_send(url, 1); co_await words.async_receive();\n"
+       "words.async_receive([](std::error_code, std::optional<std::string>) {});\n", ""),
 ]
 
 

@@ -195,6 +195,15 @@ class channel {
     return detail::send_node(core_, node_from(value), priority, &error);
   }
 
+  /// Does not compile: the compiler's message says what to write.
+  template <class Never = void>
+  net::awaitable<void> send(T&, int = 0)
+    requires(!std::copy_constructible<T>)
+  {
+    static_assert(!std::is_void_v<Never>, "channel.send: this T can't be copied: send(std::move(value))");
+    return {};
+  }
+
   /// Like send(), for any completion token; signature void(std::error_code).
   ///
   /// Always completes by a post, on the handler's associated executor, by default the channel's. Allocates one
@@ -222,6 +231,15 @@ class channel {
     requires std::copy_constructible<T>
   {
     return try_send(T(value), priority);
+  }
+
+  /// Does not compile: the compiler's message says what to write.
+  template <class Never = void>
+  bool try_send(T&, int = 0)
+    requires(!std::copy_constructible<T>)
+  {
+    static_assert(!std::is_void_v<Never>, "channel.try_send: this T can't be copied: try_send(std::move(value))");
+    return false;
   }
 
   /// Waits for a value and takes it. Throws std::system_error.

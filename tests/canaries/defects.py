@@ -43,6 +43,10 @@ WHEEL = "detail/time/timing_wheel.cpp"
 ABANDON = "detail/coro/abandonable.cpp"
 CHILD = "detail/coro/child.cpp"
 LIMITER = "limiter.cpp"
+CHANNEL = "detail/channel/channel_core.cpp"
+CHANNELS = "detail/channel/channel_group.cpp"
+CHANNEL_WAITER = "detail/channel/channel_waiter.cpp"
+CHANNEL_ROOM = "detail/queue/channel_room.cpp"
 CANCEL = "cancel.cpp"
 VISIT = "detail/context/context_visit.cpp"
 COUNTED = "detail/context/counted_member.cpp"
@@ -119,7 +123,51 @@ def http(test):
     return ("http", test)
 
 
+MODEL_OF_CHANNELS = tests("channels do what a simple model*")
+
 DEFECTS = {
+    # Channels.
+    "channel_keeps_room_of_what_was_taken": (CHANNEL, MODEL_OF_CHANNELS,
+                                             "wait_node& n = *values_.first_of_most_important();\n  values_.remove(n);\n"
+                                             "  «room_.leave(n.tokens);»", ""),
+    "channel_room_that_nobody_gets": (CHANNEL, MODEL_OF_CHANNELS, "++received_;\n  «group_.serve(*this);»", ""),
+    "channel_value_promised_twice": (CHANNEL, MODEL_OF_CHANNELS, "receivers_.remove(n);\n    «++promised_;»", ""),
+    "channel_takes_what_is_promised": (CHANNEL, MODEL_OF_CHANNELS,
+                                       "if («values_.size() > promised_») return take_first();", "!values_.empty()"),
+    "channel_overtakes_in_itself": (CHANNEL, MODEL_OF_CHANNELS, "overtakes = «!senders_.empty()»", "false"),
+    "channel_overtakes_others": (CHANNEL, MODEL_OF_CHANNELS,
+                                 "|| «(!group_.seats_->empty() && !room_.is_reserved_for(bytes))»", "false"),
+    "channel_first_sender_not_looked_at": (CHANNEL, MODEL_OF_CHANNELS,
+                                           "«if (first_sender() == &w) group_.serve(*this);»", ""),
+    "channel_closed_before_its_receivers": (CHANNEL, MODEL_OF_CHANNELS,
+                                            "end_senders(ended_);\n  «end_receivers(ended_);»\n  group_", ""),
+    "channel_queue_without_a_bound": (CHANNEL, tests("only so many may wait"),
+                                      "«senders_.size() >= queue_limit_»", "false"),
+    "channel_drops_what_is_promised": (CHANNEL, tests("a value that was promised reaches*"),
+                                       "while (values_.size() > «promised_») {\n    wait_node", "0u"),
+    "channel_promise_lost_with_its_receiver": (CHANNEL_WAITER, tests("a receiver that is destroyed when*"),
+                                               "«if (has_promise) channel_->drop_promise();»",
+                                               "if (has_promise) channel_->let_go();"),
+    "channel_promise_not_passed_on": (CHANNEL, tests("a receiver that is destroyed when*"),
+                                      "if (has_handle_) {\n      «serve_receivers();»", ""),
+    "channel_gone_in_its_turn": (CHANNEL, tests("a channel is destroyed while a coroutine lets*"),
+                                 "const std::lock_guard lock{group_.mutex_};\n  «++in_hand_;»", ""),
+    "channel_cancelled_head_unseen": (CHANNELS, MODEL_OF_CHANNELS, "«if (is_sender) serve(channel);»", ""),
+    "channel_served_without_charge": (CHANNELS, MODEL_OF_CHANNELS, "«c.tag_ += room_.charge_for(w.tokens);»", ""),
+    "channel_saves_its_share_up": (CHANNELS, MODEL_OF_CHANNELS, "«c.tag_ = std::max(c.tag_, virtual_time_);»", ""),
+    "channel_seat_keeps_its_class": (CHANNELS, MODEL_OF_CHANNELS,
+                                     "is_due && «c.seat_.priority == first->priority»", "true"),
+    "channel_seat_without_own_room": (CHANNELS, MODEL_OF_CHANNELS, "«c.room_.allows(first->tokens)»", "true"),
+    "channel_reserved_room_has_to_wait": (CHANNELS, MODEL_OF_CHANNELS, "seat_anew(c);\n  «let_in_reserved(c);»", ""),
+    "channel_late_reservation_forgotten": (CHANNELS, tests("late reserved room goes to*"),
+                                           "«for (channel_core* other : channels_) let_in_reserved(*other);»", ""),
+    "channel_waits_for_what_never_comes": (CHANNELS, tests("a channel that joins late ends senders*"),
+                                           "«c->senders_.for_each_heavier_than(c->room_.largest(), end);»", ""),
+    "channel_leaves_its_reservation": (CHANNEL_ROOM, tests("a channel that joins late gets*,only so much can be*"),
+                                       "«t.reserved -= p.reserved;»", ""),
+    "channel_pays_for_bytes_alone": (CHANNEL_ROOM, tests("a value is charged by the measure*"),
+                                     "std::max({std::uint64_t{1}, by_bytes, «whole / items_.limit»})",
+                                     "std::uint64_t{1}"),
     # Scheduler, semaphore, limiter: the engine.
     "wake_up_lost": (ENGINE, SIMULATION, "wake_at(«queue.empty() ? time_point::max() : next»);", "time_point::max()"),
     "wake_up_late": (ENGINE, SIMULATION,

@@ -28,21 +28,21 @@ using namespace canigo;
 
 namespace {
 
-struct value {
+struct sized_value {
   int id = 0;
   std::uint64_t size = 0;
   int priority = 0;
 };
 
-struct bounds {
+struct room_bounds {
   std::uint64_t items, bytes;
 };
 
 /// Everything that can be said of a channel, in lists.
 struct model_channel {
-  bounds limit{}, reserved{};
-  std::vector<value> inside;
-  std::vector<value> senders;  // in the order of arrival, as are all lists
+  room_bounds limit{}, reserved{};
+  std::vector<sized_value> inside;
+  std::vector<sized_value> senders;  // in the order of arrival, as are all lists
   std::vector<int> receivers;
   std::size_t promised = 0;
   bool is_closed = false;
@@ -51,23 +51,23 @@ struct model_channel {
   int seat_class = 0;
   std::uint64_t seated = 0;
 
-  bounds used() const {
-    bounds sum{inside.size(), 0};
-    for (const value& v : inside) sum.bytes += v.size;
+  room_bounds used() const {
+    room_bounds sum{inside.size(), 0};
+    for (const sized_value& v : inside) sum.bytes += v.size;
     return sum;
   }
   /// The first of the most important class.
-  static std::size_t first(const std::vector<value>& list) {
-    const auto least = std::min_element(list.begin(), list.end(), [](const value& a, const value& b) {
+  static std::size_t first(const std::vector<sized_value>& list) {
+    const auto least = std::min_element(list.begin(), list.end(), [](const sized_value& a, const sized_value& b) {
       return a.priority < b.priority;  // of equal ones, the first
     });
     return static_cast<std::size_t>(least - list.begin());
   }
 };
 
-class model {
+class channels_model {
  public:
-  model(bounds all, std::vector<model_channel> channels) : all_{all}, channels_{std::move(channels)} {}
+  channels_model(room_bounds all, std::vector<model_channel> channels) : all_{all}, channels_{std::move(channels)} {}
 
   bool can_ever(std::size_t c, std::uint64_t size) const {
     std::uint64_t items = all_.items, bytes = all_.bytes;
@@ -79,7 +79,7 @@ class model {
     return size <= std::min(bytes, channels_[c].limit.bytes) && items > 0;
   }
 
-  bool try_send(std::size_t c, const value& v) {
+  bool try_send(std::size_t c, const sized_value& v) {
     model_channel& at = channels_[c];
     if (at.is_closed || !at.senders.empty() || !own_room(at, v.size) || !room(c, v.size)) return false;
     const bool others_wait = std::any_of(channels_.begin(), channels_.end(), [](const auto& o) { return o.has_seat; });
@@ -87,7 +87,7 @@ class model {
     come_in(at, v);
     return true;
   }
-  void send(std::size_t c, const value& v) {
+  void send(std::size_t c, const sized_value& v) {
     if (channels_[c].is_closed) return tell("send", v.id, "closed");
     if (!can_ever(c, v.size)) return tell("send", v.id, "too_large");
     if (try_send(c, v)) return tell("send", v.id, "sent");
@@ -113,7 +113,7 @@ class model {
     for (std::size_t c = 0; c < channels_.size(); ++c) {
       model_channel& at = channels_[c];
       if (std::erase(at.receivers, id) > 0) tell("receive", id, "cancelled");
-      if (std::erase_if(at.senders, [&](const value& v) { return v.id == id; }) > 0) {
+      if (std::erase_if(at.senders, [&](const sized_value& v) { return v.id == id; }) > 0) {
         tell("send", id, "cancelled");
         serve(c);
       }
@@ -167,9 +167,9 @@ class model {
     return c.inside.size() + 1 <= c.reserved.items && c.used().bytes + size <= c.reserved.bytes;
   }
   bool room(std::size_t c, std::uint64_t size) const {
-    bounds sum{}, kept{};
+    room_bounds sum{}, kept{};
     for (std::size_t i = 0; i < channels_.size(); ++i) {
-      bounds used = channels_[i].used();
+      room_bounds used = channels_[i].used();
       if (i == c) used = {used.items + 1, used.bytes + size};
       sum = {sum.items + used.items, sum.bytes + used.bytes};
       kept = {kept.items + std::max(used.items, channels_[i].reserved.items),
@@ -177,7 +177,7 @@ class model {
     }
     return sum.items <= all_.items && sum.bytes <= all_.bytes && kept.items <= all_.items && kept.bytes <= all_.bytes;
   }
-  void come_in(model_channel& c, const value& v) {
+  void come_in(model_channel& c, const sized_value& v) {
     c.inside.push_back(v);
     while (!c.receivers.empty() && c.inside.size() > c.promised) {
       ++c.promised;
@@ -206,7 +206,7 @@ class model {
   void let_in(std::size_t i) {
     model_channel& c = channels_[i];
     const std::size_t first = model_channel::first(c.senders);
-    const value v = c.senders[first];
+    const sized_value v = c.senders[first];
     c.senders.erase(c.senders.begin() + static_cast<std::ptrdiff_t>(first));
     virtual_time_ = std::max(virtual_time_, c.tag);
     constexpr std::uint64_t whole = 1 << 20;
@@ -234,7 +234,7 @@ class model {
     }
   }
 
-  bounds all_;
+  room_bounds all_;
   std::vector<model_channel> channels_;
   std::deque<promise> promises_;
   std::uint64_t virtual_time_ = 0;
@@ -242,14 +242,14 @@ class model {
 };
 
 /// The channels themselves, with the log that the model has.
-struct world {
+struct channels_world {
   net::io_context io;
   std::optional<channel_capacity> shared;
-  std::vector<std::unique_ptr<canigo::channel<value>>> channels;
+  std::vector<std::unique_ptr<canigo::channel<sized_value>>> channels;
   std::deque<net::cancellation_signal> signals;
   std::vector<std::string> log;
 
-  void send(std::size_t c, const value& v) {
+  void send(std::size_t c, const sized_value& v) {
     channels[c]->async_send(v, v.priority,
                             net::bind_cancellation_slot(slot(v.id), [this, id = v.id](std::error_code e) {
                               note("send", id, e ? word(e) : "sent");
@@ -257,7 +257,7 @@ struct world {
   }
   void receive(std::size_t c, int id) {
     channels[c]->async_receive(
-        net::bind_cancellation_slot(slot(id), [this, id](std::error_code e, std::optional<value> v) {
+        net::bind_cancellation_slot(slot(id), [this, id](std::error_code e, std::optional<sized_value> v) {
           note("receive", id, e ? word(e) : std::to_string(v->id));
         }));
   }
@@ -279,37 +279,37 @@ struct world {
   }
 };
 
-void compare(unsigned seed) {
+void compare_channels(unsigned seed) {
   std::minstd_rand random{seed + 1};
   const auto up_to = [&](std::uint64_t n) { return random() % (n + 1); };
-  const bounds all{1 + up_to(8), 1 + up_to(30)};
-  world real;
+  const room_bounds all{1 + up_to(8), 1 + up_to(30)};
+  channels_world real;
   real.shared.emplace(real.io, channel_capacity_options{.capacity = all.items, .bytes = all.bytes});
   std::vector<model_channel> modelled;
-  bounds free = all;
+  room_bounds free = all;
   const std::size_t channels = 1 + up_to(2);
   for (std::size_t c = 0; c < channels; ++c) {
     model_channel m;
     if (up_to(1) == 0) m.reserved = {up_to(free.items), up_to(free.bytes)};
     free = {free.items - m.reserved.items, free.bytes - m.reserved.bytes};
     m.limit = {std::max(m.reserved.items, 1 + up_to(8)), std::max({m.reserved.bytes, 1 + up_to(30)})};
-    real.channels.push_back(std::make_unique<canigo::channel<value>>(
-        real.io, channel_options<value>{.capacity = m.limit.items,
-                                        .bytes = m.limit.bytes,
-                                        .size_of = [](const value& v) { return v.size; },
-                                        .shared = real.shared,
-                                        .reserved_capacity = m.reserved.items,
-                                        .reserved_bytes = m.reserved.bytes,
-                                        .priorities = 3}));
+    real.channels.push_back(std::make_unique<canigo::channel<sized_value>>(
+        real.io, channel_options<sized_value>{.capacity = m.limit.items,
+                                              .bytes = m.limit.bytes,
+                                              .size_of = [](const sized_value& v) { return v.size; },
+                                              .shared = real.shared,
+                                              .reserved_capacity = m.reserved.items,
+                                              .reserved_bytes = m.reserved.bytes,
+                                              .priorities = 3}));
     modelled.push_back(std::move(m));
   }
-  model wanted{all, std::move(modelled)};
+  channels_model wanted{all, std::move(modelled)};
 
   int next = 0;
   for (int step = 0; step < 300; ++step) {
     CAPTURE(step);
     const std::size_t c = up_to(channels - 1);
-    const value v{next, up_to(8), static_cast<int>(up_to(2))};
+    const sized_value v{next, up_to(8), static_cast<int>(up_to(2))};
     switch (up_to(11)) {
       case 0:
       case 1:
@@ -336,7 +336,7 @@ void compare(unsigned seed) {
         wanted.receive(c, next++);
         break;
       case 8: {
-        const std::optional<value> got = real.channels[c]->try_receive();
+        const std::optional<sized_value> got = real.channels[c]->try_receive();
         const std::optional<int> id = wanted.try_receive(c);
         REQUIRE(got.has_value() == id.has_value());
         if (got) REQUIRE(got->id == *id);
@@ -344,7 +344,7 @@ void compare(unsigned seed) {
       }
       case 9:
         if (next > 0) {
-          const int id = next - 1 - static_cast<int>(up_to(std::min(next - 1, 15)));
+          const int id = next - 1 - static_cast<int>(up_to(static_cast<std::uint64_t>(std::min(next - 1, 15))));
           real.slot(next);
           real.signals[static_cast<std::size_t>(id)].emit(net::cancellation_type::total);
           wanted.cancel(id);
@@ -372,7 +372,7 @@ void compare(unsigned seed) {
   REQUIRE(real.poll() == wanted.poll());
   for (std::size_t c = 0; c < channels; ++c) {
     for (;;) {
-      const std::optional<value> got = real.channels[c]->try_receive();
+      const std::optional<sized_value> got = real.channels[c]->try_receive();
       const std::optional<int> id = wanted.try_receive(c);
       REQUIRE(got.has_value() == id.has_value());
       if (!got) break;
@@ -387,6 +387,6 @@ void compare(unsigned seed) {
 TEST_CASE("channels do what a simple model of them does", "[channel]") {
   for (unsigned seed = 0; seed < 1000; ++seed) {
     CAPTURE(seed);
-    compare(seed);
+    compare_channels(seed);
   }
 }

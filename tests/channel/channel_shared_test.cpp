@@ -24,14 +24,14 @@ namespace {
 
 using words = channel<std::string>;
 
-std::uint64_t size_of(const std::string& s) { return s.size(); }
+std::uint64_t bytes_of(const std::string& s) { return s.size(); }
 
-channel_options<std::string> in(const channel_capacity& shared, std::uint64_t reserved_bytes = 0) {
-  return {.size_of = size_of, .shared = shared, .reserved_bytes = reserved_bytes, .priorities = 2};
+channel_options<std::string> sharing(const channel_capacity& shared, std::uint64_t reserved_bytes = 0) {
+  return {.size_of = bytes_of, .shared = shared, .reserved_bytes = reserved_bytes, .priorities = 2};
 }
 
 /// Sends by a callback, and notes in `log` when the value has come in.
-void send(words& c, std::string text, std::string& log, int priority = 0) {
+void send_text(words& c, std::string text, std::string& log, int priority = 0) {
   c.async_send(text, priority, [text, &log](std::error_code e) { log += e ? "(" + text + ")" : text; });
 }
 
@@ -40,7 +40,7 @@ void send(words& c, std::string text, std::string& log, int priority = 0) {
 TEST_CASE("all channels of a capacity together hold no more than it", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.capacity = 3, .bytes = 10}};
-  words a{io, in(memory)}, b{io, in(memory)};
+  words a{io, sharing(memory)}, b{io, sharing(memory)};
   CHECK((a.try_send("4444") && b.try_send("4444")));
   CHECK_FALSE(a.try_send("333"));
   CHECK(b.try_send("22"));
@@ -57,8 +57,8 @@ TEST_CASE("a copy of a capacity is the same one, and it may go before its channe
   net::io_context io;
   auto memory = std::make_unique<channel_capacity>(io, channel_capacity_options{.bytes = 5});
   channel_capacity copy{*memory};
-  words a{io, in(*memory)};
-  auto b = std::make_unique<words>(io, in(copy));
+  words a{io, sharing(*memory)};
+  auto b = std::make_unique<words>(io, sharing(copy));
   copy = *memory;
   copy = channel_capacity{io, {.bytes = 1}};
   memory.reset();
@@ -73,13 +73,13 @@ TEST_CASE("a copy of a capacity is the same one, and it may go before its channe
 TEST_CASE("a value that is taken lets senders of other channels go, by class and then in turn", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.capacity = 2}};
-  words a{io, in(memory)}, b{io, in(memory)}, c{io, in(memory)};
+  words a{io, sharing(memory)}, b{io, sharing(memory)}, c{io, sharing(memory)};
   std::string log;
   CHECK((a.try_send("x") && a.try_send("y")));
-  for (const char* text : {"1", "2", "3"}) send(a, text, log);
-  for (const char* text : {"4", "5"}) send(b, text, log);
-  send(c, "l", log, 1);
-  send(c, "i", log);
+  for (const char* text : {"1", "2", "3"}) send_text(a, text, log);
+  for (const char* text : {"4", "5"}) send_text(b, text, log);
+  send_text(c, "l", log, 1);
+  send_text(c, "i", log);
   io.poll();
   CHECK(log.empty());
   CHECK(memory.stats().senders == 7);
@@ -106,11 +106,11 @@ TEST_CASE("a value that is taken lets senders of other channels go, by class and
 TEST_CASE("channels that compete get the same part of the capacity, in bytes", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.bytes = 30}};
-  words small{io, in(memory)}, large{io, in(memory)};
+  words small{io, sharing(memory)}, large{io, sharing(memory)};
   std::string log;
   CHECK(small.try_send(std::string(30, 'x')));
-  for (int i = 0; i < 300; ++i) send(small, "s", log);
-  for (int i = 0; i < 300; ++i) send(large, "LLLLLLLLLL", log);
+  for (int i = 0; i < 300; ++i) send_text(small, "s", log);
+  for (int i = 0; i < 300; ++i) send_text(large, "LLLLLLLLLL", log);
   CHECK(small.try_receive());
   for (int i = 0; i < 10; ++i) {
     while (small.try_receive() || large.try_receive()) {
@@ -135,12 +135,12 @@ TEST_CASE("channels that compete get the same part of the capacity, in bytes", "
 TEST_CASE("a channel that sends rarely goes next", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.capacity = 1}};
-  words busy{io, in(memory)}, calm{io, in(memory)};
+  words busy{io, sharing(memory)}, calm{io, sharing(memory)};
   std::string log;
   CHECK(busy.try_send("x"));
-  for (int i = 0; i < 100; ++i) send(busy, "b", log);
+  for (int i = 0; i < 100; ++i) send_text(busy, "b", log);
   for (int i = 0; i < 50; ++i) CHECK(busy.try_receive());
-  send(calm, "c", log);
+  send_text(calm, "c", log);
   CHECK(busy.try_receive());
   CHECK(calm.try_receive());
   io.poll();
@@ -150,11 +150,11 @@ TEST_CASE("a channel that sends rarely goes next", "[channel]") {
 TEST_CASE("a large value at the head of a seat is not overtaken by smaller ones of other channels", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.bytes = 10}};
-  words a{io, in(memory)}, b{io, in(memory)};
+  words a{io, sharing(memory)}, b{io, sharing(memory)};
   std::string log;
   CHECK((a.try_send("55555") && a.try_send("4444")));
-  send(a, "88888888", log);
-  send(b, "1", log);
+  send_text(a, "88888888", log);
+  send_text(b, "1", log);
   CHECK_FALSE(b.try_send("1"));
   io.poll();
   CHECK(log.empty());
@@ -170,14 +170,14 @@ TEST_CASE("a large value at the head of a seat is not overtaken by smaller ones 
 TEST_CASE("reserved room is there for its channel, although others wait for room", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.bytes = 100}};
-  words greedy{io, in(memory)}, modest{io, in(memory, 30)};
+  words greedy{io, sharing(memory)}, modest{io, sharing(memory, 30)};
   std::string log;
   CHECK(greedy.try_send(std::string(70, 'x')));
-  send(greedy, "w", log);
+  send_text(greedy, "w", log);
   CHECK_FALSE(modest.try_send(std::string(31, 'x')));
   CHECK(modest.try_send(std::string(20, 'm')));
-  send(modest, std::string(10, 'n'), log);
-  send(modest, "n", log);  // has to wait: its reserved room is full
+  send_text(modest, std::string(10, 'n'), log);
+  send_text(modest, "n", log);  // has to wait: its reserved room is full
   io.poll();
   CHECK(log == "nnnnnnnnnn");
   CHECK(modest.try_receive());  // which leaves room that is reserved, for "n" alone
@@ -193,26 +193,26 @@ TEST_CASE("reserved room is there for its channel, although others wait for room
 TEST_CASE("only so much can be reserved, and a channel that goes leaves it", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.capacity = 10, .bytes = 100}};
-  auto a = std::make_unique<words>(io, in(memory, 60));
-  CHECK(reason_of([&] { words{io, in(memory, 41)}; }) ==
+  auto a = std::make_unique<words>(io, sharing(memory, 60));
+  CHECK(reason_of([&] { words{io, sharing(memory, 41)}; }) ==
         "channel_options.reserved_bytes is 41; allowed: 0 to 40, which is not reserved for another channel");
-  CHECK(reason_of([&] { words{io, {.size_of = size_of, .shared = memory, .reserved_capacity = 11}}; }) ==
+  CHECK(reason_of([&] { words{io, {.size_of = bytes_of, .shared = memory, .reserved_capacity = 11}}; }) ==
         "channel_options.reserved_capacity is 11; allowed: 0 to 10, which is not reserved for another channel");
-  CHECK(reason_of([&] { words{io, {.bytes = 5, .size_of = size_of, .shared = memory, .reserved_bytes = 6}}; }) ==
+  CHECK(reason_of([&] { words{io, {.bytes = 5, .size_of = bytes_of, .shared = memory, .reserved_bytes = 6}}; }) ==
         "channel_options.reserved_bytes is 6; allowed: 0 to the channel's own bound of 5");
   CHECK(reason_of([&] { words{io, {.shared = memory}}; }) ==
         "channel_options.size_of is empty; allowed: a function, as bytes have a bound");
-  CHECK(reason_of([&] { words{net::make_strand(io), in(memory)}; }) ==
+  CHECK(reason_of([&] { words{net::make_strand(io), sharing(memory)}; }) ==
         "channel: executor is another one; allowed: that of the shared capacity");
   CHECK(memory.stats().channels == 1);
-  words b{io, in(memory, 40)};
+  words b{io, sharing(memory, 40)};
   std::string log;
-  send(b, std::string(41, 'b'), log);
+  send_text(b, std::string(41, 'b'), log);
   io.poll();
   CHECK(log == "(" + std::string(41, 'b') + ")");
   a.reset();
   log.clear();
-  send(b, std::string(41, 'b'), log);
+  send_text(b, std::string(41, 'b'), log);
   io.restart();
   io.poll();
   CHECK(log == std::string(41, 'b'));
@@ -222,12 +222,12 @@ TEST_CASE("only so much can be reserved, and a channel that goes leaves it", "[c
 TEST_CASE("a channel that joins late ends senders for whose values there is no room any more", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.bytes = 100}};
-  words a{io, in(memory)};
+  words a{io, sharing(memory)};
   std::string log;
   CHECK(a.try_send(std::string(50, 'x')));
-  send(a, std::string(80, 'y'), log);
-  send(a, std::string(60, 'z'), log);
-  words b{io, in(memory, 40)};
+  send_text(a, std::string(80, 'y'), log);
+  send_text(a, std::string(60, 'z'), log);
+  words b{io, sharing(memory, 40)};
   io.poll();
   CHECK(log == "(" + std::string(80, 'y') + ")");
   CHECK(b.try_send(std::string(40, 'b')));
@@ -241,7 +241,7 @@ TEST_CASE("a channel that joins late ends senders for whose values there is no r
   words c{io, {.shared = few}};
   CHECK((c.try_send("1") && c.try_send("2")));
   log.clear();
-  send(c, "3", log);
+  send_text(c, "3", log);
   words d{io, {.shared = few, .reserved_capacity = 2}};
   io.restart();
   io.poll();
@@ -258,11 +258,11 @@ TEST_CASE("late reserved room goes to its waiting senders before any other", "[c
   words old{io, {.shared = memory}};
   for (int i = 0; i < 4; ++i) CHECK(old.try_send("o"));
   std::string log;
-  send(old, "w", log);
+  send_text(old, "w", log);
   words late{io, {.shared = memory, .reserved_capacity = 2}};
-  send(late, "1", log);
-  send(late, "2", log);
-  send(late, "3", log);
+  send_text(late, "1", log);
+  send_text(late, "2", log);
+  send_text(late, "3", log);
   io.poll();
   CHECK(log.empty());
   const auto take = [&](words& from) {
@@ -283,13 +283,13 @@ TEST_CASE("late reserved room goes to its waiting senders before any other", "[c
 TEST_CASE("a channel's own bound holds up only its own senders", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.bytes = 100}};
-  words narrow{io, {.capacity = 1, .bytes = 10, .size_of = size_of, .shared = memory}};
-  words wide{io, in(memory)};
+  words narrow{io, {.capacity = 1, .bytes = 10, .size_of = bytes_of, .shared = memory}};
+  words wide{io, sharing(memory)};
   std::string log;
   CHECK(narrow.try_send("n"));
-  send(narrow, "N", log);
+  send_text(narrow, "N", log);
   CHECK(wide.try_send(std::string(50, 'w')));
-  send(wide, std::string(50, 'W'), log);  // waits for room
+  send_text(wide, std::string(50, 'W'), log);  // waits for room
   CHECK(narrow.stats().senders == 1);
   CHECK(reason_of([&] { (void)narrow.try_send(std::string(11, 'x')); }) ==
         "channel.send: size of the value is 11; allowed: 0 to 10");
@@ -302,34 +302,34 @@ TEST_CASE("a channel's own bound holds up only its own senders", "[channel]") {
 TEST_CASE("a waiting sender that leaves lets those of other channels go", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.bytes = 10}};
-  auto a = std::make_unique<words>(io, in(memory));
-  words b{io, in(memory)};
+  auto a = std::make_unique<words>(io, sharing(memory));
+  words b{io, sharing(memory)};
   std::string log;
   CHECK(b.try_send("55555"));
   net::cancellation_signal cancel;
   SECTION("it is cancelled") {
     a->async_send("88888888", net::bind_cancellation_slot(cancel.slot(), net::detached));
-    send(b, "1", log);
+    send_text(b, "1", log);
     io.poll();
     CHECK(log.empty());
     cancel.emit(net::cancellation_type::total);
   }
   SECTION("its channel is closed") {
     a->async_send("88888888", net::detached);
-    send(b, "1", log);
+    send_text(b, "1", log);
     io.poll();
     a->close();
   }
   SECTION("its channel is destroyed") {
     a->async_send("88888888", net::detached);
-    send(b, "1", log);
+    send_text(b, "1", log);
     io.poll();
     a.reset();
   }
   SECTION("a channel that holds much is destroyed") {
     CHECK(a->try_send("4444"));
-    send(b, "1", log);
-    send(b, "4444", log);
+    send_text(b, "1", log);
+    send_text(b, "4444", log);
     a.reset();
     io.poll();
     CHECK(log == "14444");
@@ -343,12 +343,12 @@ TEST_CASE("a waiting sender that leaves lets those of other channels go", "[chan
 TEST_CASE("a more important sender behind others in its channel moves the seat up", "[channel]") {
   net::io_context io;
   channel_capacity memory{io, {.capacity = 1}};
-  words a{io, in(memory)}, b{io, in(memory)};
+  words a{io, sharing(memory)}, b{io, sharing(memory)};
   std::string log;
   CHECK(a.try_send("x"));
-  send(a, "l", log, 1);
-  send(b, "m", log, 1);
-  send(b, "i", log, 0);
+  send_text(a, "l", log, 1);
+  send_text(b, "m", log, 1);
+  send_text(b, "i", log, 0);
   for (int i = 0; i < 3; ++i) {
     CHECK((a.try_receive() || b.try_receive()));
     io.restart();

@@ -34,15 +34,15 @@ using namespace canigo;
 
 namespace {
 
-constexpr int rounds = is_sanitized ? 2'000 : 20'000;  // of each thread
+constexpr int rounds_of_numbers = is_sanitized ? 2'000 : 20'000;  // of each thread
 
 using number = std::unique_ptr<std::uint32_t>;
 using numbers = channel<number>;
 
-std::uint64_t size_of(const number& n) { return *n % 5; }
+std::uint64_t size_of_number(const number& n) { return *n % 5; }
 
-channel_options<number> in(const channel_capacity& shared, std::uint64_t reserved) {
-  return {.size_of = size_of,
+channel_options<number> numbers_in(const channel_capacity& shared, std::uint64_t reserved) {
+  return {.size_of = size_of_number,
           .shared = shared,
           .reserved_capacity = reserved,
           .reserved_bytes = 4 * reserved,
@@ -50,9 +50,9 @@ channel_options<number> in(const channel_capacity& shared, std::uint64_t reserve
 }
 
 /// How often each number was sent, and received.
-class ledger {
+class number_book {
  public:
-  explicit ledger(std::uint32_t most) : sent_(most), received_(most) {}
+  explicit number_book(std::uint32_t most) : sent_(most), received_(most) {}
 
   number next() { return std::make_unique<std::uint32_t>(next_++); }
   void sent(std::uint32_t n) { ++sent_[n]; }
@@ -75,12 +75,12 @@ class ledger {
 };
 
 /// Threads that run a context until join().
-class loop {
+class number_loop {
  public:
-  explicit loop(int threads) : guard_{io.get_executor()} {
+  explicit number_loop(int threads) : guard_{io.get_executor()} {
     for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { io.run(); });
   }
-  ~loop() { join(); }
+  ~number_loop() { join(); }
   void join() {
     guard_.reset();
     threads_.clear();
@@ -92,7 +92,7 @@ class loop {
   std::vector<std::jthread> threads_;
 };
 
-net::awaitable<void> send_some(numbers& c, ledger& book, int n) {
+net::awaitable<void> send_some(numbers& c, number_book& book, int n) {
   for (int i = 0; i < n; ++i) {
     number v = book.next();
     const std::uint32_t which = *v;
@@ -101,7 +101,7 @@ net::awaitable<void> send_some(numbers& c, ledger& book, int n) {
   }
 }
 
-net::awaitable<void> receive_all(numbers& c, ledger& book) {
+net::awaitable<void> receive_all(numbers& c, number_book& book) {
   std::error_code end;
   while (const std::optional<number> v = co_await c.receive(end)) book.received(*v);
 }
@@ -110,17 +110,17 @@ net::awaitable<void> receive_all(numbers& c, ledger& book) {
 
 TEST_CASE("threads that send and receive lose and double no value", "[channel]") {
   constexpr int senders = 4;
-  ledger book{3 * senders * rounds};
-  loop home{3}, elsewhere{2};
+  number_book book{3 * senders * rounds_of_numbers};
+  number_loop home{3}, elsewhere{2};
   const channel_capacity shared{home.io, {.capacity = 12, .bytes = 40}};
   std::array<std::unique_ptr<numbers>, 3> channels;
-  for (std::uint64_t i = 0; i < 3; ++i) channels[i] = std::make_unique<numbers>(home.io, in(shared, i));
+  for (std::uint64_t i = 0; i < 3; ++i) channels[i] = std::make_unique<numbers>(home.io, numbers_in(shared, i));
   std::atomic<int> open{3 * senders};
   std::atomic<bool> is_over{false}, is_exceeded{false};
   for (const auto& c : channels) {
     for (int i = 0; i < senders; ++i) {
       auto& io = i % 2 == 0 ? home.io : elsewhere.io;
-      net::co_spawn(io, send_some(*c, book, rounds), [&](std::exception_ptr e) {
+      net::co_spawn(io, send_some(*c, book, rounds_of_numbers), [&](std::exception_ptr e) {
         CHECK_FALSE(e);
         if (--open > 0) return;
         for (const auto& each : channels) each->close();
@@ -144,24 +144,24 @@ TEST_CASE("threads that send and receive lose and double no value", "[channel]")
   watch.join();
   CHECK_FALSE(is_exceeded);
   CHECK(book.is_balanced());
-  CHECK(book.total() == 3 * senders * std::uint64_t{rounds});
+  CHECK(book.total() == 3 * senders * std::uint64_t{rounds_of_numbers});
   CHECK((shared.stats().items == 0 && shared.stats().senders == 0));
 }
 
 TEST_CASE("threads that cancel, try and destroy lose and double no value", "[channel]") {
   constexpr int threads = 4;
-  ledger book{threads * rounds};
-  loop home{2};
-  auto elsewhere = std::make_unique<loop>(1);
+  number_book book{threads * rounds_of_numbers};
+  number_loop home{2};
+  auto elsewhere = std::make_unique<number_loop>(1);
   {
     const channel_capacity shared{home.io, {.capacity = 6, .bytes = 20}};
-    numbers a{home.io, in(shared, 1)}, b{home.io, in(shared, 0)};
+    numbers a{home.io, numbers_in(shared, 1)}, b{home.io, numbers_in(shared, 0)};
     {
       std::vector<std::jthread> all;
       for (unsigned t = 0; t < threads; ++t) {
         all.emplace_back([&, t] {
           std::minstd_rand random{t + 1};
-          for (int i = 0; i < rounds; ++i) {
+          for (int i = 0; i < rounds_of_numbers; ++i) {
             numbers& c = random() % 2 == 0 ? a : b;
             // A signal and its operation belong to one strand.
             struct cancellable {
@@ -186,10 +186,9 @@ TEST_CASE("threads that cancel, try and destroy lose and double no value", "[cha
               continue;
             }
             if (receives) {
-              net::dispatch(op->strand,
-                            [&c, &book, op, h = with([&book, op](std::error_code, std::optional<number> got) {
-                                              if (got) book.received(*got);
-                                            })]() mutable { c.async_receive(std::move(h)); });
+              net::dispatch(op->strand, [&c, op, h = with([&book, op](std::error_code, std::optional<number> got) {
+                                                   if (got) book.received(*got);
+                                                 })]() mutable { c.async_receive(std::move(h)); });
             } else {
               net::dispatch(op->strand,
                             [&c, v = std::move(v), h = with([&book, op, which](std::error_code e) {
@@ -224,11 +223,11 @@ TEST_CASE("threads that cancel, try and destroy lose and double no value", "[cha
 }
 
 TEST_CASE("a context that goes while others send and receive takes only its own", "[channel]") {
-  for (int round = 0; round < rounds / 40; ++round) {
-    ledger book{2'000};
-    auto home = std::make_unique<loop>(1);
+  for (int round = 0; round < rounds_of_numbers / 40; ++round) {
+    number_book book{2'000};
+    auto home = std::make_unique<number_loop>(1);
     numbers c{home->io, {.capacity = 3}};
-    loop elsewhere{1};
+    number_loop elsewhere{1};
     std::atomic<int> ended{0};
     for (int i = 0; i < 20; ++i) {
       net::post(elsewhere.io, [&, i] {

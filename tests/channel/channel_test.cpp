@@ -36,11 +36,11 @@ using namespace std::chrono_literals;
 namespace {
 
 using words = channel<std::string>;
-using box = std::unique_ptr<int>;
+using int_box = std::unique_ptr<int>;
 
-std::uint64_t size_of(const std::string& s) { return s.size(); }
+std::uint64_t length_of(const std::string& s) { return s.size(); }
 
-channel_options<std::string> up_to(std::uint64_t values) { return {.capacity = values, .priorities = 3}; }
+channel_options<std::string> holding(std::uint64_t values) { return {.capacity = values, .priorities = 3}; }
 
 /// All values that are there, in one text.
 std::string drained(words& c) {
@@ -50,7 +50,7 @@ std::string drained(words& c) {
 }
 
 /// A coroutine that sends, and notes how that ended.
-auto sender(limits_run& run, words& c, std::string text, int priority = 0) {
+auto text_sender(limits_run& run, words& c, std::string text, int priority = 0) {
   return [&run, &c, text, priority]() -> net::awaitable<void> {
     std::string value = text;
     std::error_code error;
@@ -60,7 +60,7 @@ auto sender(limits_run& run, words& c, std::string text, int priority = 0) {
 }
 
 /// A coroutine that receives, and notes what, or how that ended.
-auto receiver(limits_run& run, words& c, std::string name) {
+auto text_receiver(limits_run& run, words& c, std::string name) {
   return [&run, &c, name]() -> net::awaitable<void> {
     std::error_code error;
     const std::optional<std::string> v = co_await c.receive(error);
@@ -68,13 +68,13 @@ auto receiver(limits_run& run, words& c, std::string name) {
   };
 }
 
-std::string said(errc code) { return make_error_code(code).message(); }
+std::string word_of(errc code) { return make_error_code(code).message(); }
 
 }  // namespace
 
 TEST_CASE("values come out in the order in which they went in", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(3)};
+  words c{run.io, holding(3)};
   run.go([&]() -> net::awaitable<void> {
     for (const char* text : {"a", "b", "c", "d", "e"}) co_await c.send(std::string{text});
     run.note("sent");
@@ -96,7 +96,7 @@ TEST_CASE("values come out in the order in which they went in", "[channel]") {
 
 TEST_CASE("a value that goes in or comes out at once does not pass through the event loop", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(100)};
+  words c{run.io, holding(100)};
   run.go([&]() -> net::awaitable<void> {
     net::post(run.io, [&] { run.note("another"); });
     for (int i = 0; i < 60; ++i) {
@@ -118,7 +118,7 @@ TEST_CASE("a value that goes in or comes out at once does not pass through the e
 
 TEST_CASE("the most important value comes first, and of a class the first one that came in", "[channel]") {
   net::io_context io;
-  words c{io, up_to(10)};
+  words c{io, holding(10)};
   for (const auto& [text, priority] :
        std::vector<std::pair<std::string, int>>{{"c", 2}, {"a", 0}, {"b", 1}, {"D", 2}, {"A", 0}, {"B", 1}}) {
     CHECK(c.try_send(text, priority));
@@ -128,12 +128,12 @@ TEST_CASE("the most important value comes first, and of a class the first one th
 
 TEST_CASE("senders wait by class, and inside a class by arrival", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(1)};
+  words c{run.io, holding(1)};
   CHECK(c.try_send("first", 2));
-  run.go(sender(run, c, "l", 2));
-  run.go(sender(run, c, "m", 1));
-  run.go(sender(run, c, "i", 0));
-  run.go(sender(run, c, "n", 1));
+  run.go(text_sender(run, c, "l", 2));
+  run.go(text_sender(run, c, "m", 1));
+  run.go(text_sender(run, c, "i", 0));
+  run.go(text_sender(run, c, "n", 1));
   run.time.run();
   CHECK(c.stats().senders == 4);
   CHECK_FALSE(c.try_send("no", 0));  // never before one that waits
@@ -146,7 +146,7 @@ TEST_CASE("senders wait by class, and inside a class by arrival", "[channel]") {
 TEST_CASE("a value goes in when room is made, wherever its sender runs", "[channel]") {
   limits_run run;
   net::io_context elsewhere;  // that does not run
-  words c{run.io, up_to(1)};
+  words c{run.io, holding(1)};
   CHECK(c.try_send("a"));
   std::error_code how = errc::stopped;
   c.async_send("b", net::bind_executor(elsewhere, [&](std::error_code e) { how = e; }));
@@ -161,13 +161,13 @@ TEST_CASE("a value goes in when room is made, wherever its sender runs", "[chann
 
 TEST_CASE("bytes have a bound, and a smaller value does not overtake a larger one", "[channel]") {
   limits_run run;
-  words c{run.io, {.bytes = 10, .size_of = size_of, .priorities = 2}};
-  run.go(sender(run, c, "sixsix"));
-  run.go(sender(run, c, "seven77"));
-  run.go(sender(run, c, "a"));
+  words c{run.io, {.bytes = 10, .size_of = length_of, .priorities = 2}};
+  run.go(text_sender(run, c, "sixsix"));
+  run.go(text_sender(run, c, "seven77"));
+  run.go(text_sender(run, c, "a"));
   run.time.run();
   CHECK((c.stats().items == 1 && c.stats().bytes == 6 && c.stats().senders == 2));
-  run.go(sender(run, c, "i", 0));
+  run.go(text_sender(run, c, "i", 0));
   run.time.run();
   CHECK(c.stats().senders == 3);
   CHECK_FALSE(c.try_send(""));
@@ -178,10 +178,10 @@ TEST_CASE("bytes have a bound, and a smaller value does not overtake a larger on
 
 TEST_CASE("a more important sender goes before one whose large value waits", "[channel]") {
   limits_run run;
-  words c{run.io, {.bytes = 10, .size_of = size_of, .priorities = 2}};
+  words c{run.io, {.bytes = 10, .size_of = length_of, .priorities = 2}};
   CHECK(c.try_send("sixsix", 1));
-  run.go(sender(run, c, "large", 1));
-  run.go(sender(run, c, "i", 0));
+  run.go(text_sender(run, c, "large", 1));
+  run.go(text_sender(run, c, "i", 0));
   run.time.run();
   CHECK(run.log == log_lines{"i@0"});
   CHECK(c.try_receive() == "i");
@@ -192,7 +192,7 @@ TEST_CASE("a more important sender goes before one whose large value waits", "[c
 
 TEST_CASE("a value that can never go in is refused at once, and the text says why", "[channel]") {
   limits_run run;
-  words c{run.io, {.capacity = 4, .bytes = 10, .size_of = size_of, .priorities = 2, .name = "rows"}};
+  words c{run.io, {.capacity = 4, .bytes = 10, .size_of = length_of, .priorities = 2, .name = "rows"}};
   const std::string eleven(11, 'x');
   const std::string large = "channel.send: size of the value is 11; allowed: 0 to 10";
   CHECK(reason_of([&] { (void)c.try_send(eleven); }) == large);
@@ -200,7 +200,7 @@ TEST_CASE("a value that can never go in is refused at once, and the text says wh
   CHECK(reason_of([&] { (void)c.try_send("x", -1); }) == "channel.send: priority is -1; allowed: 0 to 1");
   run.go([&]() -> net::awaitable<void> {
     const std::string what = co_await outcome_of_any(c.send(eleven));
-    CHECK(what == large + ": " + said(errc::too_large));
+    CHECK(what == large + ": " + word_of(errc::too_large));
     std::error_code e;
     std::string kept = eleven;
     co_await c.send(kept, 0, e);
@@ -209,9 +209,9 @@ TEST_CASE("a value that can never go in is refused at once, and the text says wh
     CHECK((e == errc::invalid_priority && kept == eleven));
     c.close();
     const std::string closed = co_await outcome_of_any(c.send(std::string{"x"}));
-    CHECK(closed == "rows: " + said(errc::closed));
+    CHECK(closed == "rows: " + word_of(errc::closed));
     const std::string ended = co_await outcome_of_any(c.receive());
-    CHECK(ended == "rows: " + said(errc::closed));
+    CHECK(ended == "rows: " + word_of(errc::closed));
   });
   std::error_code how;
   c.async_send(eleven, [&](std::error_code e) { how = e; });
@@ -237,7 +237,7 @@ TEST_CASE("what size_of throws comes out of the call, and nothing is sent", "[ch
 
 TEST_CASE("what try_send does not send keeps its value", "[channel]") {
   net::io_context io;
-  channel<box> c{io, {.capacity = 1}};
+  channel<int_box> c{io, {.capacity = 1}};
   auto one = std::make_unique<int>(1);
   int* const at = one.get();
   CHECK(c.try_send(std::move(one)));
@@ -254,10 +254,10 @@ TEST_CASE("what try_send does not send keeps its value", "[channel]") {
 namespace {
 
 /// Moves only by construction, as its number never changes.
-struct constant {
-  explicit constant(int n) : number{std::make_unique<const int>(n)} {}
-  constant(constant&&) noexcept = default;
-  constant& operator=(constant&&) = delete;
+struct unchanging {
+  explicit unchanging(int n) : number{std::make_unique<const int>(n)} {}
+  unchanging(unchanging&&) noexcept = default;
+  unchanging& operator=(unchanging&&) = delete;
   std::unique_ptr<const int> number;
 };
 
@@ -265,9 +265,9 @@ struct constant {
 
 TEST_CASE("a type that can't be assigned, copied or made from nothing can be sent", "[channel]") {
   limits_run run;
-  channel<constant> c{run.io, {.capacity = 1}};
-  CHECK(c.try_send(constant{1}));
-  constant two{2};
+  channel<unchanging> c{run.io, {.capacity = 1}};
+  CHECK(c.try_send(unchanging{1}));
+  unchanging two{2};
   CHECK_FALSE(c.try_send(std::move(two)));
   REQUIRE(two.number != nullptr);
   CHECK(*two.number == 2);
@@ -277,10 +277,10 @@ TEST_CASE("a type that can't be assigned, copied or made from nothing can be sen
     CHECK((!e && two.number == nullptr));
   });
   run.go([&]() -> net::awaitable<void> {
-    const constant one = co_await c.receive();
+    const unchanging one = co_await c.receive();
     CHECK(*one.number == 1);
     std::error_code e;
-    const std::optional<constant> next = co_await c.receive(e);
+    const std::optional<unchanging> next = co_await c.receive(e);
     CHECK((!e && *next->number == 2));
   });
   run.time.run();
@@ -288,9 +288,9 @@ TEST_CASE("a type that can't be assigned, copied or made from nothing can be sen
 
 TEST_CASE("receivers are served by arrival", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(2)};
-  run.go(receiver(run, c, "r"));
-  run.go(receiver(run, c, "s"));
+  words c{run.io, holding(2)};
+  run.go(text_receiver(run, c, "r"));
+  run.go(text_receiver(run, c, "s"));
   run.time.run();
   CHECK(c.stats().receivers == 2);
   CHECK(c.try_send("1"));
@@ -303,8 +303,8 @@ TEST_CASE("receivers are served by arrival", "[channel]") {
 
 TEST_CASE("a receiver that goes on takes the most important value that is there then", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(3)};
-  run.go(receiver(run, c, "r"));
+  words c{run.io, holding(3)};
+  run.go(text_receiver(run, c, "r"));
   run.time.run();
   CHECK(c.try_send("late", 2));
   CHECK(c.try_send("important", 0));
@@ -315,8 +315,8 @@ TEST_CASE("a receiver that goes on takes the most important value that is there 
 
 TEST_CASE("room comes back when a receiver takes its value, not before", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(1)};
-  run.go(receiver(run, c, "r"));
+  words c{run.io, holding(1)};
+  run.go(text_receiver(run, c, "r"));
   run.time.run();
   CHECK(c.try_send("a"));
   CHECK_FALSE(c.try_send("b"));  // "a" is promised, and still in it
@@ -327,38 +327,38 @@ TEST_CASE("room comes back when a receiver takes its value, not before", "[chann
 
 TEST_CASE("close ends senders at once, and receivers when no value is left", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(2)};
+  words c{run.io, holding(2)};
   CHECK((c.try_send("a") && c.try_send("b")));
-  run.go(sender(run, c, "late"));
+  run.go(text_sender(run, c, "late"));
   run.time.run();
   c.close();
   c.close();
   CHECK(c.is_closed());
   run.time.run();
-  CHECK(run.log == log_lines{"late=" + said(errc::closed) + "@0"});
+  CHECK(run.log == log_lines{"late=" + word_of(errc::closed) + "@0"});
   CHECK_FALSE(c.try_send("x"));
-  run.go(receiver(run, c, "r"));
-  run.go(receiver(run, c, "s"));
-  run.go(receiver(run, c, "t"));
+  run.go(text_receiver(run, c, "r"));
+  run.go(text_receiver(run, c, "s"));
+  run.go(text_receiver(run, c, "t"));
   run.time.run();
-  CHECK(run.names() == "late=" + said(errc::closed) + "r<as<bt=" + said(errc::closed));
+  CHECK(run.names() == "late=" + word_of(errc::closed) + "r<as<bt=" + word_of(errc::closed));
 }
 
 TEST_CASE("close ends receivers that wait", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(2)};
-  run.go(receiver(run, c, "r"));
-  run.go(receiver(run, c, "s"));
+  words c{run.io, holding(2)};
+  run.go(text_receiver(run, c, "r"));
+  run.go(text_receiver(run, c, "s"));
   run.time.run();
   CHECK(c.try_send("last"));
   c.close();
   run.time.run();
-  CHECK(run.names() == "r<lasts=" + said(errc::closed));
+  CHECK(run.names() == "r<lasts=" + word_of(errc::closed));
 }
 
 TEST_CASE("a send that is cancelled has sent nothing, and those behind it go", "[channel]") {
   limits_run run;
-  words c{run.io, {.bytes = 10, .size_of = size_of}};
+  words c{run.io, {.bytes = 10, .size_of = length_of}};
   CHECK(c.try_send("sixsix"));
   net::cancellation_signal cancel;
   std::error_code ended;
@@ -372,7 +372,7 @@ TEST_CASE("a send that is cancelled has sent nothing, and those behind it go", "
         throw std::system_error{e};
       },
       cancel, ended);
-  run.go(sender(run, c, "four"));
+  run.go(text_sender(run, c, "four"));
   run.time.run();
   CHECK((c.stats().senders == 2 && kept.empty()));
   cancel.emit(net::cancellation_type::terminal);
@@ -386,7 +386,7 @@ TEST_CASE("any kind of cancellation ends a send and a receive, and consumes noth
   for (const auto type :
        {net::cancellation_type::terminal, net::cancellation_type::partial, net::cancellation_type::total}) {
     limits_run run;
-    words c{run.io, up_to(1)};
+    words c{run.io, holding(1)};
     net::cancellation_signal cancel;
     std::vector<std::error_code> ends;
     c.async_receive(net::bind_cancellation_slot(cancel.slot(), [&](std::error_code e, std::optional<std::string> v) {
@@ -408,7 +408,7 @@ TEST_CASE("any kind of cancellation ends a send and a receive, and consumes noth
 
 TEST_CASE("a cancellation that comes too late changes nothing", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(1)};
+  words c{run.io, holding(1)};
   net::cancellation_signal cancel_receive, cancel_send;
   std::optional<std::string> got;
   c.async_receive(
@@ -429,11 +429,11 @@ TEST_CASE("a cancellation that comes too late changes nothing", "[channel]") {
 
 TEST_CASE("a receiver that is destroyed when it has a value promised leaves it to the next", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(2)};
+  words c{run.io, holding(2)};
   auto elsewhere = std::make_unique<net::io_context>();
   bool called = false;
   c.async_receive(net::bind_executor(*elsewhere, [&](std::error_code, std::optional<std::string>) { called = true; }));
-  run.go(receiver(run, c, "next"));
+  run.go(text_receiver(run, c, "next"));
   run.time.run();
   CHECK(c.try_send("a"));
   run.time.run();
@@ -453,7 +453,7 @@ TEST_CASE("a receiver that is destroyed when it has a value promised leaves it t
 
 TEST_CASE("a time limit ends a send and a receive", "[channel]") {
   limits_run run;
-  words c{run.io, up_to(1)};
+  words c{run.io, holding(1)};
   run.go([&]() -> net::awaitable<void> {
     const std::error_code none = co_await outcome_of(c.async_receive(canigo::cancel_after(20ms)));
     CHECK(none == errc::timed_out);
@@ -472,9 +472,9 @@ TEST_CASE("a time limit ends a send and a receive", "[channel]") {
 TEST_CASE("only so many may wait", "[channel]") {
   limits_run run;
   words c{run.io, {.capacity = 1, .queue_limit = 2}};
-  for (const char* name : {"r", "s", "t"}) run.go(receiver(run, c, name));
+  for (const char* name : {"r", "s", "t"}) run.go(text_receiver(run, c, name));
   run.time.run();
-  CHECK(run.log == log_lines{"t=" + said(errc::queue_full) + "@0"});
+  CHECK(run.log == log_lines{"t=" + word_of(errc::queue_full) + "@0"});
   CHECK((c.try_send("1") && c.stats().receivers == 1));
   run.time.run();
   c.close();
@@ -482,9 +482,9 @@ TEST_CASE("only so many may wait", "[channel]") {
   run.log.clear();
 
   words d{run.io, {.capacity = 1, .queue_limit = 2}};
-  for (const char* text : {"a", "b", "c", "d"}) run.go(sender(run, d, text));
+  for (const char* text : {"a", "b", "c", "d"}) run.go(text_sender(run, d, text));
   run.time.run();
-  CHECK(run.log == log_lines{"a@0", "d=" + said(errc::queue_full) + "@0"});
+  CHECK(run.log == log_lines{"a@0", "d=" + word_of(errc::queue_full) + "@0"});
   CHECK(d.stats().refused == 1);
 }
 
@@ -515,7 +515,7 @@ TEST_CASE("options of a channel that are wrong are named", "[channel]") {
 
 TEST_CASE("a channel takes any completion token", "[channel]") {
   net::io_context io;
-  words c{io, up_to(4)};
+  words c{io, holding(4)};
   std::future<void> sent = c.async_send("a", 1, net::use_future);
   std::future<std::optional<std::string>> got = c.async_receive(net::use_future);
   sent.get();  // use_future has threads of its own
@@ -539,7 +539,7 @@ TEST_CASE("a channel takes any completion token", "[channel]") {
 TEST_CASE("handlers are called on their executor, and never inside the call", "[channel]") {
   net::io_context io;
   auto strand = net::make_strand(io);
-  words c{io, up_to(1)};
+  words c{io, holding(1)};
   int calls = 0;
   const auto on_strand = [&](std::error_code e) {
     CHECK((!e && strand.running_in_this_thread()));
@@ -572,7 +572,7 @@ TEST_CASE("handlers are called on their executor, and never inside the call", "[
 
 TEST_CASE("a waiting callback keeps the loop running, and one without company does not", "[channel]") {
   net::io_context io;
-  words c{io, up_to(1)};
+  words c{io, holding(1)};
   bool called = false;
   c.async_receive([&](std::error_code, std::optional<std::string>) { called = true; });
   CHECK(io.poll() == 0);

@@ -13,7 +13,7 @@ using namespace canigo::detail;
 
 namespace {
 
-constexpr std::uint64_t none = ~std::uint64_t{0};
+constexpr std::uint64_t without_bound = ~std::uint64_t{0};
 
 /// A value of so many bytes goes in if the channel may hold it now.
 bool goes_in(channel_room& c, std::uint64_t bytes) {
@@ -39,20 +39,20 @@ TEST_CASE("a channel holds so many values, and so many bytes", "[channel]") {
 }
 
 TEST_CASE("without a bound a channel holds up to 2^62", "[channel]") {
-  shared_room all{{none, none}};
-  channel_room c{all, {none, none}, {}};
+  shared_room all{{without_bound, without_bound}};
+  channel_room c{all, {without_bound, without_bound}, {}};
   CHECK((c.limit().items == shared_room::most && c.limit().bytes == shared_room::most));
   CHECK_FALSE(c.can_ever_hold(shared_room::most + 1));
-  CHECK_FALSE(c.can_ever_hold(none));
+  CHECK_FALSE(c.can_ever_hold(without_bound));
   CHECK(goes_in(c, shared_room::most));
   CHECK_FALSE(goes_in(c, 1));
   CHECK(goes_in(c, 0));
 }
 
 TEST_CASE("room that is reserved for a channel is there for it, and for no other one", "[channel]") {
-  shared_room all{{none, 100}};
-  channel_room greedy{all, {none, none}, {}};
-  channel_room modest{all, {none, none}, {0, 30}};
+  shared_room all{{without_bound, 100}};
+  channel_room greedy{all, {without_bound, without_bound}, {}};
+  channel_room modest{all, {without_bound, without_bound}, {0, 30}};
   CHECK(all.unassigned().bytes == 70);
   CHECK((greedy.largest() == 70 && modest.largest() == 100));
   CHECK(goes_in(greedy, 70));
@@ -67,10 +67,10 @@ TEST_CASE("room that is reserved for a channel is there for it, and for no other
 }
 
 TEST_CASE("a channel that joins late gets its reserved room when others have left it", "[channel]") {
-  shared_room all{{10, none}};
-  channel_room old{all, {none, none}, {}};
+  shared_room all{{10, without_bound}};
+  channel_room old{all, {without_bound, without_bound}, {}};
   for (int i = 0; i < 9; ++i) REQUIRE(goes_in(old, 0));
-  channel_room late{all, {none, none}, {3, 0}};
+  channel_room late{all, {without_bound, without_bound}, {3, 0}};
   CHECK(all.is_promised_twice());
   CHECK_FALSE(goes_in(old, 0));
   CHECK(goes_in(late, 0));
@@ -92,9 +92,9 @@ TEST_CASE("a value is charged by the measure of which it takes most", "[channel]
   constexpr std::uint64_t whole = 1 << 20;
   const shared_room both{{64, 1024}};
   CHECK((both.charge_for(0) == whole / 64 && both.charge_for(16) == whole / 64 && both.charge_for(512) == whole / 2));
-  const shared_room bytes{{none, 1024}};
+  const shared_room bytes{{without_bound, 1024}};
   CHECK((bytes.charge_for(0) == 1 && bytes.charge_for(512) == whole / 2 && bytes.charge_for(1024) == whole));
-  const shared_room items{{2, none}};
+  const shared_room items{{2, without_bound}};
   CHECK((items.charge_for(0) == whole / 2 && items.charge_for(std::uint64_t{1} << 62) == whole));
 }
 

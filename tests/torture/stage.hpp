@@ -228,5 +228,6 @@ std::vector<scenario> scenarios_of_time();
 std::vector<scenario> scenarios_of_pools();
 std::vector<scenario> scenarios_of_resources();
 std::vector<scenario> scenarios_of_what_is_around();
+std::vector<scenario> scenarios_of_channels();
 
 }  // namespace torture

@@ -23,7 +23,7 @@ namespace {
 std::vector<scenario> all_scenarios() {
   std::vector<scenario> all;
   for (const auto& some : {scenarios_of_limits(), scenarios_of_handlers(), scenarios_of_time(), scenarios_of_pools(),
-                           scenarios_of_resources(), scenarios_of_what_is_around()}) {
+                           scenarios_of_resources(), scenarios_of_what_is_around(), scenarios_of_channels()}) {
     all.insert(all.end(), some.begin(), some.end());
   }
   return all;

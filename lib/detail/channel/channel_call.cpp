@@ -69,6 +69,7 @@ net::awaitable<void> send_node(channel_core* c, owned_node value, int priority, 
   limit_name name;
   std::exception_ptr wrong;
   if (value != nullptr) {
+    value->fetch();
     name = c->name();
     try {
       held_core hold;

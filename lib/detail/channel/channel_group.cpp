@@ -132,10 +132,11 @@ void channel_group::cancel(channel_waiter& w) noexcept {
   const change c{*this};
   if (w.state_ != channel_waiter::state::queued) return;
   channel_core& channel = *w.channel_;
-  (w.value_ != nullptr ? channel.senders_ : channel.receivers_).remove(w);
+  const bool is_sender = w.value_ != nullptr;
+  (is_sender ? channel.senders_ : channel.receivers_).remove(w);
   ++channel.cancelled_;
   conclude(w, outcome::aborted);
-  if (w.value_ != nullptr) serve(channel);
+  if (is_sender) serve(channel);
 }
 
 void channel_group::let_go_of_context() noexcept {

@@ -17,7 +17,9 @@ namespace canigo::detail {
 class channel_node : public wait_node {
  public:
   virtual ~channel_node() = default;
-  /// It was not sent: the value goes back to where it came from, if that is known.
+  /// The send begins: takes a borrowed value from its place.
+  virtual void fetch() noexcept = 0;
+  /// It was not sent: a borrowed value goes back to its place.
   virtual void restore() noexcept = 0;
 
  private:
@@ -75,10 +77,10 @@ class value_node final : public channel_node {
     ::new (static_cast<void*>(storage_)) T(std::move(value));
     has_value_ = true;
   }
-  /// Like put(), for a value that is to come back if it is not sent.
-  void borrow(T& value) noexcept {
-    put(std::move(value));
-    from_ = std::addressof(value);
+  /// For a value that stays at its place until fetch(), and comes back if it is not sent.
+  void borrow(T& value) noexcept { from_ = std::addressof(value); }
+  void fetch() noexcept override {
+    if (from_ != nullptr) put(std::move(*from_));
   }
   void restore() noexcept override {
     if (T* const to = std::exchange(from_, nullptr)) {
