@@ -1,6 +1,6 @@
 // What a value costs on its way through a channel: by calls that never wait (B27), by one coroutine that always finds
-// room and a value (B27c), from one coroutine to another (B27p), on two threads (B27t), and through one of eight channels
-// that share a capacity in bytes (B27s). Beside each, Asio's channels.
+// room and a value (B27c), from one coroutine to another (B27p), and on two threads (B27t). Beside each, Asio's
+// channels. And what it costs if eight channels share a capacity in bytes (B27s).
 
 #include "canigo/channel.hpp"
 

@@ -1,6 +1,6 @@
-// Two pipelines in bounded memory: their channels share 1000 bytes. The disk is slow, and its reader fills the memory at
-// once. But 300 bytes are reserved for the network, so it goes on all the same; and an alarm for the disk goes before
-// the chunks that came in earlier. Time is virtual (see 02_priorities.cpp), so the figures are exact.
+// Two pipelines in bounded memory: their channels share 1000 bytes. The disk is slow, and its reader fills the memory
+// at once. But 300 bytes are reserved for the network, so it goes on all the same. And an alarm for the disk goes
+// before the chunks that came in earlier. Time is virtual (see 02_priorities.cpp), so the figures are exact.
 #include <canigo/channel.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>

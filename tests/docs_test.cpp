@@ -4,6 +4,7 @@
 #include <canigo/algorithms/latency_window.hpp>
 #include <canigo/cancel.hpp>
 #include <canigo/cancel_after.hpp>
+#include <canigo/channel.hpp>
 #include <canigo/circuit_breaker.hpp>
 #include <canigo/flow.hpp>
 #include <canigo/gate.hpp>
@@ -396,6 +397,37 @@ net::awaitable<void> all_of_groups(net::io_context& io) {
   CHECK(result == 1);
 }
 
+struct chunk {
+  std::string name;
+  std::string bytes;
+};
+
+std::uint64_t size_of(const chunk& c) { return c.bytes.size(); }
+
+net::awaitable<void> all_of_channels(net::io_context& io) {
+  chunk one{"one", "1"}, two{"two", "22"}, three{"three", "333"}, four{"four", "4444"}, last;
+  std::error_code failed;
+  // [contract]
+  canigo::channel_capacity memory{io, {.bytes = 64'000'000}};
+  canigo::channel<chunk> chunks{io,
+                                {.capacity = 100,     // values
+                                 .size_of = size_of,  // their bytes; called once for each value
+                                 .shared = memory,    // of several channels
+                                 .reserved_bytes = 1'000'000,
+                                 .priorities = 2}};
+
+  co_await chunks.send(std::move(one), 1);            // waits for room; throws
+  co_await chunks.send(two, 0, failed);               // sets `failed`, and gives `two` back then
+  bool was_sent = chunks.try_send(std::move(three));  // never waits; gives `three` back if there is no room
+  chunks.async_send(std::move(four), 1, net::detached);
+  chunk next = co_await chunks.receive();
+  chunks.close();
+  while (std::optional<chunk> c = co_await chunks.receive(failed)) last = std::move(*c);
+  // failed == canigo::errc::closed
+  // [contract]
+  CHECK((was_sent && next.name == "two" && last.name == "four" && failed == canigo::errc::closed));
+}
+
 net::awaitable<void> all_of_time(net::ip::tcp::socket socket, canigo::time_point t) {
   auto op = []() -> net::awaitable<int> { co_return 7; };
   std::array<char, 16> bytes{};
@@ -611,6 +643,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_an_adaptive_limit(io), keep);
   net::co_spawn(io, all_of_a_policy(io), keep);
   net::co_spawn(io, all_of_groups(io), keep);
+  net::co_spawn(io, all_of_channels(io), keep);
   net::ip::tcp::acceptor acceptor{io, {net::ip::address_v4::loopback(), 0}};
   net::ip::tcp::socket near{io};
   near.connect(acceptor.local_endpoint());

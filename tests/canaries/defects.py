@@ -128,7 +128,7 @@ MODEL_OF_CHANNELS = tests("channels do what a simple model*")
 DEFECTS = {
     # Channels.
     "channel_keeps_room_of_what_was_taken": (CHANNEL, MODEL_OF_CHANNELS,
-                                             "wait_node& n = *values_.first_of_most_important();\n  values_.remove(n);\n"
+                                             "= *values_.first_of_most_important();\n  values_.remove(n);\n"
                                              "  «room_.leave(n.tokens);»", ""),
     "channel_room_that_nobody_gets": (CHANNEL, MODEL_OF_CHANNELS, "++received_;\n  «group_.serve(*this);»", ""),
     "channel_value_promised_twice": (CHANNEL, MODEL_OF_CHANNELS, "receivers_.remove(n);\n    «++promised_;»", ""),
