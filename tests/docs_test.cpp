@@ -653,7 +653,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), keep);
   time.run();
   CHECK(error == nullptr);
-  CHECK(ended == 13);
+  CHECK(ended == 14);
 }
 
 // ---- policies.md --------------------------------------------------------------------------------

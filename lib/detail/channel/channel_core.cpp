@@ -36,8 +36,10 @@ channel_core* channel_core::open(channel_group& group, const channel_terms& t) {
   core->index_ = group.channels_.size();
   if (group.context_gone_) core->ended_ = to_outcome(errc::stopped);
   group.channels_.push_back(core);
-  group.is_short_ = group.is_short_ || group.room_.is_promised_twice();
-  group.end_too_large();
+  if (t.reserved.items != 0 || t.reserved.bytes != 0) {
+    group.is_short_ = group.is_short_ || group.room_.is_promised_twice();
+    group.end_too_large();
+  }
   return core;
 }
 
