@@ -13,10 +13,7 @@
 #include "tools/shared/pages.hpp"
 #include "tools/shared/versions.hpp"
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
-#include <CLI/Validators.hpp>
+#include <CLI/CLI.hpp>
 #include <boost/version.hpp>
 #include <fmt/core.h>
 #include <fmt/format.h>

@@ -7,6 +7,7 @@
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/basic_parser.hpp>
 #include <boost/beast/http/status.hpp>
+#include <boost/version.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -86,10 +87,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
     this->head.version = version;
   }
   void on_field_impl(http::field f, beast::string_view name, beast::string_view value, beast::error_code& e) override {
-    if (this->known.has_head) {  // a trailer is not passed on, and never says where a message ends
-      if (f == http::field::content_length || f == http::field::transfer_encoding) e = http::error::bad_field;
-      return;
-    }
+    if (this->known.has_head) return look_at_trailer(f, e);  // as Boost before 1.90 tells of them
     if (this->head.fields.size() == this->most_fields) {
       e = http::error::header_limit;
       return;
@@ -97,6 +95,15 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
     // Most responses have no more fields. A request keeps its head while it waits, so nothing is reserved for it.
     if (!IsRequest && this->head.fields.empty()) this->head.fields.reserve(8);
     this->head.fields.push_back({{name.data(), name.size()}, {value.data(), value.size()}});
+  }
+#if BOOST_VERSION >= 109000
+  void on_trailer_field_impl(http::field f, beast::string_view, beast::string_view, beast::error_code& e) override {
+    look_at_trailer(f, e);
+  }
+#endif
+  // A trailer is not passed on, and never says where a message ends.
+  static void look_at_trailer(http::field f, beast::error_code& e) {
+    if (f == http::field::content_length || f == http::field::transfer_encoding) e = http::error::bad_field;
   }
   void on_header_impl(beast::error_code& e) override { e = {}; }
   void on_body_init_impl(const boost::optional<std::uint64_t>&, beast::error_code& e) override { e = {}; }

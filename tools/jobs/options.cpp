@@ -4,9 +4,7 @@
 #include "tools/shared/pages.hpp"
 #include "tools/shared/versions.hpp"
 
-#include <CLI/App.hpp>
-#include <CLI/Config.hpp>
-#include <CLI/Formatter.hpp>
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <charconv>
