@@ -15,11 +15,13 @@
 #include "support/accounting_allocator.hpp"
 #include "support/catch.hpp"
 
+#include <asio/associated_executor.hpp>
 #include <asio/bind_cancellation_slot.hpp>
 #include <asio/cancellation_signal.hpp>
 #include <asio/co_spawn.hpp>
 #include <asio/detached.hpp>
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 
 #include <exception>
 #include <limits>
@@ -27,6 +29,7 @@
 #include <string>
 #include <system_error>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -318,7 +321,58 @@ struct fragile {
   int* called;
 };
 
+/// An executor that wraps another one, whichever that is, as the handlers of stdexec's senders have it.
+template <class Inner>
+struct wrapping_executor {
+  Inner inner;
+  int* passed;
+  void execute(auto function) const {
+    inner.execute([passed = passed, function = std::move(function)]() mutable {
+      ++*passed;
+      std::move(function)();
+    });
+  }
+  template <class Property>
+  auto query(const Property& p) const -> decltype(net::query(inner, p)) {
+    return net::query(inner, p);
+  }
+  template <class Property>
+  auto require(const Property& p) const -> wrapping_executor<std::decay_t<decltype(net::require(inner, p))>> {
+    return {net::require(inner, p), passed};
+  }
+  bool operator==(const wrapping_executor& other) const noexcept { return inner == other.inner; }
+  bool operator!=(const wrapping_executor& other) const noexcept { return !(*this == other); }
+};
+
+struct wrapping_handler {
+  int* passed;
+  std::vector<int>* called;
+  void operator()(std::error_code, const permit&) const { called->push_back(*passed); }
+};
+
 }  // namespace
+
+template <class Inner>
+struct asio::associated_executor<wrapping_handler, Inner> {
+  using type = wrapping_executor<Inner>;
+  static type get(const wrapping_handler& h, const Inner& inner = Inner()) noexcept { return {inner, h.passed}; }
+};
+
+TEST_CASE("a handler that wraps the executor it is offered is called by way of the wrapper", "[suspend]") {
+  net::io_context io;
+  semaphore s{io, {.permits = 1}};
+  int passed = 0;
+  std::vector<int> called;
+  s.async_acquire({}, wrapping_handler{&passed, &called});  // at once
+  io.run();
+  CHECK(called == std::vector{1});
+  permit taken = s.try_acquire().value();
+  s.async_acquire({}, wrapping_handler{&passed, &called});
+  io.restart();
+  net::post(io, [&taken] { taken.release(); });
+  io.run();
+  CHECK(called == std::vector{1, 2});
+}
 
 TEST_CASE("a handler that breaks on its way in leaves nothing behind", "[suspend]") {
   int broken = 0;

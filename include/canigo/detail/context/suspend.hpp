@@ -147,15 +147,18 @@ inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &
                                   net::can_require<Executor, net::execution::blocking_t::never_t>::value) ||
                                  net::is_executor<Executor>::value;
 
-/// Whether completions for `Handler` go somewhere of its own choice rather than to the object's executor.
+/// Whether completions for `Handler` go somewhere of its own choice rather than to the object's executor. The handlers
+/// of stdexec wrap the executor that they are offered, whichever that is, and compare what they wrap.
 template <class Handler>
 inline constexpr bool has_own_executor = [] {
-  struct none {};
+  struct none {
+    bool operator==(const none&) const = default;
+  };
   using own = typename net::associated_executor<Handler, none>::type;
   if constexpr (std::is_same_v<own, none>) {
     return false;
   } else {
-    return can_post<own>;
+    return can_post<typename net::associated_executor<Handler, net::any_io_executor>::type>;
   }
 }();
 
