@@ -101,18 +101,22 @@ class timed_handler {
   std::shared_ptr<timed_operation> operation_;
 };
 
+/// An initiation. Another token that gives a time limit, and use_coro, ask for its executor.
 template <class Initiation>
-struct start_timed {
+struct timed_initiation {
+  Initiation initiation;
+};
+template <class Initiation>
+  requires requires(const Initiation& i) { i.get_executor(); }
+struct timed_initiation<Initiation> {
   Initiation initiation;
 
-  // Another token that gives a time limit asks for it.
   using executor_type = net::any_io_executor;
-  executor_type get_executor() const noexcept
-    requires requires(const Initiation& i) { i.get_executor(); }
-  {
-    return initiation.get_executor();
-  }
+  executor_type get_executor() const noexcept { return initiation.get_executor(); }
+};
 
+template <class Initiation>
+struct start_timed : timed_initiation<Initiation> {
   template <class Handler, class... Args>
   void operator()(Handler&& handler, duration limit, Args&&... args) const& {
     start_timed{*this}.start(std::forward<Handler>(handler), limit, std::forward<Args>(args)...);
@@ -127,8 +131,8 @@ struct start_timed {
   void start(Handler&& handler, duration limit, Args&&... args) {
     using handler_type = std::decay_t<Handler>;
     net::any_io_executor fallback;
-    if constexpr (requires { initiation.get_executor(); }) fallback = initiation.get_executor();
-    const net::any_io_executor executor = net::get_associated_executor(handler, fallback);
+    if constexpr (requires { this->get_executor(); }) fallback = this->get_executor();
+    const net::any_io_executor executor = completion_executor(handler, fallback);
     const auto l = std::allocate_shared<timed_operation>(allocator_of(handler), time_source::of(executor), executor);
     if (auto slot = net::get_associated_cancellation_slot(handler); slot.is_connected()) {
       // A weak reference, because the signal may outlive the operation and the context of its executor.
@@ -137,7 +141,8 @@ struct start_timed {
       });
     }
     l->start(limit);
-    std::move(initiation)(timed_handler<handler_type>(std::forward<Handler>(handler), l), std::forward<Args>(args)...);
+    std::move(this->initiation)(timed_handler<handler_type>(std::forward<Handler>(handler), l),
+                                std::forward<Args>(args)...);
   }
 };
 
@@ -153,7 +158,7 @@ class asio::async_result<canigo::cancel_after_t<Token>, Result(std::error_code, 
           std::declval<canigo::detail::start_timed<std::decay_t<Initiation>>>(), token.token, token.limit,
           std::forward<InitArgs>(args)...)) {
     return asio::async_initiate<Token, Result(std::error_code, Args...)>(
-        canigo::detail::start_timed<std::decay_t<Initiation>>{std::forward<Initiation>(initiation)}, token.token,
+        canigo::detail::start_timed<std::decay_t<Initiation>>{{std::forward<Initiation>(initiation)}}, token.token,
         token.limit, std::forward<InitArgs>(args)...);
   }
 };

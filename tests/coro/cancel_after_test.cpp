@@ -3,10 +3,12 @@
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
 
+#include <asio/associated_executor.hpp>
 #include <asio/bind_executor.hpp>
 #include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/strand.hpp>
+#include <asio/system_executor.hpp>
 #include <asio/use_future.hpp>
 
 #include <chrono>
@@ -14,6 +16,7 @@
 #include <future>
 #include <memory>
 #include <system_error>
+#include <type_traits>
 #include <utility>
 
 using namespace canigo;
@@ -183,6 +186,16 @@ TEST_CASE("any other token takes a limit: a future", "[cancel_after]") {
   } catch (const std::system_error& e) {
     CHECK(e.code() == errc::timed_out);
   }
+}
+
+TEST_CASE("an operation with a limit says the executor of its initiation, if it has one", "[cancel_after]") {
+  struct plain {};
+  struct placed {
+    using executor_type = net::any_io_executor;
+    executor_type get_executor() const noexcept { return {}; }
+  };
+  CHECK(std::is_same_v<net::associated_executor<detail::start_timed<placed>>::type, net::any_io_executor>);
+  CHECK(std::is_same_v<net::associated_executor<detail::start_timed<plain>>::type, net::system_executor>);
 }
 
 TEST_CASE("a limited operation completes on its handler's executor", "[cancel_after]") {

@@ -298,6 +298,13 @@ TEMPLATE_TEST_CASE("an operation that is cancelled consumes nothing, whatever it
       while (!end) io.run_one();
       REQUIRE(*end == errc::timed_out);
     }
+#if ASIO_VERSION >= 103800
+    SECTION("by canigo::cancel_after, on Asio's inline executor, which keeps no time") {
+      op(canigo::cancel_after(1ms, net::bind_executor(net::inline_executor{}, note{&end})));
+      while (!end) io.run_one();
+      REQUIRE(*end == errc::timed_out);
+    }
+#endif
     SECTION("by one canigo::cancel_after in another") {
       op(canigo::cancel_after(1h, canigo::cancel_after(1ms, note{&end})));
       while (!end) io.run_one();
