@@ -88,7 +88,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   refused_ = {};
   is_body_too_large_ = false;
   is_paused_ = false;
-  is_starved_ = false;
+  is_starved_ = is_spoiled_ = has_given_ = false;
   head_told_ = false;
   no_socket_ = {};
   has_opened_ = false;
@@ -224,9 +224,16 @@ std::size_t easy_handle::on_body(char* data, std::size_t, std::size_t size, void
 
 std::size_t easy_handle::on_read(char* to, std::size_t, std::size_t room, void* self) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
+  if (h.is_spoiled_) return CURL_READFUNC_PAUSE;
   const auto size = h.transfer_->give(to, room);
   h.is_starved_ = !size;
+  h.has_given_ = h.has_given_ || size.value_or(0) > 0;
   return size.value_or(CURL_READFUNC_PAUSE);
+}
+
+/// curl begins the body anew for another connection. It can, as long as no byte of it has been given.
+int easy_handle::on_seek(void* self, curl_off_t offset, int) noexcept {
+  return offset == 0 && !static_cast<easy_handle*>(self)->has_given_ ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
 }
 
 bool easy_handle::take(std::string_view part) {
@@ -335,6 +342,7 @@ bool easy_handle::may_send(int local_port) noexcept {
   // The other reason to send again is a server that refuses the field Expect; curl counts that as a redirect.
   const bool is_again = was_broken || (sent_hop_ >= 0 && !was_redirected());
   is_worn_ = is_worn_ || is_again;
+  is_spoiled_ = false;
   if (is_again && !may_resend_) {
     refused_ = was_broken ? make_error_code(error::no_response) : std::error_code{};
     return false;
@@ -346,7 +354,7 @@ bool easy_handle::may_send(int local_port) noexcept {
   // A spoiled connection can send nothing, so curl takes another one.
   if (source_->spoil_if_unclean(local_port, is_reused && has_unread_tls())) {
     curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
-    is_worn_ = true;
+    is_worn_ = is_spoiled_ = true;
     return true;
   }
   // After a redirect curl may still take an idle connection, perhaps as stale as the first. So spoil all idle ones:

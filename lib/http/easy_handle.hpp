@@ -101,6 +101,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   static std::size_t on_header(char* data, std::size_t, std::size_t size, void* self) noexcept;
   static std::size_t on_body(char* data, std::size_t, std::size_t size, void* self) noexcept;
   static std::size_t on_read(char* to, std::size_t, std::size_t room, void* self) noexcept;
+  static int on_seek(void* self, curl_off_t offset, int) noexcept;
   static int on_connected(void* self, char*, char*, int, int local_port) noexcept;
   /// Whether the client connects to that address. If not, notes the reason.
   bool may_connect(const curl_sockaddr& address) noexcept;
@@ -163,6 +164,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   int sent_hop_ = -1;      // the last hop of redirects that the request was sent for
   int sent_connects_ = 0;  // how many connections had been made then
   bool is_worn_ = false;
+  bool is_spoiled_ = false;      // its connection can send nothing: curl takes another one, and until then no body
+  bool has_given_ = false;       // curl has got a part of the body
   bool may_resend_ = false;      // the request may be sent once more in the same hop
   bool is_set_for_get_ = false;  // the transfer before was a GET
   response_head head_{0};

@@ -50,6 +50,7 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   set(CURLOPT_HEADERFUNCTION, &on_header)(CURLOPT_HEADERDATA, this);
   set(CURLOPT_WRITEFUNCTION, &on_body)(CURLOPT_WRITEDATA, this);
   set(CURLOPT_READFUNCTION, &on_read)(CURLOPT_READDATA, this);
+  set(CURLOPT_SEEKFUNCTION, &on_seek)(CURLOPT_SEEKDATA, this);
   set(CURLOPT_PREREQFUNCTION, &on_connected)(CURLOPT_PREREQDATA, this);
   set(CURLOPT_CONNECTTIMEOUT_MS, to_milliseconds(options.connect_timeout));
   set(CURLOPT_MAXREDIRS, static_cast<long>(options.max_redirects));

@@ -8,6 +8,7 @@
 
 #include <asio/awaitable.hpp>
 #include <asio/io_context.hpp>
+#include <curl/curl.h>
 
 #include <atomic>
 #include <string>
@@ -194,7 +195,9 @@ TEST_CASE("what a redirect asks for is not a resend, and is not sent again eithe
 }
 
 TEST_CASE("behind a redirect, too, a request is sent once more over a new connection") {
-  for (const unsigned warm : {1u, 3u, 7u}) {
+  // From 8.22 on, curl tries five idle connections that are dead, one after the other, and then gives up.
+  const bool tries_few = curl_version_info(CURLVERSION_NOW)->version_num >= 0x081600;
+  for (const unsigned warm : {1u, 3u, tries_few ? 4u : 7u}) {
     std::atomic<int> arrived{0};
     breaking_server server{warm, [&](peer& p) -> net::awaitable<void> {
                              // Only the first of them is for /start, on a connection that breaks at the next.

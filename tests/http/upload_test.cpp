@@ -352,6 +352,32 @@ TEST_CASE("an upload is sent once, even by PUT over a connection that breaks") {
   CHECK(run_to_end(io, client.get(server.url())).status == 200);
 }
 
+TEST_CASE("an upload goes over a new connection if the server has closed the idle one") {
+  std::atomic<int> number{0};
+  scripted_server server{[&number](peer& p) -> net::awaitable<void> {
+    if (++number == 1) {
+      co_await p.request();
+      co_await p.send(ok("x"));
+      co_return;
+    }
+    const std::string request = co_await p.request();
+    CHECK(request.ends_with("abc"));
+    co_await p.send(ok("y"));
+    co_await p.linger();
+  }};
+  net::io_context io;
+  http::client client{io, alone};
+  const auto work = [&]() -> net::awaitable<int> {
+    co_await client.get(server.url());
+    while (server.open() != 0) std::this_thread::yield();
+    http::upload u = client.start_upload({"PUT", server.url()}, 3);
+    co_await u.write(net::buffer("abc", 3));
+    co_return (co_await u.finish()).head().status;
+  };
+  CHECK(run_to_end(io, work()) == 200);
+  CHECK(server.connections() == 2);
+}
+
 TEST_CASE("a server that goes midway ends an upload, and each later step") {
   scripted_server server{[](peer& p) -> net::awaitable<void> { co_await p.up_to("\r\n\r\n"); }};
   net::io_context io;
