@@ -35,6 +35,7 @@ class boxed {
   explicit operator bool() const noexcept { return value_ != nullptr; }
   T& operator*() const noexcept { return *value_; }
   T* operator->() const noexcept { return value_.get(); }
+  friend bool operator==(const boxed& b, const T& value) { return b && *b == value; }
 
  private:
   std::unique_ptr<T> value_;
