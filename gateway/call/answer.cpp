@@ -1,6 +1,7 @@
 #include "gateway/call/answer.hpp"
 
 #include "gateway/wire/message_parser.hpp"
+#include "gateway/wire/text.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -11,8 +12,9 @@
 namespace canigo::gateway {
 
 void append_json_string(std::string& to, std::string_view text) {
+  static constexpr character_set plain{[](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; }};
   // Most texts have nothing to escape.
-  if (std::ranges::all_of(text, [](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; })) {
+  if (plain.has_all_of(text)) {
     to.append(1, '"').append(text).append(1, '"');
   } else {
     to += nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

@@ -107,9 +107,12 @@ net::awaitable<bool> call::begin_turn() {
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
   why_ = refusal_by_targets();
-  if (!why_ && !to().targets.empty()) choose_targets();
-  stage_ = why_ ? stage::attempts : stage::turn;
-  return why_ ? finish() : get_turn();
+  stage_ = stage::attempts;
+  if (why_) return finish();
+  if (!to().targets.empty()) choose_targets();
+  if (!keeper_ && !is_tunnel() && turn_.take_place(held_)) return attempt_until_done(true);
+  stage_ = stage::turn;
+  return get_turn();
 }
 
 net::awaitable<bool> call::attempt_until_done(bool is_granted) {

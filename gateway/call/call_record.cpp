@@ -12,7 +12,8 @@ namespace {
 /// A target, or a Host, without the query, and without a user and a password. `own`: the room for it if it is no part
 /// of the target.
 std::string_view without_secrets(std::string_view target, call_record& r, std::string call_texts::* own) {
-  target = target.substr(0, target.find_first_of("?#"));
+  target = target.substr(0, target.find('?'));
+  target = target.substr(0, target.find('#'));
   if (target.starts_with('/')) return target;
   const auto scheme = target.find("://");
   const std::size_t start = scheme == target.npos ? 0 : scheme + 3;

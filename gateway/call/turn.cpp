@@ -251,6 +251,18 @@ net::awaitable<void> turn::get_first(wait_result& got) {
   first_.reset();
 }
 
+/// Most calls need not wait. This spares them the frame of get_place().
+bool turn::take_place(boxed<upstream_place>& granted) {
+  if (first_ || is_called_off() || queue().limits().shared() != nullptr) return false;
+  take_next_terms();
+  error_code error;
+  permit local = taken_at_once(queue().limit(), ask_, error);
+  if (!local) return false;
+  enter(local, {}, error, granted);
+  ask_.since = std::min<time_point>(ask_.since, clock::now());
+  return static_cast<bool>(granted);
+}
+
 net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& granted, boxed<refusal>& why) {
   const time_point start = clock::now();
   wait_result waited;

@@ -60,6 +60,8 @@ class turn {
   void end() noexcept { is_on_ = false; }
   const request& ask() const noexcept { return ask_; }
 
+  /// Takes a place if that needs no wait at all. False: get_place() is to be called.
+  bool take_place(boxed<upstream_place>& granted);
   /// Waits for a place. Returns false without one: the client has left, or `why` has the reason. `input`: the client's
   /// read buffer; if it is empty, its memory is freed during the wait.
   net::awaitable<bool> get_place(read_buffer& input, boxed<upstream_place>& granted, boxed<refusal>& why);

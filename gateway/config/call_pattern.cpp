@@ -29,6 +29,14 @@ bool fits(std::string_view pattern, std::string_view path) noexcept {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
+/// Whether an end of the path fits.
+bool fits_an_end(std::string_view pattern, std::string_view path) noexcept {
+  if (pattern.find('*') == pattern.npos) return path.ends_with(pattern);
+  for (std::size_t at = 0; at <= path.size(); ++at)
+    if (fits(pattern, path.substr(at))) return true;
+  return false;
+}
+
 /// "." or "..", with each dot as it is or as %2e.
 bool is_of_dots(std::string_view part) noexcept {
   int dots = 0;
@@ -59,12 +67,9 @@ bool call_pattern::matches(std::string_view called, std::string_view target) con
   if (called != method) return false;
   const std::string_view pattern = path, all = target.substr(0, target.find('?'));
   if (pattern == "*") return true;
-  if (may_be_another(all, pattern.ends_with('/'))) return false;
-  if (!pattern.starts_with('*')) return fits(pattern, all);
-  const std::string_view rest = pattern.substr(1);
-  for (std::size_t at = 0; at <= all.size(); ++at)
-    if (fits(rest, all.substr(at))) return true;
-  return false;
+  // Most paths fit no pattern, so this comes before the look at their parts.
+  const bool has_form = pattern.starts_with('*') ? fits_an_end(pattern.substr(1), all) : fits(pattern, all);
+  return has_form && !may_be_another(all, pattern.ends_with('/'));
 }
 
 std::optional<call_pattern> parse_call_pattern(std::string_view text) {

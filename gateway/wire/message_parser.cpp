@@ -37,6 +37,15 @@ struct message_parser::machine {
 
 namespace {
 
+/// The number of fields in a head, as far as it has come.
+std::size_t fields_in(std::string_view head) noexcept {
+  std::size_t n = 0;
+  for (auto at = head.find('\n'); at != head.npos && !head.substr(at + 1).starts_with('\r');
+       at = head.find('\n', at + 1))
+    ++n;
+  return n;
+}
+
 template <bool IsRequest, class Machine>
 class beast_parser final : public Machine, private http::basic_parser<IsRequest> {
   using parser = http::basic_parser<IsRequest>;
@@ -53,6 +62,8 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
 
   std::size_t put(std::string_view input, beast::error_code& e) override {
     this->piece = {};
+    // A request keeps its head while it waits, so there is room for as many fields as it has, and for no other one.
+    if (IsRequest && !this->known.has_begun) this->head.fields.reserve(std::min(fields_in(input), this->most_fields));
     const std::size_t n = parser::put(boost::asio::const_buffer{input.data(), input.size()}, e);
     look();
     return n;
@@ -92,7 +103,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
       e = http::error::header_limit;
       return;
     }
-    // Most responses have no more fields. A request keeps its head while it waits, so nothing is reserved for it.
+    // Most responses have no more fields.
     if (!IsRequest && this->head.fields.empty()) this->head.fields.reserve(8);
     this->head.fields.push_back({{name.data(), name.size()}, {value.data(), value.size()}});
   }
