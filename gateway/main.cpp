@@ -88,6 +88,7 @@ void add_preset_option(CLI::App& app) {
          },
          "Print what an upstream of a provider has where the configuration says nothing else")
       ->check(CLI::IsMember(names).description(""))
+      ->trigger_on_parse()  // before what is required is missed
       ->type_name(fmt::format("{}", fmt::join(names, "|")));
 }
 

@@ -295,6 +295,7 @@ void add_page_option(CLI::App& app) {
          },
          "Print the manual page, or what completes these options in a shell")
       ->check(CLI::IsMember({"man", "bash", "zsh", "fish"}).description(""))
+      ->trigger_on_parse()  // before what is required is missed
       ->type_name("man|bash|zsh|fish");
 }
 
