@@ -122,6 +122,8 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
   void on_chunk_header_impl(std::uint64_t size, beast::string_view, beast::error_code& e) override {
     e = {};
     this->chunk_left = size;
+    if (size == 0)
+      this->is_chunked = false;  // the trailer follows, which Boost from 1.90 on reads as a step of its own
   }
   std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view body, beast::error_code& e) override {
     this->chunk_left -= body.size();
