@@ -1,6 +1,8 @@
 #include "canigo/channel.hpp"
 
 #include "canigo/detail/admission/admission.hpp"
+#include "canigo/detail/channel/channel_core.hpp"
+#include "canigo/detail/channel/channel_group.hpp"
 #include "canigo/error.hpp"
 
 #include <string>
@@ -53,25 +55,24 @@ namespace detail {
 namespace {
 
 void check_setup(const net::any_io_executor& executor, const channel_setup& s) {
-  check_bound("channel_options.capacity", s.limit.items);
-  check_bound("channel_options.bytes", s.limit.bytes);
+  check_bound("channel_options.capacity", s.capacity);
+  check_bound("channel_options.bytes", s.bytes);
   if (s.shared == nullptr) {
-    if (s.limit.items == unlimited && s.limit.bytes == unlimited) {
+    if (s.capacity == unlimited && s.bytes == unlimited) {
       throw_invalid("channel_options.capacity", "unlimited", "a bound, or one for .bytes, or a .shared capacity");
     }
-    if (s.reserved.items != 0)
-      throw_invalid("channel_options.reserved_capacity", s.reserved.items, "0 without .shared");
-    if (s.reserved.bytes != 0) throw_invalid("channel_options.reserved_bytes", s.reserved.bytes, "0 without .shared");
+    if (s.reserved_capacity != 0)
+      throw_invalid("channel_options.reserved_capacity", s.reserved_capacity, "0 without .shared");
+    if (s.reserved_bytes != 0) throw_invalid("channel_options.reserved_bytes", s.reserved_bytes, "0 without .shared");
   } else if (s.shared->executor() != executor) {
     throw_invalid("channel: executor", "another one", "that of the shared capacity");
   }
   const auto check_reserved = [](std::string_view field, std::uint64_t reserved, std::uint64_t limit) {
     if (reserved > limit) throw_invalid(field, reserved, "0 to the channel's own bound of " + std::to_string(limit));
   };
-  check_reserved("channel_options.reserved_capacity", s.reserved.items, s.limit.items);
-  check_reserved("channel_options.reserved_bytes", s.reserved.bytes, s.limit.bytes);
-  const bool is_measured =
-      s.limit.bytes != unlimited || (s.shared != nullptr && s.shared->limit().bytes < shared_room::most);
+  check_reserved("channel_options.reserved_capacity", s.reserved_capacity, s.capacity);
+  check_reserved("channel_options.reserved_bytes", s.reserved_bytes, s.bytes);
+  const bool is_measured = s.bytes != unlimited || (s.shared != nullptr && s.shared->limit().bytes < shared_room::most);
   if (is_measured && !s.has_size) {
     throw_invalid("channel_options.size_of", "empty", "a function, as bytes have a bound");
   }
@@ -83,10 +84,10 @@ void check_setup(const net::any_io_executor& executor, const channel_setup& s) {
 
 }  // namespace
 
-channel_core* open_channel(const net::any_io_executor& executor, const channel_setup& s) {
+channel_port* open_channel(const net::any_io_executor& executor, const channel_setup& s) {
   check_setup(executor, s);
-  channel_terms terms{.limit = s.limit,
-                      .reserved = s.reserved,
+  channel_terms terms{.limit = {s.capacity, s.bytes},
+                      .reserved = {s.reserved_capacity, s.reserved_bytes},
                       .priorities = s.priorities,
                       .queue_limit = s.queue_limit,
                       .name = make_name(*s.name)};
@@ -94,7 +95,7 @@ channel_core* open_channel(const net::any_io_executor& executor, const channel_s
   if (group != nullptr) {
     group->add_ref();
   } else {
-    group = channel_group::open(executor, s.limit);
+    group = channel_group::open(executor, {s.capacity, s.bytes});
   }
   try {
     return channel_core::open(*group, terms);
@@ -104,7 +105,7 @@ channel_core* open_channel(const net::any_io_executor& executor, const channel_s
   }
 }
 
-bool try_send_node(channel_core& c, owned_node& n, int priority) {
+bool try_send_node(channel_port& c, owned_node& n, int priority) {
   if (n == nullptr) throw std::system_error{make_error_code(errc::not_enough_memory)};
   const std::uint64_t bytes = n->tokens;
   n->fetch();
@@ -112,7 +113,9 @@ bool try_send_node(channel_core& c, owned_node& n, int priority) {
   if (o == outcome::granted) return true;
   n->restore();
   c.keep_node(std::move(n));
-  if (o == to_outcome(errc::invalid_priority) || o == to_outcome(errc::too_large)) c.check(bytes, priority);
+  if (o == to_outcome(errc::invalid_priority) || o == to_outcome(errc::too_large)) {
+    static_cast<channel_core&>(c).check(bytes, priority);
+  }
   return false;
 }
 

@@ -1,9 +1,6 @@
 #pragma once
 
 #include "canigo/detail/channel/channel_call.hpp"
-#include "canigo/detail/channel/channel_core.hpp"
-#include "canigo/detail/channel/channel_group.hpp"
-#include "canigo/detail/channel/channel_value.hpp"
 #include "canigo/detail/context/misuse.hpp"
 #include "canigo/net.hpp"
 #include "canigo/rate.hpp"
@@ -281,25 +278,27 @@ class channel {
 
   channel_stats stats() const noexcept {
     const detail::channel_counts c = core_->counts();
-    return {.items = c.used.items,
-            .bytes = c.used.bytes,
+    return {.items = c.items,
+            .bytes = c.bytes,
             .senders = c.senders,
             .receivers = c.receivers,
             .sent = c.sent,
             .received = c.received,
             .cancelled = c.cancelled,
             .refused = c.refused,
-            .capacity = core_->limit().items,
-            .most_bytes = core_->limit().bytes};
+            .capacity = c.capacity,
+            .most_bytes = c.most_bytes};
   }
-  executor_type get_executor() const { return core_->group().executor(); }
+  executor_type get_executor() const { return core_->executor(); }
 
  private:
   using node = detail::value_node<T>;
 
   static detail::channel_setup to_setup(const channel_options<T>& o) {
-    return {.limit = {o.capacity, o.bytes},
-            .reserved = {o.reserved_capacity, o.reserved_bytes},
+    return {.capacity = o.capacity,
+            .bytes = o.bytes,
+            .reserved_capacity = o.reserved_capacity,
+            .reserved_bytes = o.reserved_bytes,
             .shared = o.shared ? o.shared->group_ : nullptr,
             .has_size = static_cast<bool>(o.size_of),
             .priorities = o.priorities,
@@ -326,7 +325,7 @@ class channel {
   }
 
   const std::function<std::uint64_t(const T&)> size_of_;
-  detail::channel_core* const core_;
+  detail::channel_port* const core_;
 };
 
 }  // namespace canigo

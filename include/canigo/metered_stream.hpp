@@ -1,6 +1,5 @@
 #pragma once
 
-#include "canigo/detail/around/buffer_prefix.hpp"
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
 #include "canigo/request.hpp"
@@ -13,6 +12,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <system_error>
 #include <type_traits>
@@ -42,6 +42,39 @@ namespace detail {
 void check_metering(const metered_stream_options& o);
 /// Takes tokens that are there, if no request waits.
 bool takes_at_once(scheduler& limit, const request& r) noexcept;
+
+/// The first bytes of a buffer sequence, itself a buffer sequence: up to 16 buffers, as one system call takes.
+template <class Buffer>
+class buffer_prefix {
+ public:
+  static constexpr std::size_t most = 16;
+
+  using value_type = Buffer;
+  using const_iterator = const Buffer*;
+
+  void add(const Buffer& b) noexcept { items_[size_++] = b; }
+  bool is_full() const noexcept { return size_ == most; }
+  const Buffer* begin() const noexcept { return items_.data(); }
+  const Buffer* end() const noexcept { return items_.data() + size_; }
+
+ private:
+  std::array<Buffer, most> items_;
+  std::size_t size_ = 0;
+};
+
+/// Empty buffers are left out.
+template <class Buffer, class Buffers>
+buffer_prefix<Buffer> prefix_of(const Buffers& buffers, std::size_t bytes) {
+  buffer_prefix<Buffer> prefix;
+  const auto last = net::buffer_sequence_end(buffers);
+  for (auto i = net::buffer_sequence_begin(buffers); i != last && bytes != 0 && !prefix.is_full(); ++i) {
+    const Buffer part = net::buffer(Buffer(*i), bytes);
+    if (part.size() == 0) continue;
+    prefix.add(part);
+    bytes -= part.size();
+  }
+  return prefix;
+}
 }  // namespace detail
 
 /// An AsyncReadStream and AsyncWriteStream whose bytes take tokens of a scheduler:

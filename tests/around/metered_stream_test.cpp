@@ -1,7 +1,6 @@
 #include "canigo/metered_stream.hpp"
 
 #include "canigo/cancel_after.hpp"
-#include "canigo/detail/around/buffer_prefix.hpp"
 #include "canigo/flow.hpp"
 
 #include "support/catch.hpp"

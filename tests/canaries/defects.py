@@ -45,7 +45,7 @@ CHILD = "detail/coro/child.cpp"
 LIMITER = "limiter.cpp"
 CHANNEL = "detail/channel/channel_core.cpp"
 CHANNELS = "detail/channel/channel_group.cpp"
-CHANNEL_WAITER = "detail/channel/channel_waiter.cpp"
+CHANNEL_CALL = "detail/channel/channel_call.cpp"
 CHANNEL_ROOM = "detail/queue/channel_room.cpp"
 CANCEL = "cancel.cpp"
 VISIT = "detail/context/context_visit.cpp"
@@ -145,8 +145,9 @@ DEFECTS = {
                                       "«senders_.size() >= queue_limit_»", "false"),
     "channel_drops_what_is_promised": (CHANNEL, tests("a value that was promised reaches*"),
                                        "while (values_.size() > «promised_») {\n    wait_node", "0u"),
-    "channel_promise_lost_with_its_receiver": (CHANNEL_WAITER, tests("a receiver that is destroyed when*"),
-                                               "«if (has_promise) channel_->drop_promise();»",
+    "channel_promise_lost_with_its_receiver": (CHANNEL_CALL, tests("a receiver that is destroyed when*"),
+                                               "«if (has_promise) "
+                                               "static_cast<channel_core*>(channel_)->drop_promise();»",
                                                "if (has_promise) channel_->let_go();"),
     "channel_promise_not_passed_on": (CHANNEL, tests("a receiver that is destroyed when*"),
                                       "if (has_handle_) {\n      «serve_receivers();»", ""),

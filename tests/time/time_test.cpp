@@ -1,6 +1,6 @@
 #include "canigo/time.hpp"
 
-#include "canigo/detail/time/steady_now.hpp"
+#include "canigo/detail/time/processor_clock.hpp"
 
 #include "support/catch.hpp"
 

@@ -2,6 +2,7 @@
 
 #include "canigo/detail/admission/awaited.hpp"
 #include "canigo/detail/channel/channel_core.hpp"
+#include "canigo/detail/channel/channel_group.hpp"
 #include "canigo/detail/context/initiation.hpp"
 #include "canigo/detail/context/suspend.hpp"
 #include "canigo/error.hpp"
@@ -16,13 +17,34 @@
 
 namespace canigo::detail {
 
+channel_waiter::channel_waiter(channel_port& c, bool at_home, bool holds_work, owned_node* value) noexcept
+    : channel_{&c},
+      group_{&static_cast<channel_core&>(c).group()},
+      value_{value},
+      at_home_{at_home},
+      holds_work_{holds_work} {}
+
+void channel_waiter::request_cancel() noexcept { group_->cancel(*this); }
+
+const net::any_io_executor& channel_waiter::home_executor() const noexcept { return group_->executor(); }
+
+void channel_waiter::let_go_of_engine() noexcept {
+  if ((!at_home_ || group_->pushes()) && state_ == state::ending) group_->release_ref();
+}
+
+void channel_waiter::abandon() noexcept {
+  const bool has_promise = value_ == nullptr && state_ == state::ending && outcome_ == outcome::granted;
+  if (has_promise) static_cast<channel_core*>(channel_)->drop_promise();
+  let_go_of_engine();
+}
+
 namespace {
 
 /// Initiates the wait of a coroutine, in the room that its frame has for it.
 struct start_in_frame {
   using room = frame_room<256>;
 
-  channel_core* channel;
+  channel_port* channel;
   room* frame;
   owned_node* value;
   int priority;
@@ -30,7 +52,7 @@ struct start_in_frame {
 
   template <class Handler>
   void operator()(Handler&& handler) const noexcept {
-    const net::any_io_executor& home = channel->group().executor();
+    const net::any_io_executor& home = channel->executor();
     const bool at_home = completes_at(home, net::get_associated_executor(handler, home));
     const auto begin = [this](waiting_in_frame& w, bool has_memory) {
       if (!has_memory) {
@@ -47,7 +69,7 @@ struct start_in_frame {
 
 }  // namespace
 
-net::awaitable<void> pass_through_loop(channel_core&) { return net::post(net::use_awaitable); }
+net::awaitable<void> pass_through_loop(channel_port&) { return net::post(net::use_awaitable); }
 
 outcome why_not_started(const std::exception_ptr& e) noexcept {
   try {
@@ -59,12 +81,12 @@ outcome why_not_started(const std::exception_ptr& e) noexcept {
   }
 }
 
-net::awaitable<void> wait_in_frame(channel_core* c, owned_node* value, int priority, outcome* how) {
+net::awaitable<void> wait_in_frame(channel_port* c, owned_node* value, int priority, outcome* how) {
   start_in_frame::room room;
   co_return co_await park_for<void>(start_in_frame{c, &room, value, priority, how});
 }
 
-net::awaitable<void> send_node(channel_core* c, owned_node value, int priority, std::error_code* error) {
+net::awaitable<void> send_node(channel_port* c, owned_node value, int priority, std::error_code* error) {
   outcome o = to_outcome(errc::not_enough_memory);
   limit_name name;
   std::exception_ptr wrong;
@@ -78,7 +100,7 @@ net::awaitable<void> send_node(channel_core* c, owned_node value, int priority, 
       if (o == outcome::must_wait) {
         co_await wait_in_frame(c, &value, priority, &o);
       } else if (error == nullptr && (o == to_outcome(errc::invalid_priority) || o == to_outcome(errc::too_large))) {
-        wrong = c->why_wrong(value->tokens, priority);
+        wrong = static_cast<channel_core*>(c)->why_wrong(value->tokens, priority);
       }
     } catch (...) {
       o = why_not_started(std::current_exception());

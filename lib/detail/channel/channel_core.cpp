@@ -9,6 +9,27 @@
 
 namespace canigo::detail {
 
+// ---- nodes ----------------------------------------------------------------------------------------------------------
+
+channel_nodes::~channel_nodes() {
+  while (first_ != nullptr) delete std::exchange(first_, first_->next_);
+}
+
+owned_node channel_nodes::take() noexcept {
+  const std::lock_guard lock{mutex_};
+  channel_node* const n = first_;
+  if (n != nullptr) first_ = n->next_;
+  return owned_node{n};
+}
+
+void channel_nodes::give_back(owned_node n) noexcept {
+  const std::lock_guard lock{mutex_};
+  n->next_ = first_;
+  first_ = n.release();
+}
+
+// ---- the channel ----------------------------------------------------------------------------------------------------
+
 channel_core::channel_core(channel_group& group, const channel_terms& t)
     : group_{group},
       room_{group.room_, t.limit, t.reserved},
@@ -259,13 +280,17 @@ bool channel_core::is_closed() const noexcept {
 
 channel_counts channel_core::counts() const noexcept {
   const std::lock_guard lock{group_.mutex_};
-  return {.used = room_.used(),
+  const channel_load used = room_.used();
+  return {.items = used.items,
+          .bytes = used.bytes,
           .senders = senders_.size(),
           .receivers = receivers_.size(),
           .sent = sent_,
           .received = received_,
           .cancelled = cancelled_,
-          .refused = refused_};
+          .refused = refused_,
+          .capacity = limit_.items,
+          .most_bytes = limit_.bytes};
 }
 
 void channel_core::check(std::uint64_t bytes, int priority) const {

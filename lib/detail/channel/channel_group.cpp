@@ -131,7 +131,7 @@ void channel_group::end(channel_waiter& w, outcome o) noexcept {
 void channel_group::cancel(channel_waiter& w) noexcept {
   const change c{*this};
   if (w.state_ != channel_waiter::state::queued) return;
-  channel_core& channel = *w.channel_;
+  auto& channel = static_cast<channel_core&>(*w.channel_);
   const bool is_sender = w.value_ != nullptr;
   (is_sender ? channel.senders_ : channel.receivers_).remove(w);
   ++channel.cancelled_;

@@ -1,12 +1,14 @@
 #pragma once
 
 #include "canigo/detail/admission/waiter.hpp"
-#include "canigo/detail/base/atomic.hpp"
+#include "canigo/detail/base/mutex.hpp"
+#include "canigo/detail/channel/channel_call.hpp"
 #include "canigo/detail/channel/channel_group.hpp"
-#include "canigo/detail/channel/channel_value.hpp"
-#include "canigo/detail/channel/channel_waiter.hpp"
 #include "canigo/detail/queue/channel_room.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
+#include "canigo/net.hpp"
+
+#include <asio/any_io_executor.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -26,15 +28,37 @@ struct channel_terms {
   std::shared_ptr<const std::string> name = {};
 };
 
-/// The counts of a channel, of one moment.
-struct channel_counts {
-  channel_load used;
-  std::size_t senders = 0;
-  std::size_t receivers = 0;
-  std::uint64_t sent = 0;
-  std::uint64_t received = 0;
-  std::uint64_t cancelled = 0;
-  std::uint64_t refused = 0;
+/// Nodes that are to be destroyed when no lock is held.
+class node_list {
+ public:
+  node_list() = default;
+  node_list(const node_list&) = delete;
+  node_list& operator=(const node_list&) = delete;
+  ~node_list() {
+    while (first_ != nullptr) delete std::exchange(first_, first_->next_);
+  }
+  void push(channel_node& n) noexcept { n.next_ = std::exchange(first_, &n); }
+
+ private:
+  channel_node* first_ = nullptr;
+};
+
+/// The nodes of a channel that hold no value, to be used again. So a channel allocates only while it grows fuller than
+/// it ever was.
+class channel_nodes {
+ public:
+  channel_nodes() = default;
+  channel_nodes(const channel_nodes&) = delete;
+  channel_nodes& operator=(const channel_nodes&) = delete;
+  ~channel_nodes();
+
+  /// A node that was given back; nullptr: there is none.
+  owned_node take() noexcept;
+  void give_back(owned_node n) noexcept;
+
+ private:
+  mutex mutex_;
+  channel_node* first_ = nullptr;
 };
 
 /// A channel without its type: values, callers that wait for room, callers that wait for a value.
@@ -43,53 +67,34 @@ struct channel_counts {
 /// it takes the most important one that is there then. So a receiver that is destroyed meanwhile loses none.
 ///
 /// It lives until its handle is gone and no value is promised any more.
-class channel_core {
+class channel_core final : public channel_port {
  public:
   /// Takes a reference of `group` over.
   ///
   /// Errors: errc::invalid_argument if `t.reserved` is more than the group has unassigned.
   static channel_core* open(channel_group& group, const channel_terms& t);
-  /// The handle is gone: ends all who wait, and drops the values that are promised to no receiver.
-  void abandon() noexcept;
 
   channel_group& group() const noexcept { return group_; }
+  const net::any_io_executor& executor() const noexcept override { return group_.executor(); }
+  void abandon() noexcept override;
+  owned_node spare_node() noexcept override { return nodes_.take(); }
+  void keep_node(owned_node n) noexcept override { nodes_.give_back(std::move(n)); }
+  outcome try_send(owned_node& n, int priority) noexcept override;
+  void send(channel_waiter& w, int priority) noexcept override;
+  owned_node try_receive(outcome& why) noexcept override;
+  void receive(channel_waiter& w) noexcept override;
+  owned_node take_promised() noexcept override;
+  void done(owned_node n) noexcept override;
+  void fail(channel_waiter& w, outcome o) noexcept override;
+  void close() noexcept override;
+  bool is_closed() const noexcept override;
+  channel_counts counts() const noexcept override;
+  const std::shared_ptr<const std::string>& name() const noexcept override { return name_; }
+  void hold() noexcept override;
+  void let_go() noexcept override;
 
-  /// Takes `n` in, with this class and its `tokens` as bytes, if that needs no wait. Otherwise `n` stays.
-  outcome try_send(owned_node& n, int priority) noexcept;
-  /// Like try_send(), and lets `w`, which has the value, wait for room. Ends by a post, always.
-  void send(channel_waiter& w, int priority) noexcept;
-  /// The most important value, if one is there that is promised to no receiver. Otherwise nullptr, and `why`.
-  owned_node try_receive(outcome& why) noexcept;
-  /// Lets `w` wait until a value is promised to it. Ends by a post, always.
-  void receive(channel_waiter& w) noexcept;
-  /// Takes the value that was promised to a receiver. Then done() must follow.
-  owned_node take_promised() noexcept;
-  /// Takes back the node of such a value. This may be gone then.
-  void done(owned_node n) noexcept;
-  /// This stays from hold() to let_go().
-  void hold() noexcept;
-  void let_go() noexcept;
   /// The receiver that has a promise takes no value. This may be gone then.
   void drop_promise() noexcept;
-  /// Ends `w`, which did not come to wait, by a post.
-  void fail(channel_waiter& w, outcome o) noexcept;
-
-  /// Senders end with errc::closed, and so do receivers once no value is left.
-  void close() noexcept;
-  bool is_closed() const noexcept;
-
-  /// Whether a coroutine that never waits is to pass through the event loop, for the sake of other handlers.
-  bool takes_turn() noexcept {
-    const unsigned n = calls_.load(std::memory_order_relaxed) + 1u;
-    calls_.store(n > calls_in_a_row ? 0 : n, std::memory_order_relaxed);
-    return n > calls_in_a_row;
-  }
-  /// A node to be filled; nullptr: make one.
-  owned_node spare_node() noexcept { return nodes_.take(); }
-  void keep_node(owned_node n) noexcept { nodes_.give_back(std::move(n)); }
-  channel_counts counts() const noexcept;
-  const channel_load& limit() const noexcept { return limit_; }
-  const std::shared_ptr<const std::string>& name() const noexcept { return name_; }
   /// Throws for a value that can never be sent, naming what is wrong.
   void check(std::uint64_t bytes, int priority) const;
   std::exception_ptr why_wrong(std::uint64_t bytes, int priority) const noexcept;
@@ -101,7 +106,6 @@ class channel_core {
     explicit seat(channel_core& c) noexcept : owner{&c} {}
     channel_core* owner;
   };
-  static constexpr unsigned calls_in_a_row = 128;
 
   channel_core(channel_group& group, const channel_terms& t);
   ~channel_core() = default;
@@ -137,7 +141,6 @@ class channel_core {
   std::uint64_t received_ = 0;
   std::uint64_t cancelled_ = 0;
   std::uint64_t refused_ = 0;
-  atomic<unsigned> calls_{0};
   channel_nodes nodes_;
   const std::shared_ptr<const std::string> name_;
 };

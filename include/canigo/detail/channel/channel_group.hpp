@@ -1,7 +1,7 @@
 #pragma once
 
 #include "canigo/detail/admission/waiter.hpp"
-#include "canigo/detail/channel/channel_waiter.hpp"
+#include "canigo/detail/channel/channel_call.hpp"
 #include "canigo/detail/context/delivery.hpp"
 #include "canigo/detail/queue/channel_room.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"

@@ -45,6 +45,12 @@ struct misfit_limiter_options {
       ageing, shedding, slack, mode;
 };
 
+/// Takes the options of a channel with a field of another type.
+struct misfit_channel_options {
+  any_value capacity, bytes, size_of, shared, reserved_capacity, reserved_bytes, permits, concurrency, rate, rates,
+      burst, priorities, queue_limit, on_overflow, ageing, name;
+};
+
 /// The value of a field, a number or a rate, that is handed over without its name and in the place of the options.
 template <class Value, class Options>
 concept bare_value =
@@ -55,6 +61,13 @@ template <class Token>
 constexpr void refuse_to_drop_permit() noexcept {
   static_assert(!std::is_same_v<std::remove_cvref_t<Token>, net::detached_t>,
                 "async_acquire: detached drops the permit at once, so nothing is limited: take it with a handler");
+}
+
+/// Refuses a completion token that drops the value that was received.
+template <class Token>
+constexpr void refuse_to_drop_value() noexcept {
+  static_assert(!std::is_same_v<std::remove_cvref_t<Token>, net::detached_t>,
+                "async_receive: detached drops the value: take it with a handler");
 }
 
 /// Takes the results of any operation: for concepts that ask whether there is one.
