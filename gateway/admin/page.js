@@ -192,7 +192,7 @@ const tenantColumns = [
   ['Running', 'num', text(t => number(t.running))],
   ['Granted', 'num wide', text(t => number(t.granted))]];
 
-const causes = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker', key: 'its key, which was refused' };
+const causes = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker', key: 'its key, which was refused', failures: 'its failures' };
 
 // A button that pauses a target, or resumes it.
 function hold(cell, t) {
@@ -203,7 +203,7 @@ function hold(cell, t) {
       b.textContent === 'Pause' ? `Pause ${b.dataset.name}? Its requests go to other targets, or wait.` : ''));
   }
   const b = cell.firstChild;
-  const verb = t.pauses.some(p => p.cause === 'operator' || p.cause === 'key') ? 'Resume' : 'Pause';
+  const verb = t.pauses.some(p => ['operator', 'key', 'failures'].includes(p.cause)) ? 'Resume' : 'Pause';
   say(b, verb);
   b.dataset.name = t.name;
   b.dataset.path = `/api/upstreams/${encodeURIComponent(t.upstream)}/targets/${encodeURIComponent(t.name)}/${verb.toLowerCase()}`;

@@ -272,6 +272,14 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
   // The queue is empty, or no limit holds it up: the last waiter shown says what it waits for.
   if (one["binds"].is_null() && !one["waiters"].empty()) one["binds"] = one["waiters"].back()["waits_for"];
   if (!u.targets.empty()) one["targets"] = targets_of(q, own.stats, now);
+  if (const auto messages = q.limits().messages()) {
+    const rate& r = *u.websocket->messages;
+    const scheduler_stats stats = messages->stats();
+    one["messages"] = {{"limit", r.tokens()},
+                       {"period_s", seconds(r.period())},
+                       {"waiting", stats.waiting},
+                       {"granted", stats.granted}};
+  }
   add_tenants(one, c, u, shares, now);
   add_pauses(one, s, c, q, shares, now);
   return one;

@@ -48,6 +48,7 @@ void attempt::report(const attempt_result& result) {
 
 /// Learns from the head of a response about the upstream, whatever becomes of the request.
 bool attempt::see_head(const message_head& h, std::string_view body, std::size_t) {
+  constexpr int forbidden = 403;
   const time_point now = clock::now();
   queue().limits().latencies().record(now, now - since_);
   const told_limits told = read_limits(h, body, std::chrono::system_clock::now());
@@ -57,7 +58,7 @@ bool attempt::see_head(const message_head& h, std::string_view body, std::size_t
   const bool is_of_quota = next_.see_head(h, body, target());
   if (asks_for_pause(result)) {
     if (!is_of_quota) obey(told, h.status);
-  } else if (!refuse_key(h.status) && !counts_as_failure(result)) {
+  } else if (!refuse_key(h.status) && !note_failure(h.status == forbidden || counts_as_failure(result))) {
     queue().note_success(target(), of_.route.tenant, since_);
   }
   return is_of_quota;
@@ -66,6 +67,12 @@ bool attempt::see_head(const message_head& h, std::string_view body, std::size_t
 /// Whether the answer takes the target out, because it does not take its key.
 bool attempt::refuse_key(int status) {
   return refuses_key(status) && of_.services.refuse_key(queue(), target(), since_, of_.record, status);
+}
+
+/// Notes a failure, after which the target may rest. Returns `is_failure`.
+bool attempt::note_failure(bool is_failure) {
+  if (is_failure && queue().note_failure(target(), since_)) of_.services.end_long_waits(queue(), duration::max());
+  return is_failure;
 }
 
 /// If tenants bring their own credential, only the tenant is paused. A response that forbids a retry, without naming a
@@ -104,7 +111,7 @@ net::awaitable<attempt_end> attempt::run() {
     for (;;) {
       x.lacks_descriptor = false;
       {
-        link_pool::use connection{queue().pool(of_.loop.index, target())};
+        link_pool::use connection{*x.pool};
         auto running = run_exchange(x, *connection);
         end = co_await std::move(running);
         connection.end();
@@ -115,7 +122,10 @@ net::awaitable<attempt_end> attempt::run() {
   } catch (const std::exception&) {  // there is no memory
     end = x.has_begun ? attempt_end::cut : attempt_end::lost;
   }
-  if (const auto kind = meaning_of(end).for_breaker; kind && !x.lacks_descriptor) report({.how = *kind});
+  if (const auto kind = meaning_of(end).for_breaker; kind && !x.lacks_descriptor) {
+    report({.how = *kind});
+    note_failure(true);
+  }
   co_return end;
 }
 

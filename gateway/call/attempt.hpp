@@ -44,6 +44,7 @@ class attempt final : private response_sink {
   net::awaitable<void> wait_for_descriptor(time_point last_try);
   void report(const attempt_result& result);
   bool refuse_key(int status);
+  bool note_failure(bool is_failure);
   void obey(const told_limits& told, int status);
 
   bool see_head(const message_head& h, std::string_view body, std::size_t target) override;
@@ -54,6 +55,7 @@ class attempt final : private response_sink {
   std::string head_for_client(const message_head& h) override { return next_.head_for_client(h); }
   void see_piece(std::string_view piece) override { next_.see_piece(piece); }
   void begin_tunnel() override { next_.begin_tunnel(); }
+  void watch_client(bool is_on) override { next_.watch_client(is_on); }
 
   const attempt_context of_;
   exchange& exchange_;

@@ -207,14 +207,13 @@ target_set call::untried() const {
   return to().targets.empty() ? 0 : queue().candidates(route_.tenant, account_->estimate().model) & ~tried_;
 }
 
-/// Whether a target that has not had the call may take it in time. One whose key is refused most likely refuses it.
+/// Whether a target that has not had the call may take it in time. One that is out most likely fails.
 bool call::has_other_target() const {
   const target_set of = untried();
-  const time_point now = clock::now();
   for (std::size_t i = 0; i < to().targets.size(); ++i) {
     if (!has(of, i)) continue;
-    const pause_book pauses = queue().limits().at(i).now().pauses;
-    if (pauses.until(pause_cause::key) <= now && pauses.until() < deadline_) return true;
+    const target_limit& at = queue().limits().at(i);
+    if (!at.is_out() && at.now().pauses.until() < deadline_) return true;
   }
   return false;
 }

@@ -126,6 +126,7 @@ class call final : private response_sink {
   std::string head_for_client(const message_head& h) override;
   void see_piece(std::string_view piece) override { account_->take(piece); }
   void begin_tunnel() override { host_.unwatch_client(); }  // the client of a tunnel may end its own side
+  void watch_client(bool is_on) override { is_on ? host_.watch_client() : host_.unwatch_client(); }
 
   call_host& host_;
   call_services& services_;

@@ -53,17 +53,26 @@ void call::make_exchange() {
   x.message_ask.priority = route_.granted.priority;
 }
 
-/// Makes the head of the request for this target.
+/// Makes the head of the request for this target. If a reload has changed the target's key or URL while the call
+/// waited, it takes the new ones.
 void call::aim(exchange& x, std::size_t target) {
   if (!x.head.empty() && x.target == target) return;
   const bool is_listed = !to().targets.empty();
-  const upstream& at = queue().settings(target);
+  const std::shared_ptr<upstream_queue> newest = is_listed ? loop_.now->queue_of(to().name) : nullptr;
+  const bool has_newer = newest != nullptr && &newest->limits() == &queue().limits();
+  upstream_queue& home = has_newer ? *newest : queue();
+  x.home = newest;
+  const upstream& at = home.settings(target);
   std::optional<client_place> client;
   if (to().forwarded) client = {host_.client().address, record_.host, host_.client().is_secured};
   std::string path;
-  if (is_listed) path = target_at(to(), to().targets[target], plan_.path, account_->estimate().model);
+  if (is_listed) {
+    const upstream& all = home.settings();
+    path = target_at(all, all.targets[target], plan_.path, account_->estimate().model);
+  }
   x.up = &at;
   x.target = target;
+  x.pool = &home.pool(loop_.index, target);
   x.is_tls = is_listed ? at.url.is_tls : route_.is_tls;
   x.head = request_head(head_, {.target = is_listed ? path : route_.target,
                                 .host_field = is_listed ? at.url.host_field : route_.host_field,
@@ -117,13 +126,13 @@ std::string call::head_for_client(const message_head& h) {
 
 /// Whether a response is dropped, because of another attempt. The pause that it asks for is on already.
 bool call::drops(const message_head& h, std::string_view body, std::size_t target) {
-  constexpr int first_error = 400, refused_by_limit = 429;
+  constexpr int first_error = 400, forbidden = 403, refused_by_limit = 429;
   if (h.status < first_error) return false;
   const attempt_result result = result_of(h, read_limits(h, body, std::chrono::system_clock::now()));
   repeat again = judge_repeat(head_, result, body_->can_repeat());
   const bool has_other = has_other_target();
   // Another key may have what this one lacks.
-  const bool is_of_key = refuses_key(h.status) || h.status == refused_by_limit;
+  const bool is_of_key = refuses_key(h.status) || h.status == forbidden || h.status == refused_by_limit;
   if (again == repeat::no && has_other && is_of_key && body_->can_repeat()) again = repeat::yes;
   if (again == repeat::no || refusal_by_targets()) return false;
   const bool is_in_time =
@@ -237,11 +246,11 @@ void call::settle(upstream_place& held, attempt_end end) {
   held.release();
 }
 
-/// Whether there may be another attempt, which the budget pays for then. At a target that has not had the call it is
-/// no repeat: the number of targets bounds it.
+/// Whether there may be another attempt, which the budget pays for then. An attempt at a target that has not had the
+/// call is no repeat: the number of targets bounds it.
 bool call::may_repeat() {
-  return body_->can_repeat() && record_.attempts < to().retry.attempts && clock::now() < turn_.ask().deadline &&
-         (has_other_target() || queue().budget().try_take());
+  if (!body_->can_repeat() || clock::now() >= turn_.ask().deadline || to().retry.attempts == 1) return false;
+  return has_other_target() || (record_.attempts < to().retry.attempts && queue().budget().try_take());
 }
 
 /// Whether another attempt follows, which the budget has paid for.

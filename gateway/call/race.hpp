@@ -76,6 +76,7 @@ class race {
     std::string head_for_client(const message_head& h) override { return home->next_.head_for_client(h); }
     void see_piece(std::string_view piece) override { home->next_.see_piece(piece); }
     void begin_tunnel() override { home->next_.begin_tunnel(); }
+    void watch_client(bool is_on) override { home->next_.watch_client(is_on); }
   };
 
   lane& other_than(const lane& l) noexcept { return &l == &lanes_[0] ? lanes_[1] : lanes_[0]; }

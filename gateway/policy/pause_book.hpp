@@ -15,9 +15,11 @@ enum class pause_cause : std::uint8_t {
   upstream,   ///< a response has asked for it
   breaker,    ///< the circuit breaker is open
   operator_,  ///< an operator wants it
-  key,        ///< a target does not take its key: it has answered 401, 402 or 403
+  key,        ///< a target does not take its key: it has answered 401 or 402
+  failures,   ///< several calls in a row have failed at a target
 };
-inline constexpr std::array<std::string_view, 4> pause_cause_names{"upstream", "breaker", "operator", "key"};
+inline constexpr std::array<std::string_view, 5> pause_cause_names{"upstream", "breaker", "operator", "key",
+                                                                   "failures"};
 
 /// The pauses of an upstream, one for each cause. The upstream gets no call as long as any of them lasts. A value.
 class pause_book {
@@ -39,7 +41,7 @@ class pause_book {
 
   static constexpr time_point none = time_point::min();
 
-  std::array<time_point, pause_cause_names.size()> ends_{none, none, none, none};
+  std::array<time_point, pause_cause_names.size()> ends_{none, none, none, none, none};
 };
 
 }  // namespace canigo::gateway

@@ -36,7 +36,7 @@ std::optional<std::uint64_t> sticky_key(const sticky_options& o, const message_h
 /// Source: D. Thaler, C. Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", 1998 (rendezvous hashing).
 std::optional<std::size_t> target_of_key(const upstream& u, target_set of, std::uint64_t key) noexcept;
 
-/// Whether a status says that the target does not take this key or account: 401, 402 and 403.
-constexpr bool refuses_key(int status) noexcept { return status >= 401 && status <= 403; }
+/// Whether a status says that the target does not take this key or account: 401 and 402. A 403 is often about the call.
+constexpr bool refuses_key(int status) noexcept { return status == 401 || status == 402; }
 
 }  // namespace canigo::gateway

@@ -118,6 +118,7 @@ token_estimate estimate_tokens(const token_options& o, const called& what, const
   e.is_free = is_one_of(o.free, what);
   e.has_output = !e.is_free && !is_one_of(o.no_output, what);
   const bool is_empty = body.is_whole && body.text.empty();
+  if (wants_model) e.model = model_in(what.target).substr(0, longest_model);
   if (is_empty) return e;
   const bool is_counted = o.api != token_api::none && !e.is_free;
   if (is_counted && e.has_output) e.output = o.default_output;

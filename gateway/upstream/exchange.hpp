@@ -8,6 +8,7 @@
 #include "gateway/config/config.hpp"
 #include "gateway/upstream/attempt_end.hpp"
 #include "gateway/upstream/link.hpp"
+#include "gateway/upstream/link_pool.hpp"
 #include "gateway/upstream/response_sink.hpp"
 #include "gateway/wire/byte_stream.hpp"
 #include "gateway/wire/request_body.hpp"
@@ -28,8 +29,10 @@ struct exchange {
       : up{&u}, around{s}, client{c}, sink{&r} {}
 
   // The request. The objects that it refers to outlive the exchange.
-  const upstream* up;      ///< its settings for the target
-  std::size_t target = 0;  ///< which of the upstream's targets gets the request
+  const upstream* up;                ///< its settings for the target
+  std::size_t target = 0;            ///< which of the upstream's targets gets the request
+  std::shared_ptr<const void> home;  ///< keeps `up` and `pool`, if they are of a newer configuration than the call
+  link_pool* pool = nullptr;         ///< the connections to it
   const surroundings around;
   byte_stream& client;
   response_sink* sink;           ///< takes the response

@@ -30,6 +30,8 @@ class response_sink {
   virtual void see_piece(std::string_view piece) = 0;
   /// Called before the client is told that its tunnel is open.
   virtual void begin_tunnel() = 0;
+  /// Watches whether the client of a tunnel leaves, while nothing of it is read. If it does, the exchange is aborted.
+  virtual void watch_client(bool is_on) = 0;
 };
 
 }  // namespace canigo::gateway

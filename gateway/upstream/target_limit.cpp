@@ -141,11 +141,13 @@ void target_limit::note_success(std::string_view tenant, time_point started) {
   if (!has_growths_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock{mutex_};
   key_.succeed(started);
+  failing_.succeed(started);
+  failures_ = 0;
   if (const auto found = growths_.find(tenant); found != growths_.end()) {
     found->second.succeed(started);
     if (found->second.is_as_new()) growths_.erase(found);
   }
-  has_growths_.store(!growths_.empty() || !key_.is_as_new(), std::memory_order_relaxed);
+  has_growths_.store(!growths_.empty() || !key_.is_as_new() || !failing_.is_as_new(), std::memory_order_relaxed);
 }
 
 void target_limit::lower(const told_limits& told) {
@@ -183,29 +185,46 @@ void target_limit::pause_by_operator(time_point until) {
 void target_limit::resume_by_operator() {
   const std::lock_guard lock{mutex_};
   pauses_.end(pause_cause::operator_);
-  forget_key();
+  forget_failures();
   spent_.forget();
   has_spent_.store(false, std::memory_order_relaxed);
   apply_pauses();
 }
 
-void target_limit::refuse_key(time_point started) {
+bool target_limit::refuse_key(time_point started) {
   const std::lock_guard lock{mutex_};
+  if (started < key_since_) return false;
   const time_point end = key_.refuse(started, clock::now(), canigo::detail::next_random(random_), pause_growth::of_key,
                                      pause_growth::longest_of_key);
   has_growths_.store(true, std::memory_order_relaxed);
   pauses_.extend(pause_cause::key, end);
   apply_pauses();
+  return true;
 }
 
-bool target_limit::is_key_refused() const {
+bool target_limit::note_failure(time_point started, bool may_rest) {
   const std::lock_guard lock{mutex_};
-  return pauses_.until(pause_cause::key) > clock::now();
+  // One failure may be about the call.
+  has_growths_.store(true, std::memory_order_relaxed);
+  if (++failures_ < 2 || !may_rest) return false;
+  const time_point end = failing_.refuse(started, clock::now(), canigo::detail::next_random(random_));
+  pauses_.extend(pause_cause::failures, end);
+  apply_pauses();
+  return true;
 }
 
-void target_limit::forget_key() noexcept {
+bool target_limit::is_out() const {
+  const std::lock_guard lock{mutex_};
+  return std::max(pauses_.until(pause_cause::key), pauses_.until(pause_cause::failures)) > clock::now();
+}
+
+void target_limit::forget_failures() noexcept {
   key_ = {};
+  key_since_ = clock::now();
   pauses_.end(pause_cause::key);
+  failing_ = {};
+  failures_ = 0;
+  pauses_.end(pause_cause::failures);
 }
 
 target_limit::status target_limit::now() const {
@@ -231,7 +250,7 @@ void target_limit::end_change(limit_terms next, const breaker_options& b) {
   apply(std::move(next), now);
   breaker_.configure(b, now);
   if (breaker_.state(now) == circuit_state::closed) pauses_.end(pause_cause::breaker);
-  forget_key();
+  forget_failures();
   apply_pauses();
   apply_cap(now);
 }

@@ -91,9 +91,14 @@ class target_limit {
   void pause_by_operator(time_point until);
   void resume_by_operator();
   /// The target does not take its key. Pauses it: 10 s first, and then longer, up to 5 min, until a call succeeds or
-  /// the configuration is loaded again. The call began at `started`.
-  void refuse_key(time_point started);
-  bool is_key_refused() const;
+  /// the configuration is loaded again. The call began at `started`; false: it had a key of before.
+  bool refuse_key(time_point started);
+  /// A call that began at `started` has failed. From the second one in a row on, each pauses the target if it
+  /// `may_rest`: 1 s, 2 s, 4 s, to 60 s. True: it is paused. So a target that fails gets few calls, however few there
+  /// are.
+  bool note_failure(time_point started, bool may_rest);
+  /// Whether its key is refused, or it rests after failures.
+  bool is_out() const;
   status now() const;
 
   /// Takes other terms, for all calls that wait.
@@ -105,7 +110,7 @@ class target_limit {
   void apply(limit_terms next, time_point now);
   void apply_cap(time_point now);
   void apply_pauses();
-  void forget_key() noexcept;
+  void forget_failures() noexcept;
 
   std::atomic<bool> has_growths_ = false;
   std::atomic<bool> has_spent_ = false;
@@ -116,6 +121,9 @@ class target_limit {
   pause_book pauses_;
   std::map<std::string, pause_growth, std::less<>> growths_;  // by tenant; those that are as new are left out
   pause_growth key_;
+  time_point key_since_ = time_point::min();  // the key may be another one since then
+  pause_growth failing_;
+  int failures_ = 0;  // in a row
   spent_quotas spent_;
   std::uint64_t random_;
   std::uint64_t cap_;  // the present cap of the limit

@@ -102,11 +102,40 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   }
 }
 
+/// Watches whether the client leaves, from construction to destruction, while nothing of it is read.
+class watched {
+ public:
+  explicit watched(tunnel& t) : home_{t} { home_.of.sink->watch_client(true); }
+  ~watched() { home_.of.sink->watch_client(false); }
+  watched(const watched&) = delete;
+  watched& operator=(const watched&) = delete;
+
+ private:
+  tunnel& home_;
+};
+
+/// Sends the bytes. A websocket whose upstream takes none ends if its client leaves meanwhile.
+net::awaitable<void> send(tunnel& t, way& w, net::const_buffer bytes, error_code& error) {
+  std::array pieces{bytes};
+  if (t.of.upgraded == nullptr) {
+    co_await w.to.write(pieces, w.stall, error);
+    co_return;
+  }
+  const auto rest = w.to.write_now(pieces, error);
+  if (rest.empty() || error) co_return;
+  const watched client{t};
+  if (t.of.is_aborted) t.stop(attempt_end::client_lost);
+  if (!t.is_stopped) co_await w.to.write(rest, w.stall, error);
+}
+
 /// How many of the unread bytes may go now. Waits for a token, if a message begins with the first of them.
 net::awaitable<std::size_t> let_through(tunnel& t, way& w) {
   const std::string_view unread{w.buffer.unread().data(), w.buffer.size()};
   std::size_t size = w.frames->pass(unread);
   if (size > 0) co_return size;
+  const watched client{t};
+  if (t.of.is_aborted) t.stop(attempt_end::client_lost);
+  if (t.is_stopped) co_return 0;
   t.waits_for_token = true;
   error_code error;
   co_await t.of.messages->async_acquire(
@@ -134,8 +163,8 @@ net::awaitable<void> pass(tunnel& t, way& w) {
       size = co_await std::move(letting);
       if (t.is_stopped) co_return;
     }
-    std::array pieces{net::const_buffer{w.buffer.unread().data(), size}};
-    co_await w.to.write(pieces, w.stall, error);
+    auto sending = send(t, w, {w.buffer.unread().data(), size}, error);
+    co_await std::move(sending);
     if (error) t.stop(error == errc::timed_out ? w.to_stalled : w.to_failed);
     if (t.is_stopped) co_return;
     w.bytes += size;

@@ -60,7 +60,8 @@ upstream_limit::upstream_limit(const net::any_io_executor& executor, const confi
       terms_{terms_of(u)},
       of_targets_{terms_of_targets(u)},
       executor_{executor},
-      priorities_{static_cast<int>(c.classes.size())} {
+      priorities_{static_cast<int>(c.classes.size())},
+      ageing_{c.ageing} {
   take_messages(u);
   if (u.shared && store != nullptr) shared_ = std::make_unique<redis_limit>(*store, c, u);
   for (std::size_t i = 0; i < of_targets_.size(); ++i) {
@@ -88,13 +89,21 @@ void upstream_limit::pause(std::size_t target, time_point until) {
   if (shared_ != nullptr) shared_->pause_until(until);
 }
 
+/// Whether all other targets are out, because their keys are refused or they fail.
+bool upstream_limit::is_last(std::size_t target) const {
+  for (std::size_t i = 0; i < targets_.size(); ++i)
+    if (i != target && !targets_[i]->is_out()) return false;
+  return true;
+}
+
 bool upstream_limit::refuse_key(std::size_t target, time_point started) {
   const std::lock_guard lock{mutex_};
-  bool has_other = false;
-  for (std::size_t i = 0; i < targets_.size(); ++i)
-    has_other = has_other || (i != target && !targets_[i]->is_key_refused());
-  if (has_other) targets_[target]->refuse_key(started);
-  return has_other;
+  return !is_last(target) && targets_[target]->refuse_key(started);
+}
+
+bool upstream_limit::note_failure(std::size_t target, time_point started) {
+  const std::lock_guard lock{mutex_};
+  return targets_.size() > 1 && targets_[target]->note_failure(started, !is_last(target));
 }
 
 void upstream_limit::lower(std::size_t target, const told_limits& told) { targets_[target]->lower(told); }
@@ -151,7 +160,7 @@ void upstream_limit::take_messages(const upstream& u) {
     messages_.reset();
   } else if (messages_ == nullptr) {
     messages_ = std::make_shared<scheduler>(
-        executor_, scheduler_options{.rate = *u.websocket->messages, .priorities = priorities_});
+        executor_, scheduler_options{.rate = *u.websocket->messages, .priorities = priorities_, .ageing = ageing_});
   } else {
     messages_->set_rate(*u.websocket->messages);
   }

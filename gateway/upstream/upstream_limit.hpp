@@ -71,12 +71,15 @@ class upstream_limit {
   time_point end_of_growing_pause(std::size_t target, std::string_view tenant, time_point started, duration first) {
     return targets_[target]->end_of_growing_pause(tenant, started, first);
   }
+  /// Notes that a call that began at `started` has failed at the target. After several in a row it is paused, unless
+  /// all others are out: see target_limit::note_failure(). True: it is paused now.
+  bool note_failure(std::size_t target, time_point started);
   /// Notes that a call that began at `started` has succeeded, so the next growing pause is a short one.
   void note_success(std::size_t target, std::string_view tenant, time_point started) {
     targets_[target]->note_success(tenant, started);
   }
   /// A target does not take its key, as its answer to a call that began at `started` says. It is paused, and returns
-  /// true, unless the keys of all others are refused, too: then clients get the answers of the last one.
+  /// true, unless all others are out, too: then clients get the answers of the last one.
   bool refuse_key(std::size_t target, time_point started);
   /// A target tells how much of its quotas is left. The rates of this instance drop what is more than that.
   void lower(std::size_t target, const told_limits& told);
@@ -117,6 +120,7 @@ class upstream_limit {
   friend class upstream_place;
   void take_terms(const upstream& u);
   void take_messages(const upstream& u);
+  bool is_last(std::size_t target) const;
 
   const std::vector<std::string> units_;
   const bool has_list_;  // of targets
@@ -133,6 +137,7 @@ class upstream_limit {
   std::vector<limit_terms> of_targets_;  // empty without a list
   const net::any_io_executor executor_;
   const int priorities_;
+  const duration ageing_;
   std::shared_ptr<scheduler> messages_;
 };
 

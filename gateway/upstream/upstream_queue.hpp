@@ -101,6 +101,8 @@ class upstream_queue {
   void note_success(std::size_t target, std::size_t tenant, time_point started) {
     limit_->note_success(target, whose_pause(tenant), started);
   }
+  /// See upstream_limit::note_failure().
+  bool note_failure(std::size_t target, time_point started) { return limit_->note_failure(target, started); }
   /// See upstream_limit::refuse_key(). False, too, if tenants bring their own credential: the tenant's is wrong then.
   bool refuse_key(std::size_t target, time_point started) {
     return !upstream_.credential.is_passed() && limit_->refuse_key(target, started);

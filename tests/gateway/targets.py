@@ -125,7 +125,7 @@ class Targets(GatewayCase):
         self.assertEqual(a.bodies, [body.encode()] * 3)
 
     def test_a_refused_key_takes_its_target_out_and_the_call_goes_on_at_another(self):
-        for status in (401, 402, 403):
+        for status in (401, 402):
             with self.subTest(status):
                 a, b = self.answering(refusal(status)), self.answering()
                 g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))
@@ -185,6 +185,75 @@ class Targets(GatewayCase):
                 for _ in range(3):
                     self.assertEqual(curl(f"{g.url}/ai/")[0], 200)
                 self.assertEqual(len(b.heads), 3)
+
+    def test_a_403_goes_on_at_another_target_and_takes_none_out_alone(self):
+        a, b = self.answering(refusal(403), OK, refusal(403), OK), self.answering()
+        g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))
+        for _ in range(4):
+            self.assertEqual(curl("-d", "{}", f"{g.url}/ai/")[0], 200)
+        self.assertEqual((len(a.heads), len(b.heads)), (4, 2))
+        self.assertEqual(self.states(g)["a"]["pauses"], [])
+
+    def test_a_target_that_fails_gets_few_calls_however_few_there_are(self):
+        for bad in (refusal(500), None):
+            with self.subTest(bad):
+                a = self.answering(*[bad] * 99) if bad else self.script(lambda client, *_: "close")
+                b = self.answering()
+                g = self.served(self.target("a", a.port), self.target("b", b.port))
+                statuses = []
+                while len(b.heads) < 6:
+                    statuses.append(curl("-d", "{}", f"{g.url}/ai/")[0])
+                self.assertLessEqual(len(a.heads), 4)
+                self.assertEqual(statuses[-1], 200)
+                of = self.states(g)["a"]
+                self.assertEqual(of["breaker"]["state"], "closed")
+                if of["pauses"]:
+                    self.assertEqual([p["cause"] for p in of["pauses"]], ["failures"])
+
+    def test_more_targets_are_down_than_a_call_has_attempts(self):
+        ports = free_ports(4)
+        e = self.answering()
+        dead = [self.target(n, p, 'credential = { header = "K", value = "env:KEY_a" }') for n, p in zip("wxyz", ports)]
+        own = 'prefer = 2\ncredential = { header = "K", value = "env:KEY_a" }'
+        g = self.served(*dead, self.target("e", e.port, own),
+                        more='retry = { attempts = 2, budget = "0%" }')
+        self.assertEqual(curl("-d", "{}", f"{g.url}/ai/")[0], 200)
+        self.assertEqual(g.log()[0]["attempts"], 5)
+
+    def test_a_call_that_waits_during_a_reload_has_the_new_key_and_url(self):
+        old, new = self.answering(), self.answering()
+        g = self.served(self.target("a", old.port, 'rates = [{ limit = "1/1h", burst = 1 }]'),
+                        more='max_wait = { interactive = "9h", normal = "9h", batch = "9h" }')
+        waits = Curls([f"{g.url}/ai/"])
+        wait_until(lambda: g.waiting() == 1, "it waits")
+        g.rewrite(("1/1h", "100/1s"), ("env:KEY_a", "env:KEY_b"), (f":{old.port}", f":{new.port}"))
+        g.ask_admin("/api/reload", method="POST")
+        self.assertEqual(waits.statuses(), [200])
+        self.assertEqual([field_of(h, "authorization") for h in new.heads], ["Bearer of-b"])
+        self.assertEqual(old.heads, [])
+
+    def test_a_refusal_of_the_old_key_does_not_take_out_the_new_one(self):
+        go = threading.Event()
+
+        def answer(client, _stream, head):
+            if field_of(head, "authorization") == "Bearer of-a":
+                go.wait()
+                client.sendall(refusal(401))
+            else:
+                client.sendall(OK)
+
+        a, b = self.script(answer), self.answering()
+        self.addCleanup(go.set)
+        g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))
+        first = Curls([f"{g.url}/ai/"])
+        wait_until(lambda: a.heads, "it has the old key")
+        g.rewrite(("env:KEY_a", "env:KEY_c"))
+        g.ask_admin("/api/reload", method="POST")
+        go.set()
+        self.assertEqual(first.statuses(), [200])
+        self.assertEqual(self.states(g)["a"]["pauses"], [])
+        self.assertEqual(curl(f"{g.url}/ai/")[0], 200)
+        self.assertEqual(len(a.heads), 2)
 
     def test_a_call_that_may_have_been_executed_goes_to_no_other_target(self):
         a, b = self.answering(*[refusal(500)] * 9), self.answering()

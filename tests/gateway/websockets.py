@@ -243,6 +243,44 @@ class Websockets(GatewayCase):
         wait_until(lambda: len(g.log()) == 1, "it has ended")
         self.assertEqual(g.log()[0]["error"], "idle")
 
+    def test_a_client_that_leaves_while_its_messages_wait_frees_its_place(self):
+        echo = self.echo()
+        g = self.served(echo, 'messages = "1/1h", idle = "1h"', more="concurrency = 1")
+        for is_reset in (False, True):
+            c = self.client(g)
+            c.open()
+            c.send(*[frame(b"%d" % i) for i in range(50)])
+            wait_until(lambda: g.state()["messages"]["waiting"] == 1, "a message waits")
+            if is_reset:
+                c.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            c.close()
+            wait_until(lambda: g.state()["held"] == 0, "its place is free")
+        self.assertEqual(g.state()["messages"]["waiting"], 0)
+        self.client(g).open()
+
+    def test_a_reset_while_the_upstream_takes_nothing_frees_the_place(self):
+        go = threading.Event()
+        self.addCleanup(go.set)
+
+        def answer(client, _stream, _head):
+            client.sendall(b"HTTP/1.1 101 Switching\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n" + HELLO)
+            go.wait()
+            return "close"
+
+        g = self.served(self.script(answer), 'idle = "1h"', more="concurrency = 1")
+        c = self.client(g)
+        c.open()
+        c.socket.settimeout(1)
+        try:
+            while True:
+                c.send(frame(b"x" * 60_000, 2) * 16)
+        except TimeoutError:
+            pass
+        # An end would come behind all that it has sent.
+        c.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        c.close()
+        wait_until(lambda: g.state()["held"] == 0, "its place is free")
+
     def test_an_operator_and_a_drain_end_websockets(self):
         echo = self.echo()
         g = self.served(echo, 'messages = "1/1h"', head='grace = "300ms"')
