@@ -16,6 +16,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+// jemalloc's next larger block has 1536 bytes. Each call that waits would take that much more.
+static_assert(sizeof(void*) != 8 || sizeof(std::string) != 32 || sizeof(call) <= 1280);
+
 }  // namespace
 
 call::call(call_host& host, call_services& services, call_loop& loop, message_parser& request)

@@ -158,7 +158,6 @@ class call final : private response_sink {
   boxed<upstream_place> held_;             // from a grant to the attempt
   std::unique_ptr<permit> tunnel_;         // the same, of a tunnel
   std::unique_ptr<exchange> exchange_;     // made at the first grant; without it a waiter takes less memory
-  std::shared_ptr<scheduler> messages_;    // of a websocket
   exchange* running_ = nullptr;            // while an attempt is on
   target_set tried_ = 0;                   // the targets of the attempts until now
 };

@@ -48,8 +48,7 @@ void call::make_exchange() {
   if (is_tunnel()) x.tunnelled = &host_.input();
   if (!plan_.is_websocket) return;
   x.upgraded = &host_.input();
-  messages_ = queue().limits().messages();
-  x.messages = messages_.get();
+  x.messages = queue().limits().messages();
   x.message_ask.priority = route_.granted.priority;
 }
 

@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -46,8 +47,8 @@ struct exchange {
   /// Not null: the request asks for a websocket. Once it is open, the bytes of this buffer follow, and then all that
   /// the client sends.
   read_buffer* upgraded = nullptr;
-  scheduler* messages = nullptr;  ///< the limit of the messages of clients; null: there is none
-  request message_ask;            ///< the request for a message
+  std::shared_ptr<scheduler> messages;  ///< the limit of the messages of clients; null: there is none
+  request message_ask;                  ///< the request for a message
   int client_version = 11;
   bool follows_events = false;  ///< the client has the head of a stream of events: only the body of one goes to it
   duration write_stall{};
