@@ -130,8 +130,10 @@ struct usage_names {
   std::vector<std::string> input;
   std::vector<std::string> more_input;  ///< added to the number that `input` names
   std::vector<std::string> output;
-  std::vector<std::string> more_output;  ///< added to the number that `output` names
-  std::vector<std::string> total;        ///< counts if the response has none of the others
+  std::vector<std::string> more_output;        ///< added to the number that `output` names
+  std::vector<std::string> total;              ///< counts if the response has none of the others
+  std::vector<std::string> cached_input;       ///< a part of the number that `input` names
+  std::vector<std::string> more_cached_input;  ///< comes on top of all of them, and counts for prices alone
 
   friend bool operator==(const usage_names&, const usage_names&) = default;
 };

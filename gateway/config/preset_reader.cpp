@@ -56,6 +56,8 @@ void read_usage(table_view& t, usage_names& usage) {
   read("output", usage.output);
   read("more_output", usage.more_output);
   read("total", usage.total);
+  read("cached_input", usage.cached_input);
+  read("more_cached_input", usage.more_cached_input);
   given->finish();
 }
 

@@ -79,13 +79,20 @@ class usage_scan final : public json_visitor {
     if (is_in(names_->more_input)) return &numbers_->more_input;
     if (is_in(names_->output)) return &numbers_->output;
     if (is_in(names_->more_output)) return &numbers_->more_output;
+    if (is_in(names_->cached_input)) return &numbers_->cached_input;
+    if (is_in(names_->more_cached_input)) return &numbers_->more_cached_input;
     return is_in(names_->total) ? &numbers_->total : nullptr;
   }
   void note(std::optional<std::uint64_t> value) noexcept {
     if (passed_over_ > 0) return;
     const auto to = place();
     if (to == nullptr) return;
-    if (!value || *value > most_counted) {
+    const bool is_readable = value && *value <= most_counted;
+    // The rest of the usage is right without them: they only lower what a call costs.
+    const bool is_of_cache = to == &numbers_->cached_input || to == &numbers_->more_cached_input;
+    if (!is_readable && is_of_cache) {
+      to->reset();
+    } else if (!is_readable) {
       numbers_->is_unreadable = true;
     } else {
       *to = value;
@@ -144,7 +151,8 @@ void read_tail(std::string_view text, const usage_names& names, const std::vecto
 /// The first parts of all names, each once.
 std::vector<std::string_view> roots_of(const usage_names& names) {
   std::vector<std::string_view> roots;
-  for (const auto* list : {&names.input, &names.more_input, &names.output, &names.more_output, &names.total}) {
+  for (const auto* list : {&names.input, &names.more_input, &names.output, &names.more_output, &names.total,
+                           &names.cached_input, &names.more_cached_input}) {
     for (const std::string_view name : *list) {
       const std::string_view root = name.substr(0, name.find('.'));
       if (std::ranges::find(roots, root) == roots.end()) roots.push_back(root);
@@ -167,8 +175,11 @@ usage_form usage_form_of(std::string_view content_type) noexcept {
 
 std::optional<token_usage> usage_numbers::sum() const noexcept {
   if (is_unreadable) return std::nullopt;
-  if (input || output)
-    return token_usage{input.value_or(0) + more_input.value_or(0), output.value_or(0) + more_output.value_or(0)};
+  if (input || output) {
+    const std::uint64_t in = input.value_or(0) + more_input.value_or(0);
+    return token_usage{in, output.value_or(0) + more_output.value_or(0), std::min(cached_input.value_or(0), in),
+                       more_cached_input.value_or(0)};
+  }
   if (total) return token_usage{*total, 0};
   return std::nullopt;
 }

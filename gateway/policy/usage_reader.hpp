@@ -15,6 +15,8 @@ namespace canigo::gateway {
 struct token_usage {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
+  std::uint64_t cached_input = 0;       ///< a part of `input`, which the upstream has read from its cache
+  std::uint64_t more_cached_input = 0;  ///< from its cache, too, and no part of `input`
 
   friend bool operator==(const token_usage&, const token_usage&) = default;
 };
@@ -37,6 +39,8 @@ struct usage_numbers {
   std::optional<std::uint64_t> output;
   std::optional<std::uint64_t> more_output;
   std::optional<std::uint64_t> total;
+  std::optional<std::uint64_t> cached_input;
+  std::optional<std::uint64_t> more_cached_input;
   bool is_unreadable = false;  ///< one of the numbers is no number of tokens, so the others say nothing
 
   std::optional<token_usage> sum() const noexcept;

@@ -394,7 +394,8 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
                       "\"; allowed: 1 to 3 names of members with . between them, such as \"usage.input_tokens\"");
   }
   check_refused("tokens = { usage = { inputs = [] } }",
-                "upstream[0].tokens.usage.inputs is unknown; allowed: input, more_input, output, more_output, total");
+                "upstream[0].tokens.usage.inputs is unknown; allowed: input, more_input, output, more_output, total, "
+                "cached_input, more_cached_input");
   check_refused("provider = 'openai'\ntokens = { api = 'gemini', add_usage = true }",
                 "upstream[0].tokens.add_usage is true; allowed: false unless api is \"openai\"");
   check_refused("tokens = { api = 'gemini', add_usage = true }",

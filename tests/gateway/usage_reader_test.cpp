@@ -53,7 +53,16 @@ TEST_CASE("gateway: a document tells its usage in the words of its interface", "
                     "input_tokens":9,"w":0.5,"v":"s","u":[],"output_tokens":12},"h":1})") == token_usage{9, 12});
   CHECK(of_json(R"({"usage":{"prompt_tokens":9,"total_tokens":9}})") == token_usage{9, 0});
   CHECK(of_json(R"({"usage":{"input_tokens":9,"cache_creation_input_tokens":3,"cache_read_input_tokens":100,
-                    "output_tokens":12}})") == token_usage{12, 12});
+                    "output_tokens":12}})") == token_usage{12, 12, 0, 100});
+  // What is read from a cache is no more than the input, and a value of it that is no number counts as none.
+  CHECK(
+      of_json(R"({"usage":{"prompt_tokens":9,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":10}}})") ==
+      token_usage{9, 12, 9});
+  for (const std::string value : {"null", "\"x\"", "-1", "true", "1.5"}) {
+    CAPTURE(value);
+    CHECK(of_json(R"({"usage":{"prompt_tokens":9,"completion_tokens":12,"prompt_tokens_details":{"cached_tokens":)" +
+                  value + "}}}") == token_usage{9, 12});
+  }
   CHECK(of_json(R"({"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":12,"thoughtsTokenCount":3,
                     "totalTokenCount":24}})") == token_usage{9, 15});
   CHECK(of_json(R"([{"usageMetadata":{"promptTokenCount":9}},{"usageMetadata":{"promptTokenCount":9,
@@ -219,25 +228,25 @@ TEST_CASE("gateway: the usage of each provider is read by its preset, and withou
       R"("total_tool_use_tokens":4,"total_output_tokens":12,"total_thought_tokens":3,"total_tokens":28}})";
   for (
       const row& r : {
-          row{"openai", json, chat, {9, 12}},
-          row{"openai", json, of_response, {9, 12}},
+          row{"openai", json, chat, {9, 12, 4}},
+          row{"openai", json, of_response, {9, 12, 2}},
           row{"openai", json, embeddings, {9, 0}},
           row{"openai", json, R"({"text":"x","usage":{"type":"tokens","input_tokens":9,"output_tokens":12}})", {9, 12}},
           row{"openai",
               events,
               "data: {\"type\":\"response.completed\",\"response\":" + of_response + "}\n\n",
-              {9, 12}},
-          row{"azure", json, chat, {9, 12}},
-          row{"mistral", json, chat, {9, 12}},
+              {9, 12, 2}},
+          row{"azure", json, chat, {9, 12, 4}},
+          row{"mistral", json, chat, {9, 12, 4}},
           row{"mistral", json, embeddings, {9, 0}},
-          row{"huggingface", json, chat, {9, 12}},
+          row{"huggingface", json, chat, {9, 12, 4}},
           // Of embeddings elsewhere, which tell nothing but the sum.
           row{"openai", json, R"({"data":[],"usage":{"total_tokens":9}})", {9, 0}},
           row{"anthropic",
               json,
               R"({"usage":{"input_tokens":9,"cache_creation_input_tokens":3,"cache_read_input_tokens":100,
                    "output_tokens":12}})",
-              {12, 12}},
+              {12, 12, 0, 100}},
           row{"gemini",
               json,
               R"({"candidates":[],"usageMetadata":{"promptTokenCount":9,"toolUsePromptTokenCount":4,
@@ -245,11 +254,11 @@ TEST_CASE("gateway: the usage of each provider is read by its preset, and withou
               {13, 15}},
           row{"gemini", json, R"({"embedding":{"values":[1,2]},"usageMetadata":{"promptTokenCount":9}})", {9, 0}},
           row{"gemini", json, R"({"usageMetadata":{"totalTokenCount":28}})", {28, 0}},
-          row{"gemini", json, interaction, {13, 15}},
+          row{"gemini", json, interaction, {13, 15, 2}},
           row{"gemini",
               events,
               "data: {\"event_type\":\"interaction.completed\",\"interaction\":" + interaction + "}\n\n",
-              {13, 15}},
+              {13, 15, 2}},
           row{"mistral",
               json,
               R"({"conversation_id":"c","outputs":[],"usage":{"prompt_tokens":188,"completion_tokens":55,
@@ -280,7 +289,7 @@ TEST_CASE("gateway: the usage of each provider is read by its preset, and withou
               json,
               R"({"output":{"message":{}},"usage":{"inputTokens":9,"outputTokens":12,"totalTokens":24,
                    "cacheReadInputTokens":100,"cacheWriteInputTokens":3}})",
-              {12, 12}},
+              {12, 12, 0, 100}},
           row{"bedrock", usage_form::frames, frames, {9, 12}},
       }) {
     CAPTURE(r.provider, r.body);
