@@ -1,5 +1,6 @@
 #include "gateway/admin/metrics.hpp"
 
+#include "gateway/admin/budget_state.hpp"
 #include "gateway/admin/metric_text.hpp"
 #include "gateway/policy/limit_names.hpp"
 #include "gateway/process/service.hpp"
@@ -58,6 +59,13 @@ void show_requests(metric_text& m, const call_counts::totals& all) {
       m.sample({{"upstream", name}, {"tenant", tenant}, {"kind", "input"}}, t.input);
       m.sample({{"upstream", name}, {"tenant", tenant}, {"kind", "output"}}, t.output);
     }
+  }
+  if (std::ranges::all_of(all.upstreams, [](const auto& u) { return u.second.spent.empty(); })) return;
+  m.counter("spent_usd_total", "US dollars that calls have cost; model: the pattern of the price.");
+  for (const auto& [name, u] : all.upstreams) {
+    for (const auto& [whose, amount] : u.spent)
+      m.sample({{"upstream", name}, {"tenant", whose.first}, {"model", whose.second}},
+               static_cast<double>(amount) / static_cast<double>(one_usd));
   }
 }
 
@@ -258,6 +266,7 @@ std::string metrics_of(service& s) {
   show_pauses(m, upstreams);
   show_targets(m, *g, upstreams);
   show_forward(m, s.counts, *g);
+  show_budgets(m, s, c);
   show_process(m, s);
   return m.take();
 }

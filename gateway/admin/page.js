@@ -300,7 +300,21 @@ const hostColumns = [
   ['Waiting', 'num', text(h => number(h.waiting))],
   ['Running', 'num', text(h => number(h.held))]];
 
+const dollars = n => '$' + (n >= 100 ? n.toFixed(2) : String(+n.toFixed(6)));
+
+const budgetColumns = [
+  ['Budget', '', (cell, b) => {
+    cell.parentNode.classList.toggle('binds', b.left <= 0);
+    lines(cell, b.name, dots(b.kind, `${dollars(b.usd)} in a ${b.per}`, b.zone, b.at === 'warn' && 'only counted'));
+  }],
+  ['Left', 'level', (cell, b) => bar(cell, b.left / b.usd, false)],
+  ['Left now', 'num amount', (cell, b) => lines(cell, dollars(b.left), `of ${dollars(b.usd)}`)],
+  ['Spent', 'num', text(b => dollars(b.spent))],
+  ['Reserved', 'num', text(b => dollars(b.reserved))],
+  ['Until', 'num', text(b => 'for ' + time(b.until_ms))]];
+
 const cards = new Map();
+const budgets = table('Budgets', budgetColumns, b => b.kind + ' ' + b.name);
 const hosts = fold('Hosts', table('Hosts', hostColumns, h => h.name), 'No host was asked for.', true);
 const hostWaiters = fold('Waiting', table('Waiting', waiterColumns, (w, i) => w.id || 'gone ' + i, 'requests'),
   'No request waits.', false);
@@ -349,6 +363,8 @@ function render(s) {
     return card.update(u);
   });
   announce(news.join('. '));
+  $('money').hidden = !s.budgets;
+  budgets.update(s.budgets || []);
   $('forward').hidden = !s.forwarded;
   if (s.forwarded) {
     say($('tunnels'), `${number(s.tunnels)} tunnels are open.`);
@@ -416,6 +432,7 @@ async function start() {
 }
 
 $('errors').append(errors.root);
+$('budgets').append(budgets.root);
 $('forward').append(hosts.root, hostWaiters.root, hostRunning.root);
 $('form').addEventListener('submit', async e => {
   e.preventDefault();

@@ -3,6 +3,7 @@
 #include "canigo/version.hpp"
 
 #include "gateway/admin/admin_session.hpp"
+#include "gateway/admin/budget_state.hpp"
 #include "gateway/admin/loop_look.hpp"
 #include "gateway/admin/target_state.hpp"
 #include "gateway/config/config_view.hpp"
@@ -360,6 +361,7 @@ net::awaitable<std::string> state_of(service& s, admin_session& session, bool wi
     const shared_store::status redis = store->now();
     all["redis"] = {{"is_connected", redis.is_connected}, {"why", redis.why}};
   }
+  if (json budgets = budgets_of(s, c); !budgets.empty()) all["budgets"] = std::move(budgets);
   if (with_config) all["config"] = config_view(c);
   co_return all.dump(-1, ' ', false, json::error_handler_t::replace);
 }

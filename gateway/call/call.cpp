@@ -110,6 +110,7 @@ net::awaitable<bool> call::begin_turn() {
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
   why_ = refusal_by_targets();
+  if (!why_ && to().is_priced) why_ = reserve_money();
   stage_ = stage::attempts;
   if (why_) return finish();
   if (!to().targets.empty()) choose_targets();
@@ -141,6 +142,7 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
     co_await std::move(sleeping);
     if (turn_.has_left()) break;
     why_ = refusal_by_targets();
+    if (!why_ && to().is_priced) why_ = reserve_money();
     if (why_) break;
     if (!to().targets.empty()) choose_targets();
     auto turning = get_turn();
@@ -203,6 +205,23 @@ std::optional<refusal> call::refusal_by_targets() const {
   const token_estimate& needs = account_->estimate();
   if (!to().targets.empty() && serving(to(), needs.model) == 0) return refusal_of_model(needs.model);
   return refusal_by_quota(queue(), route_.tenant, needs);
+}
+
+/// Reserves what the next attempt may cost. Returns why the call may not go; the newest configuration has the terms.
+std::optional<refusal> call::reserve_money() {
+  if (!money_) money_ = std::make_unique<call_money>(services_.budgets, settings().prices);
+  const config_snapshot& now = *loop_.now;
+  const upstream* u = &to();
+  const tenant* whose = &settings().tenants[route_.tenant];
+  std::shared_ptr<upstream_queue> successor;
+  if (&now != snapshot_.get()) {
+    successor = now.queue_of(u->name);
+    if (successor) u = &successor->settings();
+    if (const auto i = now.tenant_of(whose->name)) whose = &now.settings.tenants[*i];
+  }
+  const token_estimate& needs = account_->estimate();
+  const double learned = to().tokens.learn ? queue().limits().ratios().of(needs.model) : 1;
+  return money_->reserve(now.settings, *u, *whose, needs, learned);
 }
 
 /// The targets that may serve the call, without those that have had it.

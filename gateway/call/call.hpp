@@ -5,6 +5,7 @@
 #include "canigo/request.hpp"
 
 #include "gateway/call/call_host.hpp"
+#include "gateway/call/call_money.hpp"
 #include "gateway/call/call_record.hpp"
 #include "gateway/call/call_services.hpp"
 #include "gateway/call/client_keeper.hpp"
@@ -103,6 +104,7 @@ class call final : private response_sink {
   bool give_up_turn();
   request make_request();
   std::optional<refusal> refusal_by_targets() const;
+  std::optional<refusal> reserve_money();
   target_set untried() const;
   bool has_other_target() const;
   void choose_targets();
@@ -153,6 +155,7 @@ class call final : private response_sink {
   time_point deadline_{};
   std::optional<request_body> body_;
   std::optional<token_account> account_;
+  std::unique_ptr<call_money> money_;  // null: its upstream has no prices
   outgoing_body framing_;
   std::unique_ptr<client_keeper> keeper_;  // null: the client is told nothing while the call waits
   boxed<upstream_place> held_;             // from a grant to the attempt

@@ -242,6 +242,13 @@ void call::settle(upstream_place& held, attempt_end end) {
     if (how == settlement::charge && account_->is_usage_missing())
       services_.counts.usage_missing.fetch_add(1, std::memory_order_relaxed);
   }
+  if (money_) {
+    const bool is_dropped = how == settlement::release;
+    std::optional<token_usage> used;
+    if (!is_dropped && account_->used()) used = *account_->used();
+    const bool has_answer = is_dropped || exchange_->has_begun;
+    money_->settle(used, has_answer && is_free_of_charge(exchange_->status), record_);
+  }
   held.release();
 }
 

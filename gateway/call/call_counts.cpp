@@ -92,6 +92,11 @@ void call_counts::count(std::size_t loop, const call_record& r) {
   of_upstream& u = found->second;
   if (r.upstream_first_byte) u.first_byte.record(*r.upstream_first_byte);
   u.total.record(std::chrono::steady_clock::now() - r.since);
+  if (r.texts && r.texts->usd) {
+    std::pair<std::string, std::string> payer{tenant, r.texts->priced_as};
+    if (u.spent.size() >= most_series && !u.spent.contains(payer)) payer = {std::string{others}, std::string{others}};
+    u.spent[std::move(payer)] += *r.texts->usd;
+  }
   if (!r.tokens_asked && !r.tokens_used) return;
   auto used = u.by_tenant.find(tenant);
   if (used == u.by_tenant.end()) used = u.by_tenant.try_emplace(std::string{tenant}).first;
@@ -118,6 +123,7 @@ call_counts::totals call_counts::all() const {
       of_upstream& to = sum.upstreams[name];
       to.first_byte.merge(u.first_byte);
       to.total.merge(u.total);
+      for (const auto& [payer, amount] : u.spent) to.spent[payer] += amount;
       for (const auto& [tenant, t] : u.by_tenant) {
         tokens& all = to.by_tenant[tenant];
         all.asked += t.asked;

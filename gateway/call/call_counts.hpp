@@ -15,6 +15,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace canigo::gateway {
@@ -52,6 +53,7 @@ class call_counts {
     wait_histogram first_byte;
     wait_histogram total;
     std::map<std::string, tokens, std::less<>> by_tenant;
+    std::map<std::pair<std::string, std::string>, micro_usd> spent;  ///< by the tenant, and the pattern of the price
   };
   struct totals {
     std::map<key, std::uint64_t> requests;

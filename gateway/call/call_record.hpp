@@ -2,6 +2,7 @@
 
 #include "canigo/time.hpp"
 
+#include "gateway/config/money.hpp"
 #include "gateway/wire/message.hpp"
 
 #include <chrono>
@@ -40,12 +41,14 @@ class maybe {
   T value_ = none;
 };
 
-/// Texts that few requests have, or that are known only when a request no longer waits.
+/// Facts that few requests have, or that are known only when a request no longer waits.
 struct call_texts {
   std::string upstream_id;  ///< the X-Request-Id of the response; shortened
   std::string detail;       ///< the error in words, for a person
   std::string host;         ///< if the head does not have it as it is shown
   std::string path;
+  maybe<micro_usd> usd = {};        ///< the cost of its attempts; none: it has no price, or had no attempt
+  std::string_view priced_as = {};  ///< the pattern of the price
 };
 
 /// The facts of one request at its end: for the access log, the counters, and the fields of its response. The head of

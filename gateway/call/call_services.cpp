@@ -16,8 +16,9 @@
 
 namespace canigo::gateway {
 
-call_services::call_services(std::vector<call_loop*> loops, std::uint64_t buffered)
-    : counts{loops.size()}, kept{buffered}, call_loops_{std::move(loops)} {
+call_services::call_services(std::vector<call_loop*> loops, std::uint64_t buffered,
+                             std::shared_ptr<budget_ledger> money)
+    : counts{loops.size()}, budgets{std::move(money)}, kept{buffered}, call_loops_{std::move(loops)} {
   std::random_device random;
   process_ = fmt::format("{:08x}", random());
   via_ = "1.1 canigo-" + process_;

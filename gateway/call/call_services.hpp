@@ -7,6 +7,7 @@
 #include "gateway/call/call_record.hpp"
 #include "gateway/call/config_snapshot.hpp"
 #include "gateway/call/pause_origins.hpp"
+#include "gateway/policy/budget_ledger.hpp"
 #include "gateway/policy/first_arrivals.hpp"
 #include "gateway/policy/own_places.hpp"
 #include "gateway/upstream/link.hpp"
@@ -20,6 +21,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,8 +31,8 @@ namespace canigo::gateway {
 class call_services {
  public:
   /// `loops` must outlive this object. `buffered`: most bytes of bodies that are kept at once, of all requests
-  /// together.
-  call_services(std::vector<call_loop*> loops, std::uint64_t buffered);
+  /// together. `money`: the sums of budgets.
+  call_services(std::vector<call_loop*> loops, std::uint64_t buffered, std::shared_ptr<budget_ledger> money);
   call_services(const call_services&) = delete;
   call_services& operator=(const call_services&) = delete;
 
@@ -72,6 +74,8 @@ class call_services {
   call_counts counts;
   pause_origins origins;
   first_arrivals arrivals;
+  /// The sums of budgets. A call that has reserved money keeps them, even when the process ends.
+  const std::shared_ptr<budget_ledger> budgets;
   kept_bytes kept;
 
  private:

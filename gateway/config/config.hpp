@@ -5,7 +5,9 @@
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 
+#include "gateway/config/budget.hpp"
 #include "gateway/config/call_pattern.hpp"
+#include "gateway/config/price_list.hpp"
 
 #include <algorithm>
 #include <array>
@@ -265,17 +267,19 @@ struct upstream {
   std::vector<target> targets;
   sticky_options sticky;
   std::optional<websocket_options> websocket;  ///< none: no websocket is passed on
+  std::optional<budget_options> budget;
+  bool is_priced = false;  ///< its calls have prices
 
-  /// Whether a target serves some models only, or has a path with the model in it.
+  /// Whether a target serves some models only, or has a path with the model in it, or the model has a price.
   bool reads_model() const noexcept;
   bool reads_refusals() const noexcept { return refusal_body.value_or(tokens.reads_usage()); }
 };
 
 inline bool upstream::reads_model() const noexcept {
-  return std::ranges::any_of(targets, [](const target& t) {
-    return !t.models.empty() ||
-           std::ranges::any_of(t.paths, [](const path_change& p) { return p.to.find("{model}") != p.to.npos; });
-  });
+  return is_priced || std::ranges::any_of(targets, [](const target& t) {
+           return !t.models.empty() ||
+                  std::ranges::any_of(t.paths, [](const path_change& p) { return p.to.find("{model}") != p.to.npos; });
+         });
 }
 
 /// A host and a port that forward mode may reach.
@@ -311,6 +315,7 @@ struct tenant {
   std::uint32_t weight = 1;
   duration max_wait = duration::max();         ///< the longest wait of its calls, whatever upstreams allow
   std::map<std::string, tenant_limit> limits;  ///< by the upstream's name
+  std::optional<budget_options> budget;        ///< of its calls to all upstreams whose calls have prices
 };
 
 struct access_log_options {
@@ -324,6 +329,10 @@ struct config {
   int threads = 0;  ///< 0: one per core, at most 4
   secret redis;     ///< a URL; its source is empty: none
   redis_tls_files redis_tls;
+  std::string prices_source;     ///< "file:/path"; empty: there are no prices
+  price_list prices;             ///< of calls to upstreams that count tokens
+  bool refuses_unpriced = true;  ///< a call for a model without a price, where a budget would refuse a call
+  std::string state;             ///< the path of the file that keeps the sums of budgets; empty: there is none
   std::vector<std::string> classes = {"interactive", "normal", "batch"};  ///< the first is the most important
   duration ageing = std::chrono::seconds{60};                             ///< max(): never
   duration grace = std::chrono::seconds{25};                              ///< how long a drain gives to requests

@@ -35,6 +35,10 @@ std::string text_of(const origin& o) { return (o.is_tls ? "https://" : "http://"
 
 std::string text_of(const credential& c) { return c.is_passed() ? "pass" : c.header + " from " + c.value.source; }
 
+json view(const budget_options& b) {
+  return {{"usd", usd_text(b.most) + '/' + std::string{name_of(b.per)}}, {"zone", b.zone}, {"at", name_of(b.at)}};
+}
+
 json view(const target& t) {
   json one{{"name", t.name},         {"url", text_of(t.url)},         {"credential", text_of(t.credential)},
            {"provider", t.provider}, {"rates", view(t.rates)},        {"concurrency", t.concurrency},
@@ -70,6 +74,7 @@ json view(const upstream& u, const config& c) {
                     {"most", text_of(u.breaker.most)}};
   if (u.keep_alive)
     one["keep_alive"] = {{"after", text_of(u.keep_alive->after)}, {"every", text_of(u.keep_alive->every)}};
+  if (u.budget) one["budget"] = view(*u.budget);
   for (const target& t : u.targets) one["targets"].push_back(view(t));
   if (!u.targets.empty()) one.erase("url");
   for (std::size_t p = 0; p < u.max_wait.size() && p < c.classes.size(); ++p)
@@ -86,6 +91,7 @@ json view(const tenant& t, const config& c) {
   if (t.max_wait != duration::max()) one["max_wait"] = text_of(t.max_wait);
   if (!t.subject.empty()) one["subject"] = t.subject;
   if (t.uid) one["uid"] = *t.uid;
+  if (t.budget) one["budget"] = view(*t.budget);
   for (const auto& [name, own] : t.limits) {
     one["limits"][name] = {{"rates", view(own.rates)}};
     if (own.concurrency != unlimited) one["limits"][name]["concurrency"] = own.concurrency;
@@ -110,6 +116,9 @@ json config_view(const config& c) {
            {"grace", text_of(c.grace)},
            {"redis", c.redis.source.empty() ? json(nullptr) : json(c.redis.source)},
            {"redis_tls", {{"ca", c.redis_tls.ca}, {"cert", c.redis_tls.cert}, {"key", c.redis_tls.key}}},
+           {"prices", c.prices_source.empty() ? json(nullptr) : json(c.prices_source)},
+           {"unpriced", c.refuses_unpriced ? "refuse" : "free"},
+           {"state", c.state.empty() ? json(nullptr) : json(c.state)},
            {"connections", {{"all", c.connections.all}, {"per_address", c.connections.per_address}}},
            {"listen", json::array()},
            {"upstreams", json::array()},

@@ -179,6 +179,7 @@ read_result parse_config(std::string_view text) {
   read_ageing(t, c);
   t.time("grace", c.grace, 0ms, 24h);
   read_access_log(t, c);
+  read_money(t, c);
   read_admin(t, c);
   read_limits(t, c);
   read_forward(t, c);

@@ -58,6 +58,11 @@ void read_upstreams(table_view& t, config& c);
 /// The targets of an upstream whose other settings are read.
 void read_targets(table_view& t, upstream& u);
 void read_sticky(table_view& t, upstream& u);
+/// The prices and the file of the state, before all that may have a budget.
+void read_money(table_view& t, config& c);
+void read_budget(table_view& t, const config& c, std::optional<budget_options>& out);
+/// Whether the calls of an upstream have prices; its other settings are read.
+void check_priced(table_view& t, upstream& u, const config& c);
 /// Adds the tenants that only a listener names.
 void read_tenants(table_view& t, config& c, const std::vector<listener_place>& listeners);
 

@@ -81,6 +81,7 @@ std::vector<value_error> changes_for_restart(const config& now, const config& ne
   c.compare(now.redis_tls.ca == next.redis_tls.ca, "redis_tls.ca");
   c.compare(now.redis_tls.cert == next.redis_tls.cert, "redis_tls.cert");
   c.compare(now.redis_tls.key == next.redis_tls.key, "redis_tls.key");
+  c.compare(now.state == next.state, "state");
   c.compare(now.classes == next.classes, "classes");
   c.compare(now.ageing == next.ageing, "ageing");
   c.compare(is_same_admin(now.admin, next.admin), "admin.listen");

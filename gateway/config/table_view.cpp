@@ -164,6 +164,33 @@ void table_view::size(std::string_view key, std::uint64_t& out, std::uint64_t le
   }
 }
 
+void table_view::usd(std::string_view key, micro_usd& out) {
+  const toml::node* node = ask(key);
+  if (node == nullptr) return;
+  std::string given;
+  if (const auto* text = node->as_string()) {
+    given = text->get();
+  } else if (const auto* whole = node->as_integer()) {
+    given = fmt::format("{}", whole->get());
+  } else if (const auto* number = node->as_floating_point()) {
+    given = fmt::format("{}", number->get());
+    // The shortest form of a small or a large number has an exponent.
+    if (given.find('e') != given.npos) given = fmt::format("{:.17f}", number->get());
+    const auto last = given.find_last_not_of('0');
+    if (given.find('.') != given.npos) given.erase(given[last] == '.' ? last : last + 1);
+  } else {
+    refuse_type(key, *node, usd_syntax);
+    return;
+  }
+  if (const auto amount = parse_usd(given)) {
+    out = *amount;
+  } else if (node->is_string()) {
+    report_->refuse_text(place_of(node->source()), field(key), given, usd_syntax);
+  } else {
+    report_->refuse(place_of(node->source()), field(key), given, usd_syntax);
+  }
+}
+
 std::optional<int> table_view::percentage(std::string_view key, int least, int most) {
   const auto given = text(key);
   if (!given) return std::nullopt;

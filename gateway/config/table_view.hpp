@@ -2,6 +2,7 @@
 
 #include "canigo/time.hpp"
 
+#include "gateway/config/money.hpp"
 #include "gateway/config/report.hpp"
 
 #include <toml++/toml.h>
@@ -58,6 +59,9 @@ class table_view {
   std::optional<std::vector<text_at>> texts(std::string_view key);
   void time(std::string_view key, duration& out, duration least, duration most);
   void size(std::string_view key, std::uint64_t& out, std::uint64_t least, std::uint64_t most);
+  /// US dollars, as a text or a number. A number with a point counts by its shortest decimal form, which is what the
+  /// file says, unless that has more than 15 digits.
+  void usd(std::string_view key, micro_usd& out);
   template <std::integral T>
   void percent(std::string_view key, T& out, int least, int most) {
     if (const auto value = percentage(key, least, most)) out = static_cast<T>(*value);

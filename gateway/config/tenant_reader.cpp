@@ -162,6 +162,7 @@ void read_tenants(table_view& t, config& c, const std::vector<listener_place>& l
     given.integer("weight", n.weight, 1, 10'000);
     given.time("max_wait", n.max_wait, 0ms, 24h * 7);
     read_limits(given, c, n);
+    read_budget(given, c, n.budget);
     given.finish();
     c.tenants.push_back(std::move(n));
   }

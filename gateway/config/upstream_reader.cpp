@@ -167,11 +167,13 @@ upstream read_upstream(table_view& t, const config& c) {
   read_targets(t, u);
   read_sticky(t, u);
   read_websocket(t, u);
+  read_budget(t, c, u.budget);
   if (u.shared && !u.targets.empty())
     t.problems().complain(t.where("shared"), t.field("shared"),
                           "is true; allowed: false for an upstream with targets, as Redis keeps no limits of targets");
   t.finish();
   check_units(t, u);
+  check_priced(t, u, c);
   return u;
 }
 

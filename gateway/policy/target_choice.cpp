@@ -21,10 +21,6 @@ constexpr std::uint64_t mixed(std::uint64_t n) noexcept {
   return n ^ n >> 33;
 }
 
-bool matches(std::string_view pattern, std::string_view model) noexcept {
-  return pattern.ends_with('*') ? model.starts_with(pattern.substr(0, pattern.size() - 1)) : pattern == model;
-}
-
 /// RFC 3986, 2.3: all but unreserved characters are encoded.
 std::string percent_encoded(std::string_view text) {
   constexpr std::string_view digits = "0123456789ABCDEF";
@@ -69,7 +65,7 @@ target_set serving(const upstream& u, std::string_view model) noexcept {
   for (std::size_t i = 0; i < u.targets.size(); ++i) {
     const std::vector<std::string>& models = u.targets[i].models;
     const bool serves =
-        models.empty() || std::ranges::any_of(models, [&](const std::string& m) { return matches(m, model); });
+        models.empty() || std::ranges::any_of(models, [&](const std::string& m) { return is_of_model(m, model); });
     if (serves) found |= target_set{1} << i;
   }
   return found;

@@ -8,10 +8,6 @@
 namespace canigo::gateway {
 namespace {
 
-std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept {
-  return static_cast<std::uint64_t>(std::ceil(static_cast<double>(tokens) * ratio));
-}
-
 /// Whether a window of this unit never holds more than its rate.
 bool is_strict(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
   return std::ranges::any_of(rates,
@@ -24,6 +20,10 @@ bool is_strict(const upstream& u, const tenant_limit* own, std::string_view unit
 }
 
 }  // namespace
+
+std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept {
+  return static_cast<std::uint64_t>(std::ceil(static_cast<double>(tokens) * ratio));
+}
 
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit, target_set of) noexcept {
   const std::uint64_t most = most_of(u, unit, of);

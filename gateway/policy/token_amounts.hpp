@@ -18,6 +18,9 @@ struct token_amount {
   friend bool operator==(const token_amount&, const token_amount&) = default;
 };
 
+/// An estimate times a learned ratio, rounded up.
+std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept;
+
 /// The most of a unit that a request to one of the targets `of` may ask for: see most_of(). A larger request could
 /// never go.
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit,

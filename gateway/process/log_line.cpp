@@ -98,6 +98,11 @@ class json_object {
     append_digits(static_cast<unsigned>(ch::floor<ch::milliseconds>(t - second).count()), 3, 'Z');
     text_ += '"';
   }
+  /// Adds a number in its digits.
+  void add_digits(const key& k, std::string_view digits) {
+    begin(k);
+    text_ += digits;
+  }
   std::string line() && {
     text_.front() = '{';
     text_ += "}\n";
@@ -149,6 +154,7 @@ std::string log_line(const call_record& r) {
   line.add_number("bytes_out", r.bytes_out);
   line.add_number("tokens_asked", r.tokens_asked.get());
   line.add_number("tokens_used", r.tokens_used.get());
+  if (r.texts && r.texts->usd) line.add_digits("usd", usd_text(*r.texts->usd));
   return std::move(line).line();
 }
 

@@ -107,7 +107,7 @@ void connection_counts::set_limits(const connection_limits& limits) {
 }
 
 service::service(config c, std::string file, const std::vector<std::unique_ptr<loop>>& loops, admin_handler& by)
-    : call_services{call_loops(loops), c.size.buffered},
+    : call_services{call_loops(loops), c.size.buffered, open_state(c)},
       admin{&by},
       log{c.access_log},
       clients{c.connections},
@@ -188,6 +188,15 @@ net::awaitable<void> service::move_callers(std::shared_ptr<const config_snapshot
   co_await waiting->wait();
 }
 
+std::shared_ptr<budget_ledger> service::open_state(const config& c) {
+  if (c.state.empty()) return std::make_shared<budget_ledger>(nullptr);
+  try {
+    return std::make_shared<budget_ledger>(std::make_unique<spent_store>(c.state));
+  } catch (const std::exception& e) {
+    throw config_mistake{"state", std::string{": "} + e.what()};
+  }
+}
+
 std::unique_ptr<shared_store> service::open_store(const config& c, const net::any_io_executor& loop) {
   if (c.redis.source.empty()) return nullptr;
   try {
@@ -200,6 +209,11 @@ std::unique_ptr<shared_store> service::open_store(const config& c, const net::an
 void service::check(const config& c) {
   access_log::check(c.access_log);
   std::ignore = config_snapshot::make_certificates(c);
+  try {
+    if (!c.state.empty()) spent_store::check(c.state);
+  } catch (const std::exception& e) {
+    throw config_mistake{"state", std::string{": "} + e.what()};
+  }
   if (c.redis.source.empty()) return;
   net::io_context nowhere;
   try {

@@ -115,6 +115,7 @@ class service : public call_services {
  private:
   std::vector<std::string> begin_reload(std::shared_ptr<config_snapshot>& next);
   net::awaitable<void> move_callers(std::shared_ptr<const config_snapshot> next);
+  static std::shared_ptr<budget_ledger> open_state(const config& c);
   std::unique_ptr<shared_store> open_store(const config& c, const net::any_io_executor& loop);
   redis::client* client_of_store() const noexcept { return store_ ? &store_->client() : nullptr; }
   void end_waits_for_others();

@@ -26,7 +26,9 @@ std::optional<gateway::token_usage> read(gateway::usage_form form, std::string_v
       .output = {"usage.completion_tokens", "usage.tokens.output_tokens", "usage.outputTokens",
                  "generation_token_count"},
       .more_output = {"usageMetadata.thoughtsTokenCount"},
-      .total = {"usage.total_tokens", "usage.totalTokens"}};
+      .total = {"usage.total_tokens", "usage.totalTokens"},
+      .cached_input = {"usage.prompt_tokens_details.cached_tokens"},
+      .more_cached_input = {"usage.cache_read_input_tokens"}};
   gateway::usage_reader r{form, names};
   r.take(body.substr(0, first));
   body.remove_prefix(std::min(first, body.size()));

@@ -467,15 +467,20 @@ class Admin(GatewayCase):
         return {name: (kind, set(filter(None, labels.split(", "))), words) for name, kind, labels, words in rows}
 
     def test_the_metrics_are_those_of_the_page(self):
+        home = pathlib.Path(tempfile.mkdtemp(prefix="canigo-money"))
+        self.addCleanup(shutil.rmtree, home)
+        (home / "prices.toml").write_text('[[price]]\nmatch = "gpt*"\noutput = 1\n')
         g = self.gateway(self.upstream('tokens = { api = "openai", default_output = 3 }\nmax_wait = 1h\n'
                                        'rates = [{ limit = "10/1s", burst = 9 },\n'
                                        '         { limit = "9000/1s", unit = "tokens" }]', self.nginx.plain),
-                         f'name = "ai"\nprefix = "/ai"\n[[upstream.target]]\nname = "one"\n'
-                         f'url = "http://127.0.0.1:{self.nginx.plain}"\n' + TENANT)
+                         f'name = "ai"\nprefix = "/ai"\nprovider = "openai"\nbudget = {{ usd = "1/month" }}\n'
+                         f'[[upstream.target]]\nname = "one"\nurl = "http://127.0.0.1:{self.nginx.plain}"\n' + TENANT,
+                         head=f'prices = "file:{home}/prices.toml"\nstate = "{home}/state.db"')
         Curls([f"{g.url}/web/{i}" for i in range(12)], "-H", f"X-Canigo-Key: {KEY}").statuses()
         curl("-H", f"X-Canigo-Key: {LOW_KEY}", "-H", "X-Canigo-Priority: interactive", f"{g.url}/web/low")
+        curl("-H", f"X-Canigo-Key: {KEY}", "-d", '{"model": "gpt-x", "max_tokens": 7}', f"{g.url}/ai/v1/chat")
         _, _, nowhere = curl(f"{g.url}/nowhere")
-        wait_until(lambda: len(g.log()) == 14, "all have ended")
+        wait_until(lambda: len(g.log()) == 15, "all have ended")
         text = g.ask_admin("/metrics")
         found = parse(text)
         wanted = self.documented()
@@ -499,7 +504,9 @@ class Admin(GatewayCase):
         self.assertEqual(value(p + "duration_seconds", "_count", upstream="web"), 13)
         self.assertEqual(value(p + "first_byte_seconds", "_count", upstream="web"), 13)
         self.assertEqual(value(p + "wait_seconds", "_count", upstream="web"), 13)
-        self.assertEqual(value(p + "bytes_total", direction="out"), 78 + len(nowhere))
+        self.assertEqual(value(p + "bytes_total", direction="out"), 84 + len(nowhere))
+        self.assertEqual(value(p + "spent_usd_total", upstream="ai", tenant="search", model="gpt*"), 0.000007)
+        self.assertEqual(value(p + "budget_spent_usd", kind="upstream"), 0.000007)
         self.assertGreater(value(p + "limit_binding_seconds_total", limit="requests/1s"), 0)
         self.assertEqual(value(p + "breaker_state", upstream="web", state="closed"), 1)
         self.read_with_client(text, found)

@@ -4,6 +4,7 @@
 #include "support/catch.hpp"
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
@@ -20,6 +21,16 @@ std::string page() {
   const char* docs = std::getenv("CANIGO_DOCS");
   std::ifstream file{std::string{docs == nullptr ? "docs" : docs} + "/gateway-configuration.md"};
   return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+/// The text with the sample of prices in the place of a file that only a machine with the gateway has.
+std::string with_sample(std::string text) {
+  const char* docs = std::getenv("CANIGO_DOCS");
+  const std::string installed = "file:/etc/canigo/prices.toml";
+  const auto sample = std::filesystem::absolute(docs == nullptr ? "docs" : docs) / "../packaging/gateway/prices.toml";
+  if (const auto at = text.find(installed); at != text.npos)
+    text.replace(at, installed.size(), "file:" + sample.string());
+  return text;
 }
 
 std::vector<std::string> files_of(std::string_view text) {
@@ -57,9 +68,9 @@ TEST_CASE("gateway: the files of the configuration's page are right", "[gateway]
     ::setenv(name, "secret-of-the-page", 1);
   ::setenv("CANIGO_REDIS_URL", "redis://127.0.0.1", 1);
   const auto files = files_of(page());
-  REQUIRE(files.size() == 4);
+  REQUIRE(files.size() == 5);
   for (const std::string& text : files) {
-    const auto read = gateway::parse_config(text);
+    const auto read = gateway::parse_config(with_sample(text));
     for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "page"));
     CHECK(read.value);
   }
@@ -74,8 +85,8 @@ TEST_CASE("gateway: the configuration's page names each key", "[gateway][config]
         std::string{"[limits.connections]\n"}, std::string{"[[forward.rates]]\n"}, std::string{"[[listen]]\n"},
         std::string{"[[listen]]\n[listen.tls]\n"}, std::string{"[[upstream]]\n"}, std::string{"[[tenant]]\n"}})
     add_keys(part + x, keys);
-  for (const std::string part :
-       {"credential", "tokens", "tokens.usage", "timeout", "retry", "breaker", "hedge", "keep_alive", "websocket"})
+  for (const std::string part : {"credential", "tokens", "tokens.usage", "timeout", "retry", "breaker", "hedge",
+                                 "keep_alive", "websocket", "budget"})
     add_keys("[[upstream]]\n[upstream." + part + "]\n" + x, keys);
   add_keys("[[upstream]]\n[[upstream.rates]]\n" + x, keys);
   add_keys("[[upstream]]\n[[upstream.target]]\n" + x, keys);

@@ -1,0 +1,86 @@
+#include "gateway/admin/budget_state.hpp"
+
+#include "gateway/admin/metric_text.hpp"
+#include "gateway/process/service.hpp"
+
+#include <fmt/chrono.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace canigo::gateway {
+namespace {
+
+using json = nlohmann::json;
+using std::chrono::sys_seconds;
+
+constexpr std::size_t most_shown_tenants = 256;
+
+sys_seconds now() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
+
+double usd(micro_usd amount) { return static_cast<double>(amount) / static_cast<double>(one_usd); }
+
+micro_usd left(const budget_options& terms, const budget_ledger::look& l) {
+  return terms.most - std::min(terms.most, l.spent + l.reserved);
+}
+
+std::vector<budget_ledger::budget> all_budgets(const config& c) {
+  std::vector<budget_ledger::budget> all;
+  for (const upstream& u : c.upstreams)
+    if (u.budget) all.push_back({"upstream", u.name, &*u.budget});
+  const std::size_t most = all.size() + most_shown_tenants;
+  for (const tenant& t : c.tenants)
+    if (t.budget && all.size() < most) all.push_back({"tenant", t.name, &*t.budget});
+  return all;
+}
+
+}  // namespace
+
+json budgets_of(service& s, const config& c) {
+  json all = json::array();
+  const sys_seconds at = now();
+  for (const budget_ledger::budget& b : all_budgets(c)) {
+    const budget_ledger::look l = s.budgets->look_at(b, at);
+    all.push_back({{"kind", b.kind},
+                   {"name", b.name},
+                   {"usd", usd(b.terms->most)},
+                   {"per", name_of(b.terms->per)},
+                   {"zone", b.terms->zone},
+                   {"at", name_of(b.terms->at)},
+                   {"spent", usd(l.spent)},
+                   {"reserved", usd(l.reserved)},
+                   {"left", usd(left(*b.terms, l))},
+                   {"until", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                                         fmt::gmtime(std::chrono::system_clock::to_time_t(l.window.end)))},
+                   {"until_ms", std::chrono::milliseconds{l.window.end - at}.count()}});
+  }
+  return all;
+}
+
+void show_budgets(metric_text& m, service& s, const config& c) {
+  const auto all = all_budgets(c);
+  if (all.empty()) return;
+  const sys_seconds at = now();
+  std::vector<budget_ledger::look> looks;
+  for (const budget_ledger::budget& b : all) looks.push_back(s.budgets->look_at(b, at));
+  const auto each = [&](auto value) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      m.sample({{"kind", all[i].kind}, {"name", all[i].name}}, usd(value(*all[i].terms, looks[i])));
+  };
+  m.gauge("budget_usd", "US dollars that a budget has in each window.");
+  each([](const budget_options& terms, const budget_ledger::look&) { return terms.most; });
+  m.gauge("budget_spent_usd", "US dollars of a budget that ended calls have spent in the window that is on.");
+  each([](const budget_options&, const budget_ledger::look& l) { return l.spent; });
+  m.gauge("budget_reserved_usd", "US dollars that a budget has reserved for the calls that are on.");
+  each([](const budget_options&, const budget_ledger::look& l) { return l.reserved; });
+  m.counter("state_failures_total",
+            "How often the file of the state did not take a sum of a budget, or did not tell it.");
+  m.sample({}, s.budgets->failures());
+}
+
+}  // namespace canigo::gateway

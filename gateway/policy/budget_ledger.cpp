@@ -1,0 +1,134 @@
+#include "gateway/policy/budget_ledger.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace canigo::gateway {
+
+/// The windows of a budget that are in memory.
+struct budget_ledger::account {
+  /// Enough for a clock that steps back by a day in a budget of hours.
+  static constexpr std::size_t most_windows = 64;
+
+  std::string name;
+  std::string calendar;
+  calendar_window now{};  // the one that was asked for last
+  std::map<instant, sum> windows;
+
+  spent_store::window of(instant begin) const noexcept { return {name, calendar, begin}; }
+};
+
+budget_ledger::budget_ledger(std::unique_ptr<spent_store> store) : store_{std::move(store)} {}
+budget_ledger::~budget_ledger() = default;
+
+budget_ledger::hold::hold(hold&& other) noexcept
+    : ledger_{std::exchange(other.ledger_, nullptr)},
+      amount_{std::exchange(other.amount_, 0)},
+      parts_{std::move(other.parts_)} {}
+
+budget_ledger::hold& budget_ledger::hold::operator=(hold&& other) noexcept {
+  if (this == &other) return *this;
+  settle(0);
+  ledger_ = std::exchange(other.ledger_, nullptr);
+  amount_ = std::exchange(other.amount_, 0);
+  parts_ = std::move(other.parts_);
+  return *this;
+}
+
+void budget_ledger::hold::settle(micro_usd cost) noexcept {
+  if (ledger_ == nullptr) return;
+  ledger_->settle(*this, cost);
+  ledger_ = nullptr;
+  amount_ = 0;
+  parts_.clear();
+}
+
+/// The account of a budget, whose `now` is the window of this instant.
+budget_ledger::account& budget_ledger::open(const budget& b, instant now) {
+  std::unique_ptr<account>& a =
+      accounts_[{fmt::format("{} {}", b.kind, b.name), fmt::format("{} {}", name_of(b.terms->per), b.terms->zone)}];
+  if (!a) {
+    a = std::make_unique<account>();
+    a->name = fmt::format("{} {}", b.kind, b.name);
+    a->calendar = fmt::format("{} {}", name_of(b.terms->per), b.terms->zone);
+  }
+  if (!a->now.contains(now)) a->now = window_of(b.terms->per, b.terms->zone, now);
+  open_window(*a, a->now.begin);
+  return *a;
+}
+
+/// Finds the sum of a window, or reads it.
+void budget_ledger::open_window(account& a, instant begin) {
+  sum& s = a.windows[begin];
+  if (s.is_known) return;
+  const auto before = store_ ? store_->spent(a.of(begin)) : std::optional<micro_usd>{0};
+  if (!before) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  s.is_known = true;
+  s.spent = *before + s.unsaved;
+  if (store_) store_->forget_old(a.of(begin));
+  for (auto w = a.windows.begin(); w != a.windows.end() && a.windows.size() > account::most_windows;) {
+    const bool is_idle = w->second.reserved == 0 && w->second.unsaved == 0 && w->first != begin;
+    w = is_idle ? a.windows.erase(w) : std::next(w);
+  }
+}
+
+std::optional<budget_ledger::denial> budget_ledger::reserve(std::span<const budget> budgets, micro_usd amount,
+                                                            instant now, hold& to) {
+  const std::lock_guard lock{mutex_};
+  std::vector<hold::part> parts;
+  parts.reserve(budgets.size());
+  for (std::size_t i = 0; i < budgets.size(); ++i) {
+    account& a = open(budgets[i], now);
+    const sum& s = a.windows.at(a.now.begin);
+    parts.push_back({&a, a.now.begin});
+    if (amount == 0 || budgets[i].terms->at != over_budget::refuse) continue;
+    const micro_usd most = budgets[i].terms->most;
+    if (!s.is_known || s.spent + s.reserved + amount > most)
+      return denial{i, {a.now, s.spent, s.reserved}, s.spent + amount > most};
+  }
+  for (const hold::part& p : parts) p.of->windows.at(p.window).reserved += amount;
+  to.ledger_ = this;
+  to.amount_ = amount;
+  to.parts_ = std::move(parts);
+  return std::nullopt;
+}
+
+void budget_ledger::settle(hold& h, micro_usd cost) noexcept {
+  const std::lock_guard lock{mutex_};
+  for (const hold::part& p : h.parts_) p.of->windows.at(p.window).reserved -= h.amount_;
+  if (cost == 0) return;
+  std::vector<spent_store::entry> entries;
+  for (const hold::part& p : h.parts_) {
+    sum& s = p.of->windows.at(p.window);
+    s.spent += cost;
+    if (!store_) continue;
+    s.unsaved += cost;
+    entries.push_back({p.of->of(p.window), s.unsaved});
+  }
+  if (entries.empty()) return;
+  if (!store_->add(entries)) {
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    sum& s = h.parts_[i].of->windows.at(h.parts_[i].window);
+    s.unsaved = 0;
+    s.is_known = true;
+    s.spent = entries[i].all;  // with what other processes have added
+  }
+}
+
+budget_ledger::look budget_ledger::look_at(const budget& b, instant now) {
+  const std::lock_guard lock{mutex_};
+  const account& a = open(b, now);
+  const sum& s = a.windows.at(a.now.begin);
+  return {a.now, s.spent, s.reserved};
+}
+
+}  // namespace canigo::gateway
