@@ -144,7 +144,7 @@ TEST_CASE("gateway: what two readers could understand differently is a 400", "[g
 }
 
 TEST_CASE("gateway: only a whole handshake asks for a websocket", "[gateway][head][websocket]") {
-  const std::string host = "\nHost: a\n", key = "Sec-WebSocket-Key: a\n", version = "Sec-WebSocket-Version: 13\n";
+  const std::string key = "Sec-WebSocket-Key: a\n", version = "Sec-WebSocket-Version: 13\n";
   const std::string upgrade = "Connection: keep-alive, upgrade\nUpgrade: WebSocket\n";
   const auto judge = [](const std::string& text, listen_mode mode = listen_mode::reverse) {
     return gateway::judge_head(head_of(text), mode, {});
