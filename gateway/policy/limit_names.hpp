@@ -21,8 +21,8 @@ std::vector<std::string> names_of_rates(const std::vector<rate_limit>& rates);
 ///
 /// "paused" also stands for a pause of the tenant alone, and "tenant" for a limit of the tenant's own.
 std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates);
-/// The same for an upstream. If a request waits for its targets, the name is that of a limit of the target that can
-/// serve it first: "requests/1m of team-key".
+/// The name of the limit that a request of an upstream waits for. If it waits for the targets, that is a limit of the
+/// target that can serve it first: "requests/1m of team-key".
 std::string name_of(const wait_reason& why, const upstream& u);
 
 /// The fields RateLimit-Policy, of all rates, and RateLimit, of the one that binds, each with its line end. Empty if

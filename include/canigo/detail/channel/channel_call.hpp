@@ -101,7 +101,7 @@ class channel_waiter : public suspended, public wait_node {
   channel_waiter(channel_port& c, bool at_home, bool holds_work, owned_node* value) noexcept;
 
   void request_cancel() noexcept;
-  /// Nobody is told how the wait ended. A value that was promised to this receiver goes to the next one.
+  /// The caller gets no result. A value that was promised to this receiver goes to the next one.
   void abandon() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
 
