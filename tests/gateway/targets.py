@@ -339,6 +339,24 @@ class Targets(GatewayCase):
             self.assertEqual(refused.exception.code, 404)
             refused.exception.close()
 
+    def test_a_refused_attempt_uses_no_tokens(self):
+        a, b = self.answering(refusal(401), refusal(401)), self.answering()
+        rates = 'rates = [{ limit = "%s", burst = 1_000, unit = "tokens" }]'
+        fast = rates % "100000/1s"
+        g = self.served(self.target("a", a.port, fast), self.target("b", b.port, fast + "\nprefer = 2"),
+                        more='tokens = { api = "openai", default_output = 300, learn = false }')
+
+        def levels():
+            return [self.states(g)[n]["limits"][0]["level"] for n in "ab"]
+        wait_until(lambda: levels() == [1_000, 1_000], "both are full")
+        # From now on nothing comes back that is not given back.
+        g.rewrite(("100000/1s", "1/9h"))
+        g.ask_admin("/api/reload", method="POST")
+        self.assertEqual(curl("-d", '{"model":"m"}', f"{g.url}/ai/")[0], 200)
+        self.assertEqual((len(a.heads), len(b.heads)), (1, 1))
+        self.assertEqual(levels()[0], 1_000)
+        self.assertLess(levels()[1], 701)
+
     def test_no_target_gets_more_than_its_own_quota(self):
         times = {"a": [], "b": []}
 
