@@ -83,7 +83,7 @@ class Client:
     """A client that has sent its handshake."""
 
     def __init__(self, g, path="/web/chat", more=""):
-        self.socket = socket.create_connection(("127.0.0.1", g.port))
+        self.socket = socket.create_connection(("127.0.0.1", g.port), 120)  # a test that fails does not hang
         self.stream = self.socket.makefile("rb")
         self.socket.sendall(handshake(path, more))
 
