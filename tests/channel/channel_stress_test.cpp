@@ -123,12 +123,12 @@ TEST_CASE("threads that send and receive lose and double no value", "[channel]")
   std::array<std::unique_ptr<numbers>, 3> channels;
   for (std::uint64_t i = 0; i < 3; ++i) channels[i] = std::make_unique<numbers>(home.io, numbers_in(shared, i));
   std::atomic<int> open{3 * senders};
-  std::atomic<bool> is_over{false}, is_exceeded{false};
+  std::atomic<bool> is_over{false}, is_exceeded{false}, has_thrown{false};
   for (const auto& c : channels) {
     for (int i = 0; i < senders; ++i) {
       auto& io = i % 2 == 0 ? home.io : elsewhere.io;
       net::co_spawn(io, send_some(*c, book, rounds_of_numbers), [&](std::exception_ptr e) {
-        CHECK_FALSE(e);
+        if (e) has_thrown = true;  // Catch counts its assertions on one thread
         if (--open > 0) return;
         for (const auto& each : channels) each->close();
       });
@@ -149,6 +149,7 @@ TEST_CASE("threads that send and receive lose and double no value", "[channel]")
   elsewhere.join();
   is_over = true;
   watch.join();
+  CHECK_FALSE(has_thrown);
   CHECK_FALSE(is_exceeded);
   CHECK(book.is_balanced());
   CHECK(book.total() == 3 * senders * std::uint64_t{rounds_of_numbers});
