@@ -1,5 +1,5 @@
-// canigo-gateway: outbound HTTP calls within quotas, the important ones first. docs/gateway-configuration.md describes
-// it.
+// canigo-gateway forwards outbound HTTP calls within quotas, and the most important calls first. See
+// docs/gateway-configuration.md.
 
 #include "canigo/version.hpp"
 
@@ -34,8 +34,8 @@
 #include <utility>
 #include <vector>
 
-// jemalloc, if the program is linked with it, reads this. Without a background thread it returns memory to the system
-// only while requests come.
+// Options for jemalloc, if the program is linked with it. Without a background thread, jemalloc returns memory to the
+// system only while requests come.
 extern "C" [[gnu::visibility("default")]] const char* malloc_conf;
 const char* malloc_conf = "background_thread:true";
 
@@ -43,8 +43,8 @@ namespace {
 
 constexpr int wrong = 2;
 
-/// The libraries that only this program has, with their versions; tools::versions() adds those of all programs of
-/// canigo.
+/// Returns the versions of the libraries that only this program uses. tools::versions() adds those of all canigo
+/// programs.
 std::string own_libraries() {
   return fmt::format("Boost/{}.{}.{} {} toml++/{}.{}.{} nlohmann_json/{}.{}.{}", BOOST_VERSION / 100'000,
                      BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100, OpenSSL_version(OPENSSL_VERSION), TOML_LIB_MAJOR,
@@ -52,13 +52,13 @@ std::string own_libraries() {
                      NLOHMANN_JSON_VERSION_PATCH);
 }
 
-/// Writes to standard error and waits for its reader for up to 5 s. Call it only while no requests are served.
+/// Writes to standard error, and waits for its reader for up to 5 s. Call it only when no requests are served.
 void complain(const std::string& text) noexcept {
   canigo::gateway::write_to_standard_error(text, std::chrono::seconds{5});
 }
 
-/// Opens /dev/null on closed standard descriptors. So no file or socket of the program becomes standard input, output
-/// or error.
+/// Opens /dev/null on closed standard descriptors. Otherwise a file or a socket of the program would become standard
+/// input, output or error.
 void fill_standard_descriptors() noexcept {
   for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::dup(fd)) {
     if (fd <= STDERR_FILENO) continue;
@@ -67,8 +67,8 @@ void fill_standard_descriptors() noexcept {
   }
 }
 
-/// Keeps SIGTERM, SIGINT and SIGHUP from ending the process, even after the server is destroyed. Otherwise a signal
-/// could end the process before the last lines of the log are written.
+/// Ignores SIGTERM, SIGINT and SIGHUP until the process ends, even after the server is destroyed. Otherwise a signal
+/// could end the process before the last log lines are written.
 void hold_signals() {
   static auto& loop = *new canigo::net::io_context;  // never destroyed: a signal may come until the process ends
   static auto& held = *new canigo::net::signal_set(loop);
@@ -88,7 +88,7 @@ void add_preset_option(CLI::App& app) {
          },
          "Print what an upstream of a provider has where the configuration says nothing else")
       ->check(CLI::IsMember(names).description(""))
-      ->trigger_on_parse()  // before what is required is missed
+      ->trigger_on_parse()  // runs before CLI11 reports missing required options
       ->type_name(fmt::format("{}", fmt::join(names, "|")));
 }
 
@@ -116,7 +116,8 @@ int serve(const std::string& file, bool only_check) {
   try {
     if (!only_check) return run(std::move(*read.value), file);
     canigo::gateway::service::check(*read.value);
-  } catch (const canigo::gateway::closed_door& e) {  // the address may be free at the next start
+    // Exits with another status, because the address may be free at the next start.
+  } catch (const canigo::gateway::closed_door& e) {
     tell(e.error);
     return EXIT_FAILURE;
   } catch (const canigo::gateway::config_mistake& e) {
@@ -131,8 +132,8 @@ int serve(const std::string& file, bool only_check) {
 
 int main(int argc, char** argv) try {
   fill_standard_descriptors();
-  // A failed write returns an error instead of ending the process. SIGHUP would reread the configuration, which is
-  // about to be read.
+  // A failed write then returns an error instead of ending the process. A SIGHUP before the server runs is ignored,
+  // because the configuration is read anyway.
   for (const int number : {SIGPIPE, SIGXFSZ, SIGHUP}) std::signal(number, SIG_IGN);
   CLI::App app{"Outbound HTTP calls within quotas, the important ones first", "canigo-gateway"};
   app.footer(

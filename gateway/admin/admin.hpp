@@ -14,9 +14,9 @@
 
 namespace canigo::gateway {
 
-/// The admin's listener: health checks, the page, state, metrics, and an operator's commands.
+/// Serves the admin listener: health checks, the page, the state, metrics, and an operator's commands.
 ///
-/// Everything except the health checks and the page, which has no data, needs the token.
+/// All requests need the token, except for health checks and for the page, which contains no data.
 class admin final : public admin_handler {
  public:
   void take(process_commands commands) override { session_.commands = std::move(commands); }

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <utility>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 
 net::awaitable<std::shared_ptr<const std::string>> admin_session::recent_state(service& s) {

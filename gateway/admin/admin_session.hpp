@@ -19,11 +19,11 @@ namespace canigo::gateway {
 class config_snapshot;
 class service;
 
-/// The parts that the admin's connections share. Threads: any.
+/// The data that all connections to the admin share. Threads: any.
 class admin_session {
  public:
-  static constexpr int most_listeners = 16;  ///< the most listeners of /api/events at once
-  static constexpr int most_penalties = 32;  ///< wrong tokens whose delayed answers are under way at once
+  static constexpr int most_listeners = 16;  ///< the max number of clients of /api/events at the same time
+  static constexpr int most_penalties = 32;  ///< the max number of delayed answers to wrong tokens at the same time
 
   session_cookie sessions;
   std::atomic<int> listeners{0};
@@ -31,11 +31,11 @@ class admin_session {
 
   process_commands commands;
 
-  /// The state as JSON, without the configuration. A state that is younger than 0.8 s is returned again, so one serves
-  /// all listeners.
+  /// Returns the state as JSON, without the configuration. A result that is less than 0.8 s old is returned again, so
+  /// that many clients cost no more than one.
   net::awaitable<std::shared_ptr<const std::string>> recent_state(service& s);
 
-  /// A number that changes when `g` is another configuration than the last one, so that a page notices a reload.
+  /// Returns a number that changes when `g` is not the configuration of the last call. A page so notices a reload.
   std::uint64_t number_of(const std::shared_ptr<const config_snapshot>& g);
 
  private:
@@ -46,7 +46,7 @@ class admin_session {
   time_point made_{};
 };
 
-/// Holds one of `most` places from its construction to its destruction. False as a bool if all were taken.
+/// Occupies one of `most` places during its lifetime. Converts to false if all places were occupied.
 class counted_place {
  public:
   counted_place(std::atomic<int>& count, int most) noexcept

@@ -8,11 +8,11 @@ class metric_text;
 class service;
 struct config;
 
-/// Each budget: its terms, what is spent, reserved and left in its window, and until when. Those of upstreams come
-/// first, and then those of the first tenants that have one.
+/// Describes each budget: its settings, the spent, reserved and remaining money of its window, and the window's end.
+/// The budgets of upstreams come first, then those of the first tenants with one.
 nlohmann::json budgets_of(service& s, const config& c);
 
-/// The same as metrics. There are none without a budget.
+/// Writes the state of the budgets as metrics; nothing without a budget.
 void show_budgets(metric_text& m, service& s, const config& c);
 
 }  // namespace canigo::gateway

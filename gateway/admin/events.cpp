@@ -17,7 +17,7 @@
 #include <string_view>
 #include <utility>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
@@ -48,7 +48,7 @@ net::awaitable<void> send_events(service& s, admin_session& session, byte_stream
     if (error) break;
     tick.expires_after(between);
     co_await tick.async_wait(net::redirect_error(net::use_awaitable, error));
-    if (!client.is_quiet()) break;  // the client has left, or asks for something else
+    if (!client.is_quiet()) break;  // the client has disconnected, or has sent something
   }
 }
 

@@ -13,15 +13,15 @@ namespace canigo::gateway {
 class admin_session;
 class service;
 
-/// Sends the state each second, as server-sent events. Answers 503 if there are too many listeners already; the client
-/// must come again.
+/// Sends the state each second, as server-sent events. If there are too many clients already, it answers 503, and the
+/// client must try again.
 ///
-/// Returns when the client has left, sends something, or takes no bytes for 5 s. Also returns when `has_left` is true,
-/// or when `may_listen` returns false: it is asked before each event.
+/// Returns when the client disconnects, sends something, or accepts no bytes for 5 s. It also returns when `has_left`
+/// is true, or when `may_listen`, which is called before each event, returns false.
 ///
 /// Source: https://html.spec.whatwg.org/multipage/server-sent-events.html
 ///
-/// `has_left`: becomes true when the connection is to end.
+/// `has_left`: becomes true when the connection must end.
 net::awaitable<void> send_events(service& s, admin_session& session, byte_stream& client, const bool& has_left,
                                  std::function<bool()> may_listen);
 

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
@@ -22,7 +22,7 @@ struct own_part {
 
 using by_upstream = std::map<std::string_view, std::vector<const call*>>;
 
-/// The requests that came first, at most `most` of each upstream.
+/// Returns the oldest requests of each upstream, at most `most` of each.
 std::vector<request_view> first_of(by_upstream& all, std::size_t most) {
   std::vector<request_view> first;
   for (auto& [upstream, requests] : all) {
@@ -33,7 +33,8 @@ std::vector<request_view> first_of(by_upstream& all, std::size_t most) {
   return first;
 }
 
-/// An upstream and a class, by the addresses of their names: a configuration has each name once.
+/// The addresses of the names of an upstream and a class. Comparing addresses suffices, because the configuration
+/// stores each name once.
 using name_pair = std::pair<const char*, const char*>;
 
 net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>& numbers, std::size_t most) {

@@ -20,27 +20,27 @@ namespace canigo::gateway {
 
 class service;
 
-/// The requests of all loops, as they were at about one moment.
+/// A view of the requests of all loops. Each loop is read at a slightly different time.
 struct loop_look {
-  /// By number: the requests that were asked for and still exist.
+  /// Requests by their number. It has those of the numbers asked for that still exist.
   std::unordered_map<std::uint64_t, request_view> asked;
-  /// By upstream: the running requests that came first.
+  /// The oldest running requests of each upstream, by its name.
   std::map<std::string, std::vector<request_view>> running;
-  /// By upstream: those that came first of the requests that wait outside of its queue.
+  /// The oldest requests of each upstream that wait outside of its queue, by its name.
   std::map<std::string, std::vector<request_view>> outside;
-  /// By upstream: how many requests run.
+  /// The number of running requests of each upstream, by its name.
   std::map<std::string, std::size_t> running_in_all;
-  /// By upstream and class: the arrival of the request that has waited longest.
+  /// The arrival time of the longest-waiting request, by the names of its upstream and its class.
   std::map<std::pair<std::string, std::string>, time_point> oldest;
 };
 
-/// Asks each loop on its own thread, so that no request takes a lock for the sake of a page.
+/// Collects the view by a coroutine on the thread of each loop. So requests need no lock for the page.
 ///
-/// `numbers`: the requests to put into loop_look::asked. `most`: how many requests of an upstream `running` and
-/// `outside` have at most.
+/// `numbers`: the requests to put into loop_look::asked. `most`: the max number of requests per upstream in `running`
+/// and in `outside`.
 net::awaitable<loop_look> look_at_loops(service& s, std::vector<std::uint64_t> numbers, std::size_t most);
 
-/// Ends the request with this X-Request-Id, on its loop. False if there is no such request.
+/// Ends the request with this X-Request-Id, on its own loop. Returns false if there is no such request.
 net::awaitable<bool> end_request(service& s, std::string id);
 
 }  // namespace canigo::gateway

@@ -7,7 +7,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// Appends a label's value. It may hold any bytes; a line feed in it would begin another sample.
+/// Appends the value of a label, escaped. The value may hold any bytes; a line feed in it would start another sample.
 void append_escaped(std::string& text, std::string_view value) {
   for (const char c : value) {
     if (c == '\n') {
@@ -45,8 +45,8 @@ void metric_text::write(std::string_view suffix, labels l, std::string_view edge
 void metric_text::sample(labels l, double value) { write("", l, "", fmt::format("{}", value)); }
 
 void metric_text::sample(labels l, const wait_histogram& times) {
-  // The histogram counts exactly at 256 ns times a power of two. From 33 µs to 37 minutes, each edge is four times the
-  // last.
+  // The histogram has exact counts at 256 ns times a power of two. The edges go from 33 µs to 37 minutes, each four
+  // times the one before.
   constexpr int first = 7;
   constexpr int last = 33;
   for (int power = first; power <= last; power += 2) {

@@ -19,12 +19,12 @@
 namespace canigo::gateway {
 namespace {
 
-/// An upstream at one moment. Its families are written one after the other, so its state is taken once.
+/// The state of an upstream at one moment. It is read once, because each metric family lists all upstreams.
 struct upstream_moment {
   std::string_view name;
   const upstream* settings = nullptr;
   limiter_stats limit;
-  std::vector<std::uint64_t> outside;  // waiters outside of the queue, by class
+  std::vector<std::uint64_t> outside;  // the waiters outside of the queue, by class
   std::uint64_t running = 0;
   std::uint64_t paused_tenants = 0;
   std::uint64_t spent_quotas = 0;
@@ -132,7 +132,7 @@ void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
   }
 }
 
-/// The targets of upstreams that have a list of them.
+/// Writes the metrics of targets, for upstreams that list targets.
 void show_targets(metric_text& m, const config_snapshot& g, const std::vector<upstream_moment>& all) {
   if (std::ranges::none_of(all, [](const upstream_moment& u) { return !u.settings->targets.empty(); })) return;
   const time_point now = std::chrono::steady_clock::now();
@@ -168,7 +168,7 @@ void show_targets(metric_text& m, const config_snapshot& g, const std::vector<up
   });
 }
 
-/// Shows the sums over all hosts of forward mode: there may be thousands of hosts, too many for a series each.
+/// Writes the sums over all hosts of forward mode. There may be thousands of hosts, too many for a series each.
 void show_forward(metric_text& m, const call_counts& counts, const config_snapshot& g) {
   std::vector<std::shared_ptr<upstream_queue>> hosts;
   if (g.hosts() != nullptr) hosts = g.hosts()->all();
@@ -226,8 +226,8 @@ void show_process(metric_text& m, service& s) {
   m.sample({}, s.log.dropped());
 }
 
-/// How many of the first thousand tenants are paused at this upstream. A tenant is paused alone only if it brings its
-/// own credential.
+/// Returns how many of the first thousand tenants are paused individually at this upstream. That happens only to
+/// tenants that bring their own credentials.
 std::uint64_t paused_tenants(const upstream_queue& q, const config& c) {
   constexpr std::size_t most = 1000;
   if (!q.settings().credential.is_passed()) return 0;

@@ -6,7 +6,7 @@ namespace canigo::gateway {
 
 class service;
 
-/// The metrics that Prometheus reads from /metrics; docs/gateway-admin.md has a table of them. Allocates.
+/// Returns the metrics for /metrics, which Prometheus reads. docs/gateway-admin.md lists them. Allocates.
 std::string metrics_of(service& s);
 
 }  // namespace canigo::gateway

@@ -4,7 +4,7 @@
 
 namespace canigo::gateway {
 
-// The page for operators, of page.html, page.js and page.css, as the build embeds them.
+// The files page.html, page.js and page.css of the page for operators. The build embeds them.
 std::string_view page_html() noexcept;
 std::string_view page_js() noexcept;
 std::string_view page_css() noexcept;

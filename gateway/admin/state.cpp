@@ -24,16 +24,16 @@
 #include <utility>
 #include <vector>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
 using json = nlohmann::json;
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t most_shown = 50;     // waiters, and running requests, of each upstream
-constexpr std::size_t most_of_host = 10;   // waiters of each host of forward mode
-constexpr std::size_t most_tenants = 100;  // the most tenants that are shown of each upstream
+constexpr std::size_t most_shown = 50;    // the max number of waiters, and of running requests, shown for each upstream
+constexpr std::size_t most_of_host = 10;  // the max number of waiters shown for each host of forward mode
+constexpr std::size_t most_tenants = 100;  // the max number of tenants shown for each upstream
 constexpr std::size_t most_looked_at = 1000;
 
 double seconds(duration d) { return std::chrono::duration<double>(d).count(); }
@@ -104,7 +104,7 @@ json waiter_of(const waiting_request& w, const request_view* v, const upstream& 
   return one;
 }
 
-/// A request that waits outside of the upstream's queue.
+/// Describes a request that waits outside of the upstream's queue.
 json outsider_of(const request_view& v, time_point now) {
   json one{{"class", v.priority},
            {"waited_ms", milliseconds(now - v.since)},
@@ -154,7 +154,8 @@ json tenant_of(const tenant& t, const upstream& u, const flow_stats& stats, time
   return one;
 }
 
-/// Adds the tenants that have limits of their own here, are paused, or have had requests here. The busiest first.
+/// Adds the tenants that have their own limits at this upstream, are paused there, or have sent requests to it. The
+/// tenants with most requests come first.
 void add_tenants(json& to, const config& c, const upstream& u, const std::vector<flow_stats>& shares, time_point now) {
   struct one {
     std::size_t busy, tenant;
@@ -183,7 +184,7 @@ void add_pauses(json& to, service& s, const config& c, upstream_queue& q, const 
   to["breaker"] = {{"state", to_string(state.breaker)}, {"opened", state.opened}};
   to["breaker"]["open_ms"] = state.open_until > now ? until(state.open_until, now) : json(nullptr);
   to["pauses"] = pauses_of(state.pauses, now);
-  // A tenant that brings its own credential is paused alone.
+  // Only a tenant that brings its own credential can be paused individually.
   for (std::size_t t = 0; t < shares.size(); ++t) {
     const time_point end = shares[t].paused_until;
     if (end <= now) continue;
@@ -228,14 +229,14 @@ json errors_of(const recent_errors& errors) {
   return all;
 }
 
-/// The state of a limit, taken before the loops are asked about its waiters.
+/// The state of a limit. It is read before the loops describe the limit's waiters.
 struct queue_look {
   limiter_stats stats;
   wait_reason why;
   std::vector<waiting_request> waiters;
 };
 
-/// The request with this number, as its loop described it; null: it has ended since.
+/// Returns the request with this number as its loop has described it; null if it has ended since.
 const request_view* view_in(const loop_look& look, std::uint64_t number) {
   const auto found = look.asked.find(number);
   return found == look.asked.end() ? nullptr : &found->second;
@@ -260,7 +261,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
            {"running", json::array()}};
   for (const waiting_request& w : own.waiters) {
     const request_view* const v = view_in(look, w.tag);
-    // A request that has left the queue meanwhile, to wait outside of it, is added below.
+    // A request that has since left the queue, and waits outside of it, is added below.
     if (v == nullptr || v->waits_for.empty()) one["waiters"].push_back(waiter_of(w, v, u, c, now));
   }
   if (const auto found = look.outside.find(u.name); found != look.outside.end())
@@ -270,7 +271,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
     for (const request_view& v : running->second) one["running"].push_back(running_of(v, now));
   const auto in_all = look.running_in_all.find(u.name);
   one["running_in_all"] = in_all == look.running_in_all.end() ? 0 : in_all->second;
-  // The queue is empty, or no limit holds it up: the last waiter shown says what it waits for.
+  // If no limit delays the queue's first waiter, the last waiter shown tells the limit that it waits for.
   if (one["binds"].is_null() && !one["waiters"].empty()) one["binds"] = one["waiters"].back()["waits_for"];
   if (!u.targets.empty()) one["targets"] = targets_of(q, own.stats, now);
   if (const auto messages = q.limits().messages()) {
@@ -286,7 +287,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
   return one;
 }
 
-/// Adds the hosts of forward mode that were used last, with few fields each: there may be thousands.
+/// Adds the most recently used hosts of forward mode. There may be thousands, so each has only a few fields.
 void add_forward(json& to, const config_snapshot& g, const std::vector<std::shared_ptr<upstream_queue>>& hosts,
                  const std::vector<queue_look>& looks, const loop_look& look) {
   const config& c = g.settings;

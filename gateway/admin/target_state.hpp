@@ -14,16 +14,17 @@
 
 namespace canigo::gateway {
 
-/// Milliseconds from now; null: the end is unknown.
+/// Returns the milliseconds from `now` to `end`; null if the end is unknown.
 nlohmann::json until(time_point end, time_point now);
 
-/// The pauses that are on, without those of tenants and quotas.
+/// Describes the pauses that are in force, except for those of single tenants and of used-up quotas.
 nlohmann::json pauses_of(const pause_book& pauses, time_point now);
 
-/// Each target of an upstream: its limits, its pauses, and how many calls it has had. Empty without a list of targets.
+/// Describes each target of an upstream: its limits, its pauses, and its number of calls. Empty without a list of
+/// targets.
 nlohmann::json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now);
 
-/// The names of the targets in a set.
+/// Returns the names of the targets in a set.
 nlohmann::json names_of_targets(const upstream& u, target_set of);
 
 }  // namespace canigo::gateway

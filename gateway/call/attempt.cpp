@@ -20,7 +20,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// An attempt that runs, from its construction to its destruction.
+/// Counts an attempt as running during the lifetime of this object.
 class counted {
  public:
   counted(call_counts& counts, bool is_tunnel) noexcept : counts_{counts}, tunnels_{is_tunnel ? 1 : 0} {
@@ -41,12 +41,12 @@ class counted {
 
 }  // namespace
 
-/// Reports the end of the call to the breaker. If the breaker opens, calls that would wait for nothing are ended.
+/// Reports the attempt's result to the breaker. If that opens the breaker, it ends the waits that are now too long.
 void attempt::report(const attempt_result& result) {
   if (held_.report(counts_as_failure(result))) of_.services.end_long_waits(queue(), duration::max());
 }
 
-/// Learns from the head of a response about the upstream, whatever becomes of the request.
+/// Updates the state of the upstream from the head of a response, independent of what happens to the request.
 bool attempt::see_head(const message_head& h, std::string_view body, std::size_t) {
   constexpr int forbidden = 403;
   const time_point now = clock::now();
@@ -64,20 +64,20 @@ bool attempt::see_head(const message_head& h, std::string_view body, std::size_t
   return is_of_quota;
 }
 
-/// Whether the answer takes the target out, because it does not take its key.
+/// Pauses the target if the response's status means that it rejects its key. Returns true if it paused the target.
 bool attempt::refuse_key(int status) {
   return refuses_key(status) && of_.services.refuse_key(queue(), target(), since_, of_.record, status);
 }
 
-/// Notes a failure, after which the target may rest. Returns `is_failure`.
+/// Notes a failure, which may pause the target. Returns `is_failure`.
 bool attempt::note_failure(bool is_failure) {
   if (is_failure && queue().note_failure(target(), since_)) of_.services.end_long_waits(queue(), duration::max());
   return is_failure;
 }
 
-/// If tenants bring their own credential, only the tenant is paused. A response that forbids a retry, without naming a
-/// wait, concerns this call alone, or the key of one of several targets. If the refusals go on after a wait of zero,
-/// the pauses grow, too.
+/// Pauses the target as the response asks, or only the tenant if tenants bring their own credentials. A response that
+/// forbids a retry and names no wait concerns only this call, or the key of one of several targets. If refusals
+/// continue after a wait of zero, the pauses grow.
 void attempt::obey(const told_limits& told, int status) {
   const auto wait = told.wait_of_refusal();
   if (!wait && told.forbids_retry) {
@@ -92,7 +92,7 @@ void attempt::obey(const told_limits& told, int status) {
   of_.services.pause(queue(), target(), tenant, until, of_.record, status);
 }
 
-/// No event tells that another part of the process has freed a descriptor, so this looks again after a while.
+/// Waits before another attempt to get a descriptor. It polls, because no event tells that a descriptor was freed.
 net::awaitable<void> attempt::wait_for_descriptor(time_point last_try) {
   constexpr duration between_looks = std::chrono::milliseconds{20};
   of_.services.close_idle_links();
@@ -119,7 +119,7 @@ net::awaitable<attempt_end> attempt::run() {
       if (!x.lacks_descriptor || x.is_aborted || clock::now() >= last_try) break;
       co_await wait_for_descriptor(last_try);
     }
-  } catch (const std::exception&) {  // there is no memory
+  } catch (const std::exception&) {  // no memory for a coroutine or a buffer
     end = x.has_begun ? attempt_end::cut : attempt_end::lost;
   }
   if (const auto kind = meaning_of(end).for_breaker; kind && !x.lacks_descriptor) {

@@ -18,7 +18,7 @@
 
 namespace canigo::gateway {
 
-/// The parts of a call that its attempts read. They outlive the attempts.
+/// The parts of a call that its attempts use. They must outlive the attempts.
 struct attempt_context {
   call_services& services;
   call_loop& loop;
@@ -26,16 +26,18 @@ struct attempt_context {
   const route_decision& route;
 };
 
-/// One attempt at an upstream. It reports its end to the upstream's limits, pauses and breaker. Used on its loop.
+/// One attempt to send a call to its upstream. It reports the result to the upstream's limits, pauses and breaker.
+/// Threads: that of its loop.
 class attempt final : private response_sink {
  public:
-  /// `held`: the place of the call. `next` takes the response. All outlive the attempt, and only this attempt uses `x`.
+  /// `held`: the place of the call. `next`: receives the response. All arguments must outlive the attempt. Only this
+  /// attempt may use `x`.
   attempt(const attempt_context& of, exchange& x, upstream_place& held, response_sink& next)
       : of_{of}, exchange_{x}, held_{held}, next_{next} {
     exchange_.sink = this;
   }
 
-  /// Makes the attempt. Waits for a descriptor for as long as it may wait for a connection. Call it once.
+  /// Makes the attempt. If no descriptor is free, it retries for as long as a connection may take. Call it once.
   net::awaitable<attempt_end> run();
 
  private:

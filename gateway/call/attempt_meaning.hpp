@@ -11,32 +11,32 @@
 
 namespace canigo::gateway {
 
-/// Whether a call whose attempt has ended is sent again, as far as that depends on the end alone.
+/// Whether a call is sent again, as far as that depends only on how its attempt ended.
 enum class another_attempt : std::uint8_t {
   never,
-  if_safe,  ///< sent again if the method may be sent twice, because the upstream may have the request
-  always,   ///< the upstream has not seen the request
-  follows,  ///< the call decided it earlier, when it dropped the response
+  if_safe,  ///< yes if the method is idempotent, because the upstream may have received the request
+  always,   ///< yes, because the upstream has not received the request
+  follows,  ///< yes: the call decided it when it dropped the response
 };
 
-/// How the call's place and tokens are settled after the attempt.
+/// How the place and the tokens of a call are settled after an attempt.
 enum class settlement : std::uint8_t {
   give_back,  ///< nothing was sent: the place and all tokens are given back
-  keep,       ///< the place is released; tokens are charged by the estimate, and by the usage as far as it is known
-  charge,     ///< the place is released; tokens are charged by the usage that the response told
+  keep,       ///< the place is released; tokens are charged by the known usage, else by the estimate
+  charge,     ///< the place is released; tokens are charged by the usage that the response reported
   release,    ///< the place is released; the next attempt charges the tokens
 };
 
-/// The consequences of an attempt's end for its call. A table has one value for each end.
+/// The consequences for a call of how its attempt ended. A table has one value for each attempt_end.
 struct attempt_meaning {
   another_attempt again = another_attempt::never;
-  retry_reason counted_as = retry_reason::connect;   ///< the reason that is counted if the call is sent again
-  std::optional<attempt_end_kind> for_breaker = {};  ///< the end that the breaker counts, if there is no response
+  retry_reason counted_as = retry_reason::connect;   ///< the reason under which a further attempt is counted
+  std::optional<attempt_end_kind> for_breaker = {};  ///< the result that the breaker counts; none if a response came
   settlement place = settlement::keep;
-  int status = 0;                ///< the status of the gateway's own answer; 0: it gives none
+  int status = 0;                ///< the status of the gateway's own answer; 0: there is no such answer
   std::string_view error = {};   ///< the error of that answer
-  std::string_view detail = {};  ///< the detail of that answer, for a person
-  std::string_view logged = {};  ///< the error that the record gets; empty: the answer's error
+  std::string_view detail = {};  ///< the explanation in that answer, for people
+  std::string_view logged = {};  ///< the error in the access log; empty: the answer's error
 };
 
 const attempt_meaning& meaning_of(attempt_end end) noexcept;

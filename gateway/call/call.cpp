@@ -10,13 +10,13 @@
 #include <chrono>
 #include <utility>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
 using clock = std::chrono::steady_clock;
 
-// jemalloc's next larger block has 1536 bytes. Each call that waits would take that much more.
+// The next larger block of jemalloc has 1536 bytes, so a larger call would cost each waiting call that much more.
 static_assert(sizeof(void*) != 8 || sizeof(std::string) != 32 || sizeof(call) <= 1280);
 
 }  // namespace
@@ -81,8 +81,8 @@ net::awaitable<bool> call::refuse() {
   co_return false;
 }
 
-/// Sets the end of the call's wait for a turn; the wait begins at `start`. A call that begins too late is of no use to
-/// a client that gives up. So the wait leaves the upstream its usual time within the client's patience.
+/// Computes the deadline of the call's wait, which begins at `start`. If the client has its own time limit, the
+/// deadline leaves the upstream its usual response time. An answer after the client's limit would be useless.
 void call::set_deadline(time_point start) {
   const client_hints& hints = route_.granted;
   waits_since_ = start;
@@ -97,7 +97,7 @@ void call::set_deadline(time_point start) {
   deadline_ = std::min(deadline_, last_start);
 }
 
-/// Asks for a place at the upstream.
+/// Requests a place at the upstream, and makes the first attempt if the place is granted at once.
 net::awaitable<bool> call::begin_turn() {
   keep_client();
   if (is_patience_short_) set_deadline(waits_since_);
@@ -106,7 +106,7 @@ net::awaitable<bool> call::begin_turn() {
   framing_ = make_framing();
   turn_.begin(ask, is_tunnel());
   has_asked_ = true;
-  // A reload has happened since the head came.
+  // A reload has replaced the configuration since the call read its own.
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
   why_ = refusal_by_targets();
@@ -152,13 +152,13 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
   co_return co_await std::move(finishing);
 }
 
-/// The bytes of its body that are read before it waits for its turn. So the upstream has a call when its turn comes,
-/// and not when its client has sent the rest. Of a body that is longer than allowed, only the beginning is read. A body
-/// of unknown length may be long: no more of it is read than is kept to be sent again.
+/// Returns how many bytes of the body are read before the call waits for a place. So the call can be sent as soon as it
+/// has a place. Of a body that is longer than the limit, only the beginning is read. A body of unknown length may be
+/// long, so at most the part that is kept for a retry is read.
 std::uint64_t call::bytes_before_turn() const noexcept {
   if (!parser_.has_body()) return 0;
   const size_limits& size = settings().size;
-  // A client that asks first learns of a refusal before it sends a long body.
+  // A client that waits for 100 Continue must get a refusal before it sends a long body.
   const bool asks_first = plan_.wants_continue && host_.input().empty();
   std::uint64_t most = size.read_ahead;
   if (asks_first || !plan_.has_length) most = std::min(most, to().retry.body);
@@ -167,14 +167,14 @@ std::uint64_t call::bytes_before_turn() const noexcept {
   return reads_body() ? std::max<std::uint64_t>(most, most_read_body) : most;
 }
 
-/// Waits for up to `most` bytes of the body. False: the request has ended meanwhile.
+/// Reads up to `most` bytes of the body. Returns false if the request has ended during that.
 net::awaitable<bool> call::read_body(std::uint64_t most) {
   is_reading_ = true;
   auto reading = body_->read_ahead(most);
   co_await std::move(reading);
   is_reading_ = false;
   body_->resume();
-  // The longest wait is that for the turn alone, so it begins now.
+  // The longest wait does not include the time for the body, so it begins now.
   set_deadline(clock::now());
   const auto wrong = refusal_of(attempt_end::body_failed, body_->state());
   if (!wrong && !turn_.has_left() && !body_->has_failed()) co_return true;
@@ -188,7 +188,7 @@ net::awaitable<bool> call::read_body(std::uint64_t most) {
   co_return false;
 }
 
-/// The request to the limits.
+/// Builds the call's request to the limits.
 request call::make_request() {
   const bool is_whole = !parser_.has_body() || body_->is_all_ahead();
   const gateway::read_body read{body_->ahead(), is_whole, plan_.has_length ? plan_.length : body_->bytes()};
@@ -200,14 +200,15 @@ request call::make_request() {
   return queue().ask(route_.tenant, route_.granted.priority, deadline_, tag_, amounts);
 }
 
-/// Why no target takes the call, whatever time it may wait.
+/// Returns the refusal if no target can serve the call, even after a wait.
 std::optional<refusal> call::refusal_by_targets() const {
   const token_estimate& needs = account_->estimate();
   if (!to().targets.empty() && serving(to(), needs.model) == 0) return refusal_of_model(needs.model);
   return refusal_by_quota(queue(), route_.tenant, needs);
 }
 
-/// Reserves what the next attempt may cost. Returns why the call may not go; the newest configuration has the terms.
+/// Reserves the expected cost of the next attempt. Returns a refusal if a budget has too little left. It uses the
+/// budgets of the newest configuration.
 std::optional<refusal> call::reserve_money() {
   if (!money_) money_ = std::make_unique<call_money>(services_.budgets, settings().prices);
   const config_snapshot& now = *loop_.now;
@@ -224,12 +225,13 @@ std::optional<refusal> call::reserve_money() {
   return money_->reserve(now.settings, *u, *whose, needs, learned);
 }
 
-/// The targets that may serve the call, without those that have had it.
+/// Returns the targets that may serve the call and have not had an attempt of it yet.
 target_set call::untried() const {
   return to().targets.empty() ? 0 : queue().candidates(route_.tenant, account_->estimate().model) & ~tried_;
 }
 
-/// Whether a target that has not had the call may take it in time. One that is out most likely fails.
+/// Whether a target without an attempt of this call may be available before the deadline. A target that is out probably
+/// fails.
 bool call::has_other_target() const {
   const target_set of = untried();
   for (std::size_t i = 0; i < to().targets.size(); ++i) {
@@ -240,7 +242,7 @@ bool call::has_other_target() const {
   return false;
 }
 
-/// A target that has had the call gets it again only if it is the only one left.
+/// Sets the targets for the next attempt. A target is tried again only if no untried one is available.
 void call::choose_targets() {
   const target_set of = has_other_target() ? untried() : queue().candidates(route_.tenant, account_->estimate().model);
   std::optional<std::size_t> first;
@@ -250,7 +252,7 @@ void call::choose_targets() {
   turn_.choose(of, first);
 }
 
-/// How the body goes out; another body may take its place here.
+/// Returns the framing of the outgoing body. It may replace the body by one that asks the upstream for the usage.
 outgoing_body call::make_framing() {
   if (!parser_.has_body() && !plan_.has_length) return {};
   if (to().tokens.add_usage && parser_.has_body() && body_->is_all_ahead()) {
@@ -263,7 +265,7 @@ outgoing_body call::make_framing() {
   return {plan_.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan_.length};
 }
 
-/// If the client left before, and sends the call again, the call keeps the place of its first arrival.
+/// If the client has sent this call before, and disconnected, the call gets the queue position of its first arrival.
 void call::keep_first_arrival(request& ask) {
   const auto first = services_.arrivals.take(resend_key(head_, record_.tenant), clock::now());
   if (!first) return;
@@ -271,7 +273,7 @@ void call::keep_first_arrival(request& ask) {
   services_.counts.resends.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Notes that the call has waited without success.
+/// Remembers the arrival of a call that got no place, if its client has disconnected.
 void call::note_unserved() {
   if (turn_.has_left()) services_.arrivals.note(resend_key(head_, record_.tenant), turn_.ask().since, clock::now());
   const bool is_too_late = why_ && (why_->error == "wait_too_long" || why_->error == "wait_timed_out");

@@ -37,42 +37,43 @@
 
 namespace canigo::gateway {
 
-/// A request that goes upstream, from its head to its end: its route, its turn, its attempts, its settlement.
+/// A request that goes to an upstream, from its head to its end: its route, its wait, its attempts, its settlement.
 ///
-/// All that is known of it is here, and not in the frames of several functions. So a waiter takes less memory.
-/// Threads: those of its loop.
+/// All of its state is in this object instead of coroutine frames. So a waiting call takes less memory.
+/// Threads: that of its loop.
 class call final : private response_sink {
  public:
   /// Takes the head out of the parser. All arguments must outlive the call.
   call(call_host& host, call_services& services, call_loop& loop, message_parser& request);
   ~call() override;
 
-  /// Answers the request, or sends it on, step by step: await each step, and ask for the next one with its result,
-  /// until a step is not valid(). So a call that waits has one frame, that of its wait.
+  /// Returns the next step of the call. Await it, and pass its result to the next call of this function, until it
+  /// returns an awaitable that is not valid(). So a waiting call has only one coroutine frame, that of its wait.
   net::awaitable<bool> next_step(bool went_well);
 
-  // Called by its connection, and by the process.
-  /// Call it when the client has left.
+  // The connection and the process call the following functions.
+  /// Call it when the client has disconnected.
   void end_by_client() noexcept;
-  /// Ends the call. Its client is told so, or is cut off if it already has the beginning of the response.
+  /// Ends the call. The client gets an error. If it already has the beginning of the response, its connection is
+  /// closed.
   void end_by(call_ender who) noexcept;
-  /// Ends a wait that is under way; the limit knows the reason.
+  /// Ends the wait, if there is one. The limit supplies the reason.
   void wake() noexcept { turn_.wake(); }
   /// Call it when the process will end at `end`. The request is then the last one of its connection.
   void drain(time_point end) noexcept;
-  /// Ends the wait, if its estimate is longer than `most`, or reaches past the longest wait that is allowed.
+  /// Ends the wait if the estimated wait `estimate` exceeds `most`, or would end after the deadline.
   void give_up(duration estimate, duration most) noexcept;
-  /// A quota of a day is used up: it need not wait for its part of that.
+  /// Call it after a quota was used up. It ends the wait if the call needs that quota and no other target can serve it.
   void look_at_quotas();
-  /// Goes on with another configuration. See turn::follow().
+  /// Moves the call to another configuration. See turn::follow().
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept {
     turn_.follow(next, until_moved);
   }
 
   bool waits() const noexcept { return turn_.waits(); }
-  /// Whether the call has asked for its turn, whatever has become of that.
+  /// Whether the call has requested a place at its upstream, even if that request has ended.
   bool has_asked() const noexcept { return has_asked_; }
-  /// Whether an upstream has the request, or a connection to it is being opened.
+  /// Whether an upstream has the request, or a connection for it is being opened.
   bool is_running() const noexcept { return running_ != nullptr; }
   const turn& current_turn() const noexcept { return turn_; }
   const call_record& record() const noexcept { return record_; }
@@ -127,42 +128,44 @@ class call final : private response_sink {
   bool may_answer() override { return true; }
   std::string head_for_client(const message_head& h) override;
   void see_piece(std::string_view piece) override { account_->take(piece); }
-  void begin_tunnel() override { host_.unwatch_client(); }  // the client of a tunnel may end its own side
+  // The client of a tunnel may end its sending side, which looks like a disconnect.
+  void begin_tunnel() override { host_.unwatch_client(); }
   void watch_client(bool is_on) override { is_on ? host_.watch_client() : host_.unwatch_client(); }
 
   call_host& host_;
   call_services& services_;
   call_loop& loop_;
   message_parser& parser_;
-  const std::shared_ptr<const config_snapshot> snapshot_;  // the call keeps it, even after a reload
+  // The configuration of the call, which a reload does not replace.
+  const std::shared_ptr<const config_snapshot> snapshot_;
   const message_head head_;
   call_record record_;
-  boxed<refusal> why_;  // set if the gateway answers, and not an upstream
+  boxed<refusal> why_;  // set if the gateway answers instead of an upstream
   request_shape plan_;
   route_decision route_;
   turn turn_;
 
-  // Once the route is known:
+  // The following members are set once the route is known.
   enum class stage : std::uint8_t { head, body, turn, attempts };
   stage stage_ = stage::head;
   bool is_on_list_ = false;
-  bool is_reading_ = false;  // the body, before the turn
+  bool is_reading_ = false;  // the body is being read, before the call requests a place
   bool has_asked_ = false;
-  bool is_patience_short_ = false;  // the client's own time limit has made the deadline
+  bool is_patience_short_ = false;  // the client's own time limit determines the deadline
   bool is_place_lost_ = false;
-  std::uint64_t tag_ = 0;  // its number on the loop's list
+  std::uint64_t tag_ = 0;  // the number of the call in request_list
   time_point waits_since_{};
   time_point deadline_{};
   std::optional<request_body> body_;
   std::optional<token_account> account_;
-  std::unique_ptr<call_money> money_;  // null: its upstream has no prices
+  std::unique_ptr<call_money> money_;  // null: the upstream has no prices
   outgoing_body framing_;
-  std::unique_ptr<client_keeper> keeper_;  // null: the client is told nothing while the call waits
-  boxed<upstream_place> held_;             // from a grant to the attempt
-  std::unique_ptr<permit> tunnel_;         // the same, of a tunnel
-  std::unique_ptr<exchange> exchange_;     // made at the first grant; without it a waiter takes less memory
-  exchange* running_ = nullptr;            // while an attempt is on
-  target_set tried_ = 0;                   // the targets of the attempts until now
+  std::unique_ptr<client_keeper> keeper_;  // null: the client gets no messages while the call waits
+  boxed<upstream_place> held_;             // the granted place, until the attempt takes it
+  std::unique_ptr<permit> tunnel_;         // the granted tunnel, until the attempt takes it
+  std::unique_ptr<exchange> exchange_;     // made at the first grant, so that a waiting call takes less memory
+  exchange* running_ = nullptr;            // set during an attempt
+  target_set tried_ = 0;                   // the targets that have had an attempt
 };
 
 }  // namespace canigo::gateway

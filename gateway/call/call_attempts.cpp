@@ -20,13 +20,14 @@
 #include <chrono>
 #include <utility>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
 using clock = std::chrono::steady_clock;
 
-constexpr duration most_told_wait = std::chrono::hours{48};  // so that a wrong date does not count for years
+// The longest wait that is accepted, so that a wrong date has no effect for years.
+constexpr duration most_told_wait = std::chrono::hours{48};
 
 constexpr backoff between_attempts{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{2}};
 
@@ -52,8 +53,8 @@ void call::make_exchange() {
   x.message_ask.priority = route_.granted.priority;
 }
 
-/// Makes the head of the request for this target. If a reload has changed the target's key or URL while the call
-/// waited, it takes the new ones.
+/// Builds the head of the request for this target. If a reload has changed the target's key or URL while the call
+/// waited, it uses the new values.
 void call::aim(exchange& x, std::size_t target) {
   if (!x.head.empty() && x.target == target) return;
   const bool is_listed = !to().targets.empty();
@@ -84,8 +85,8 @@ void call::aim(exchange& x, std::size_t target) {
                                 .is_websocket = plan_.is_websocket});
 }
 
-/// Whether the response refuses a quota of a day, or one of this model alone for more than an hour. The client gets
-/// this refusal as it is. The gateway refuses the calls behind it that need the quota, and the upstream is not paused.
+/// Whether the response refuses a daily quota, or a quota of this model for more than an hour. The client gets this
+/// response unchanged. The gateway refuses later calls that need the quota, and does not pause the upstream.
 bool call::see_head(const message_head& h, std::string_view body, std::size_t target) {
   constexpr int first_error = 400;
   const token_estimate& needs = account_->estimate();
@@ -123,14 +124,15 @@ std::string call::head_for_client(const message_head& h) {
   return text;
 }
 
-/// Whether a response is dropped, because of another attempt. The pause that it asks for is on already.
+/// Whether to drop a response because another attempt will be made. The pause that the response asks for is already
+/// set.
 bool call::drops(const message_head& h, std::string_view body, std::size_t target) {
   constexpr int first_error = 400, forbidden = 403, refused_by_limit = 429;
   if (h.status < first_error) return false;
   const attempt_result result = result_of(h, read_limits(h, body, std::chrono::system_clock::now()));
   repeat again = judge_repeat(head_, result, body_->can_repeat());
   const bool has_other = has_other_target();
-  // Another key may have what this one lacks.
+  // Another target may have a key or a quota that this one lacks.
   const bool is_of_key = refuses_key(h.status) || h.status == forbidden || h.status == refused_by_limit;
   if (again == repeat::no && has_other && is_of_key && body_->can_repeat()) again = repeat::yes;
   if (again == repeat::no || refusal_by_targets()) return false;
@@ -179,8 +181,8 @@ net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
   co_return end;
 }
 
-/// An attempt with a second one beside it, if no response comes for a while. The first of them with a sound response
-/// answers; the other is cancelled and awaited.
+/// Makes an attempt, and a concurrent second one if no response comes within the hedge's delay. The first good response
+/// goes to the client. The other attempt is cancelled, and awaited.
 net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, const std::function<void()>& lost) {
   const attempt_context context{services_, loop_, record_, route_};
   const duration after = queue().hedge_after().value_or(duration::max());
@@ -224,7 +226,7 @@ net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, cons
   co_return end;
 }
 
-/// Ends the place, and charges the tokens that were used.
+/// Releases the place, and charges the tokens that the attempt has used.
 void call::settle(upstream_place& held, attempt_end end) {
   const settlement how = meaning_of(end).place;
   if (how == settlement::give_back) {
@@ -252,14 +254,14 @@ void call::settle(upstream_place& held, attempt_end end) {
   held.release();
 }
 
-/// Whether there may be another attempt, which the budget pays for then. An attempt at a target that has not had the
-/// call is no repeat: the number of targets bounds it.
+/// Whether another attempt is allowed; if so, the retry budget has paid for it. An attempt at an untried target needs
+/// no budget, because the number of targets bounds such attempts.
 bool call::may_repeat() {
   if (!body_->can_repeat() || clock::now() >= turn_.ask().deadline || to().retry.attempts == 1) return false;
   return has_other_target() || (record_.attempts < to().retry.attempts && queue().budget().try_take());
 }
 
-/// Whether another attempt follows, which the budget has paid for.
+/// Whether another attempt follows; if so, the retry budget has paid for it.
 bool call::goes_again(attempt_end end) {
   const another_attempt again = meaning_of(end).again;
   if (again == another_attempt::follows) return true;
@@ -277,12 +279,12 @@ net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
   return turn_.sleep(between_attempts.delay(n, canigo::detail::next_random(random)));
 }
 
-/// Decides from the end of the last attempt what the client and the record are told.
+/// Decides how the client and the access log learn of the last attempt's result.
 void call::judge(attempt_end end) {
   const bool has_begun = exchange_->has_begun;
   const bool has_left = turn_.has_left();
   why_ = refusal_of(end, body_->state(), exchange_->failure);
-  // The upstream may have executed the request.
+  // The upstream may have executed the request, so the client must not repeat a request that is not idempotent.
   const attempt_meaning& means = meaning_of(end);
   if (why_ && means.status >= 500 && means.place == settlement::keep) why_->is_final = !may_be_sent_twice(head_);
   const bool is_taken = is_place_lost_ && !has_left && end == attempt_end::client_lost;
@@ -292,7 +294,7 @@ void call::judge(attempt_end end) {
   if (!means.logged.empty()) record_.error = means.logged;
   if (end == attempt_end::client_lost && has_begun && has_left && !is_tunnel() && !plan_.is_websocket)
     record_.error = "left";
-  // The upstream has said that all is well, and has only a part of the request.
+  // The response reports success, although the upstream received only a part of the request.
   const bool is_success = has_begun && exchange_->status < 300;
   const bool is_broken_off = !parser_.is_done() && (has_left || body_->has_failed());
   if (is_success && is_broken_off && record_.error.empty()) record_.error = "bad_request";

@@ -24,13 +24,13 @@ namespace canigo::gateway {
 enum class retry_reason : std::uint8_t { connect, refused, lost, late };
 inline constexpr std::array<std::string_view, 4> retry_reason_names{"connect", "refused", "lost", "late"};
 
-/// The counts of all requests, by the properties that they share. The number of series is bounded.
+/// Counts all requests by tenant, upstream, class and other properties. The number of series is bounded.
 ///
-/// Each loop counts for itself, so no loop waits for another one's count.
+/// Each loop has its own counters, so loops do not contend for them.
 /// Threads: any.
 class call_counts {
  public:
-  /// The tenants from this one on are counted as "other", and so is what comes when there are too many series.
+  /// Tenants from this index on are counted as "other". The same holds for new series after the bound is reached.
   static constexpr std::size_t most_tenants = 256;
   static constexpr std::size_t most_series = 10'000;
 
@@ -41,7 +41,7 @@ class call_counts {
 
   struct key {
     std::string upstream, tenant, priority, error;
-    int status = 0;  ///< 0: none; below 0: any
+    int status = 0;  ///< 0: no response; below 0: any status
     auto operator<=>(const key&) const = default;
   };
   struct tokens {
@@ -53,18 +53,18 @@ class call_counts {
     wait_histogram first_byte;
     wait_histogram total;
     std::map<std::string, tokens, std::less<>> by_tenant;
-    std::map<std::pair<std::string, std::string>, micro_usd> spent;  ///< by the tenant, and the pattern of the price
+    std::map<std::pair<std::string, std::string>, micro_usd> spent;  ///< by the tenant and the pattern of the price
   };
   struct totals {
     std::map<key, std::uint64_t> requests;
     std::map<std::string, of_upstream, std::less<>> upstreams;
   };
 
-  /// Counts a request that has ended on that loop.
+  /// Counts a request that has ended on the loop with this index.
   void count(std::size_t loop, const call_record& r);
   totals all() const;
 
-  /// Counts a call of this tenant that asked for a class above the tenant's best, and is served as the best.
+  /// Counts a call that asked for a better class than its tenant's best, and is served in the tenant's best class.
   void count_lowered(const std::string& tenant);
   std::map<std::string, std::uint64_t> lowered() const;
 
@@ -78,21 +78,22 @@ class call_counts {
   std::atomic<std::uint64_t> bytes_in{0};
   std::atomic<std::uint64_t> bytes_out{0};
   std::atomic<std::int64_t> running{0};
-  std::atomic<std::int64_t> tunnels{0};  ///< how many of `running` are open tunnels, or become one
+  std::atomic<std::int64_t> tunnels{0};  ///< how many of the `running` calls are tunnels
   std::atomic<std::uint64_t> reloads{0};
   std::atomic<std::uint64_t> reloads_refused{0};
-  std::atomic<std::uint64_t> hedges{0};           ///< attempts beside a slow one
-  std::atomic<std::uint64_t> hedges_won{0};       ///< how many of these hedges answered
-  std::atomic<std::uint64_t> resends{0};          ///< calls sent again that keep their first arrival
-  std::atomic<std::uint64_t> kept_by_interim{0};  ///< calls that waited, and whose client got interim responses
-  std::atomic<std::uint64_t> kept_by_events{0};   ///< calls whose client got the head of a response and comments
-  std::atomic<std::uint64_t> kept_failed{0};      ///< how many of these calls ended with a failure as an event
-  std::atomic<std::uint64_t> usage_missing{0};    ///< calls whose upstream should have told its usage, and has not
+  std::atomic<std::uint64_t> hedges{0};      ///< the second attempts that were started in parallel to a slow one
+  std::atomic<std::uint64_t> hedges_won{0};  ///< the second attempts whose response went to the client
+  std::atomic<std::uint64_t> resends{0};  ///< calls that a client has sent again and that kept their first arrival time
+  std::atomic<std::uint64_t> kept_by_interim{0};  ///< waiting calls whose client got interim responses
+  /// Waiting calls whose client got the head of an event stream, and comments.
+  std::atomic<std::uint64_t> kept_by_events{0};
+  std::atomic<std::uint64_t> kept_failed{0};    ///< how many calls in kept_by_events ended with an error event
+  std::atomic<std::uint64_t> usage_missing{0};  ///< calls whose upstream should have reported its usage, but has not
 
  private:
   struct part;
 
-  std::vector<std::unique_ptr<part>> parts_;  // by loop
+  std::vector<std::unique_ptr<part>> parts_;  // by the index of the loop
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> lowered_;
   std::array<std::atomic<std::uint64_t>, retry_reason_names.size()> retries_{};

@@ -17,16 +17,16 @@
 
 namespace canigo::gateway {
 
-/// A client, as far as its connection knows it.
+/// The properties of a client that its connection determines.
 struct connected_client {
-  std::string address;  ///< empty: it came over a unix socket
+  std::string address;  ///< empty: the client came over a unix socket
   std::vector<std::string> certificate_names;
-  std::optional<std::uint32_t> uid;  ///< the user of the peer of a unix socket
+  std::optional<std::uint32_t> uid;  ///< the user at the other end of a unix socket
   std::uint32_t listener = 0;        ///< an index into config::listeners
-  bool is_secured = false;           ///< whether TLS secures it
+  bool is_secured = false;           ///< whether the connection uses TLS
 };
 
-/// The connection of a call, as far as the call may use it. Used on its loop only. It outlives the call.
+/// The client's connection, as its call sees it. It outlives the call. Threads: that of its loop.
 class call_host {
  public:
   call_host() = default;
@@ -36,23 +36,25 @@ class call_host {
 
   virtual const connected_client& client() const noexcept = 0;
   virtual byte_stream& stream() noexcept = 0;
-  /// Bytes that were read, and belong to the call's body or to what follows it.
+  /// The bytes that were read from the client after the head. They belong to the call's body or to what follows it.
   virtual read_buffer& input() noexcept = 0;
 
-  /// Whether the connection may have another request after this one, as far as it is known yet.
+  /// Whether the connection may serve another request after this one, as far as that is known yet.
   virtual bool goes_on() const noexcept = 0;
-  /// Lets no other request come on the connection.
+  /// Makes this request the last one of the connection.
   virtual void forbid_next() noexcept = 0;
-  /// Called when the client has the whole response. If the connection ends here, it waits for the client to take it.
+  /// Called when the client has been sent the whole response. If the connection ends then, it waits until the client
+  /// has received the response.
   virtual void note_answered() noexcept = 0;
 
-  /// From now on call::end_by_client() is called once the client has left; at once if it has.
+  /// Makes the connection call call::end_by_client() when the client disconnects, or at once if it has disconnected
+  /// already.
   virtual void watch_client() = 0;
   virtual void unwatch_client() noexcept = 0;
 
-  /// Answers instead of an upstream, and ends the record. `request`: null if it is unknown where the request ends.
+  /// Sends the gateway's own answer, and ends the record. `request`: null if the end of the request is unknown.
   virtual net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* request) = 0;
-  /// Counts the call, and writes it to the log.
+  /// Counts the call, and writes its line of the access log.
   virtual void end_record(call_record& r) = 0;
 };
 

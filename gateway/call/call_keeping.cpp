@@ -8,7 +8,7 @@
 #include <chrono>
 #include <utility>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
@@ -16,7 +16,8 @@ constexpr std::string_view close_line = "Connection: close\r\n";
 
 }  // namespace
 
-/// Prepares to tell the client that its call waits: if it wishes so, or if it reads events and the upstream allows it.
+/// Prepares the messages for the client of a waiting call. The client gets them if it asks for interim responses, or if
+/// it reads event streams and the upstream's configuration allows it.
 void call::keep_client() {
   if (head_.version < 11 || is_tunnel() || plan_.is_websocket) return;
   const auto prepare = [this](const keeping_times& times, std::string (call::*next)()) {
@@ -31,14 +32,14 @@ void call::keep_client() {
   }
 }
 
-/// Whether the client gets comments so often that its own limit of silence is never reached. `silence`: the part of
-/// that limit that the upstream leaves for the wait.
+/// Whether the comments come so often that the client's read timeout never expires. `silence`: the part of that timeout
+/// that remains for the wait.
 bool call::outlasts(duration silence) const noexcept {
   if (!keeper_ || route_.granted.interim) return false;
   return to().keep_alive->after < silence && to().keep_alive->every < silence;
 }
 
-/// A client that still sends its body may look for the response only afterwards.
+/// A client that is still sending its body may read the response only afterwards, so it gets no comments.
 bool call::may_be_kept_by_events() const {
   return to().keep_alive && head_.method != "HEAD" && body_->is_read() && asks_for_events(head_, body_->ahead());
 }
@@ -49,7 +50,7 @@ std::string call::interim_response() {
   return route_.granted.interim->status == 102 ? "HTTP/1.1 102 Processing\r\n\r\n" : "HTTP/1.1 103 Early Hints\r\n\r\n";
 }
 
-/// A comment for the stream of events whose head is sent before the upstream answers.
+/// Returns a comment of the event stream. Its head is sent first, before the upstream has answered.
 std::string call::waiting_events() {
   std::optional<std::size_t> position;
   duration estimate{};
@@ -68,7 +69,7 @@ std::string call::waiting_events() {
   return text;
 }
 
-/// The call was ended during the last write to its client.
+/// Gives the granted place back, because the call was ended while a message was written to its client.
 bool call::give_up_turn() {
   held_->give_back();
   held_.reset();
@@ -76,7 +77,7 @@ bool call::give_up_turn() {
   return false;
 }
 
-/// Ends the stream of events with an event for the answer that the client would have got.
+/// Ends the event stream with an event that contains the error for the client.
 net::awaitable<void> call::end_events() {
   const std::string event =
       exchange_ ? failure_event(to().tokens.api, *why_, exchange_->failed) : failure_event(to().tokens.api, *why_);

@@ -20,7 +20,7 @@ refusal refusal_by_price(const token_estimate& e) {
 }
 
 refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount) {
-  // The calls that run may give back what they have reserved.
+  // The wait to tell the client. Running calls may give back some of their reserved money by then.
   constexpr duration until_others_end = std::chrono::seconds{1};
   const budget_options& terms = *b.terms;
   std::string detail = fmt::format("the budget of {} \"{}\", {} USD in a {}, ", b.kind, b.name, usd_text(terms.most),

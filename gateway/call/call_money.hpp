@@ -12,31 +12,31 @@
 
 namespace canigo::gateway {
 
-/// The cost of a call. It is reserved before each attempt in the budgets of its upstream and its tenant, and settled
-/// after it. Destroyed in between, the object gives the money back.
+/// The cost of a call. It is reserved before each attempt in the budgets of the upstream and the tenant, and settled
+/// after the attempt. The destructor gives back money that is reserved and not settled.
 class call_money {
  public:
-  /// `prices` must outlive it.
+  /// `prices` must outlive this object.
   call_money(std::shared_ptr<budget_ledger> ledger, const price_list& prices)
       : ledger_{std::move(ledger)}, prices_{&prices} {}
 
-  /// Reserves what the call may cost, unless that is reserved. Returns why the call may not go. `learned`: how many
-  /// times their estimate calls for the model use. `now`: has the terms for calls without a price.
+  /// Reserves the expected cost, unless it is reserved already. Returns a refusal if a budget has too little left.
+  /// `learned`: the learned ratio of used to estimated tokens for the model. `now`: tells how calls without a price are
+  /// treated.
   std::optional<refusal> reserve(const config& now, const upstream& u, const tenant& whose, const token_estimate& e,
                                  double learned);
-  /// An attempt has ended, which the upstream had. `used`: nothing if that is unknown: then the call costs what was
-  /// expected. `is_refused`: by the upstream, which takes no money then, unless it tells a usage.
+  /// Settles the cost of an attempt that reached the upstream. `used`: its usage; without one, the reserved cost is
+  /// charged. `is_refused`: the upstream refused the call, which costs nothing unless it reported a usage.
   void settle(const std::optional<token_usage>& used, bool is_refused, call_record& r);
 
  private:
-  std::shared_ptr<budget_ledger> ledger_;  // before the hold, which needs it
+  std::shared_ptr<budget_ledger> ledger_;  // declared before hold_, which refers to it
   const price_list* prices_;
   const price* price_ = nullptr;
   budget_ledger::hold hold_;
 };
 
-/// Whether an answer with this status costs nothing: providers charge for no call that they refuse, or have no capacity
-/// for.
+/// Whether an answer with this status is free: providers do not charge for calls that they refuse or lack capacity for.
 constexpr bool is_free_of_charge(int status) noexcept {
   return (status >= 400 && status < 500) || status == 503 || status == 529;
 }

@@ -9,8 +9,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// A target, or a Host, without the query, and without a user and a password. `own`: the room for it if it is no part
-/// of the target.
+/// Removes the query, and the user and password, from a target or a Host. `own`: where to store the result if it is not
+/// a part of the target.
 std::string_view without_secrets(std::string_view target, call_record& r, std::string call_texts::* own) {
   target = target.substr(0, target.find('?'));
   target = target.substr(0, target.find('#'));

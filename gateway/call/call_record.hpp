@@ -16,7 +16,7 @@
 
 namespace canigo::gateway {
 
-/// A number that may be missing, in the room of a number. Its largest value stands for none.
+/// A number that may be missing. It has the size of the number: the largest value means "missing".
 template <class T>
 class maybe {
  public:
@@ -41,53 +41,54 @@ class maybe {
   T value_ = none;
 };
 
-/// Facts that few requests have, or that are known only when a request no longer waits.
+/// Facts that few requests have, or that are set only after the wait.
 struct call_texts {
   std::string upstream_id;  ///< the X-Request-Id of the response; shortened
-  std::string detail;       ///< the error in words, for a person
-  std::string host;         ///< if the head does not have it as it is shown
+  std::string detail;       ///< the error as a sentence for people
+  std::string host;         ///< set if the text to show is not a part of the head
   std::string path;
-  maybe<micro_usd> usd = {};        ///< the cost of its attempts; none: it has no price, or had no attempt
-  std::string_view priced_as = {};  ///< the pattern of the price
+  maybe<micro_usd> usd = {};        ///< the cost of its attempts; none: the model has no price, or there was no attempt
+  std::string_view priced_as = {};  ///< the pattern of the price that was used
 };
 
-/// The facts of one request at its end: for the access log, the counters, and the fields of its response. The head of
-/// the request outlives it.
+/// The facts about one request, for the access log, the counters, and the fields of its response. The head of the
+/// request must outlive it.
 struct call_record {
   std::chrono::system_clock::time_point time;
   time_point since;
   std::string id;
   std::string_view method;
   std::string_view host;
-  std::string_view path;  ///< without the query
+  std::string_view path;  ///< the path without its query
   std::string_view tenant;
   std::string_view priority;  ///< the name of its class
   std::string_view upstream;
-  std::string_view target;  ///< the target of its last attempt; empty: there was none, or the upstream has no list
-  std::string_view route;   ///< the prefix that led to the upstream
+  /// The target of the last attempt; empty: there was no attempt, or the upstream lists no targets.
+  std::string_view target;
+  std::string_view route;  ///< the path prefix by which the upstream was chosen
   std::uint32_t tenant_index = 0;
-  bool wants_problem = false;  ///< its client has named application/problem+json
-  int status = 0;              ///< 0: the client left without an answer
+  bool wants_problem = false;  ///< its client accepts application/problem+json by name
+  int status = 0;              ///< 0: the client disconnected without an answer
   int attempts = 0;
-  std::string_view error;  ///< the value of X-Canigo-Error; empty: none
-  std::string bound_by;    ///< the limit that it found in its way when it last began to wait; empty: it did not wait
-  std::string_view kept;   ///< how its client was kept while it waited: "interim", "events"; empty: it was not
+  std::string_view error;  ///< the value of X-Canigo-Error; empty: there was no error
+  std::string bound_by;    ///< the limit that delayed the request when it last began to wait; empty: it did not wait
+  std::string_view kept;   ///< how its client was kept while it waited: "interim", "events"; empty: not at all
   duration waited{};
   duration connect{};
-  std::unique_ptr<call_texts> texts;    ///< null: there are none; a waiter takes less memory so
+  std::unique_ptr<call_texts> texts;    ///< null: there are none, so that a waiting request takes less memory
   maybe<duration> first_byte;           ///< from the arrival of the request to the first byte of the response
-  maybe<duration> upstream_first_byte;  ///< from the last attempt's beginning to the response's first byte
+  maybe<duration> upstream_first_byte;  ///< from the last attempt's start to the response's first byte
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
   maybe<std::uint64_t> tokens_asked;  ///< set if the upstream counts tokens
-  maybe<std::uint64_t> tokens_used;   ///< set if the upstream has told its usage
-  std::uint64_t tokens_output = 0;    ///< how many of tokens_used are output
+  maybe<std::uint64_t> tokens_used;   ///< set if the upstream has reported its usage
+  std::uint64_t tokens_output = 0;    ///< how many of tokens_used are output tokens
 };
 
-/// The start of a text that a stranger chose, for a page: at most `most` bytes of it, and "…" if there is more.
+/// Shortens a text from a client or an upstream for a page: to at most `most` bytes, with "…" if something was cut off.
 std::string shortened(std::string_view text, std::size_t most = 200);
 
-/// The record of a request whose head has come now. The head must outlive it.
+/// Starts the record of a request whose head has just arrived. The head must outlive it.
 call_record begin_record(const message_head& head, std::string id);
 
 inline call_texts& texts_of(call_record& r) {

@@ -13,7 +13,7 @@
 #include <exception>
 #include <utility>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 
 client_keeper::client_keeper(const net::any_io_executor& loop, byte_stream& client, duration stall,
@@ -37,7 +37,7 @@ net::awaitable<bool> client_keeper::keep_during(net::awaitable<bool> wait) {
   }
   is_on_ = false;
   over_.cancel();
-  // Nothing that has cancelled the wait may cut a text.
+  // From here on a cancellation has no effect, so that it can't cut a message off.
   const bool throws = co_await net::this_coro::throw_if_cancelled();
   co_await net::this_coro::throw_if_cancelled(false);
   error_code ignored;
@@ -55,7 +55,7 @@ void client_keeper::begin() {
   net::co_spawn(loop, keep(), [this](const std::exception_ptr& failed) {
     is_running_ = false;
     ended_.cancel();
-    if (failed && has_written_) lost_();  // without memory: the client may have a part of a text
+    if (failed && has_written_) lost_();  // after a lack of memory, the client may have only a part of a message
   });
 }
 
@@ -63,7 +63,7 @@ net::awaitable<void> client_keeper::keep() {
   const time_source& time = time_source::of(over_.get_executor());
   while (is_on_ && written_ < times_.most) {
     error_code error;
-    // Its limit is the time of the next text.
+    // The wait ends when the next message is due.
     co_await over_.async_wait(canigo::cancel_after(due_ - time.now(), net::redirect_error(net::use_awaitable, error)));
     if (!is_on_) co_return;
     const std::string text = next_();

@@ -15,28 +15,29 @@
 
 namespace canigo::gateway {
 
-/// When a client whose call waits is written to.
+/// When messages are sent to the client of a waiting call.
 struct keeping_times {
-  duration after;  ///< how long a call waits before its first text
-  duration every;  ///< between two texts
+  duration after;  ///< how long a call waits before the first message
+  duration every;  ///< the time between two messages
   int most = std::numeric_limits<int>::max();
 };
 
-/// Writes to the client of a call that waits for its turn, so that the client stays.
+/// Sends messages to the client of a waiting call, so that the client does not time out.
 ///
 /// Time: that of the loop's time source.
-/// Threads: those of its loop.
+/// Threads: that of its loop.
 class client_keeper {
  public:
-  /// `next` makes each text, and `lost` learns that the client takes none for `stall`, or has gone. All must outlive
-  /// the keeper.
+  /// `next`: returns the next message. `lost`: called if the client has disconnected, or accepts no byte for `stall`.
+  /// All arguments must outlive the keeper.
   client_keeper(const net::any_io_executor& loop, byte_stream& client, duration stall, const keeping_times& times,
                 std::function<std::string()> next, std::function<void()> lost);
   client_keeper(const client_keeper&) = delete;
   client_keeper& operator=(const client_keeper&) = delete;
 
-  /// Awaits `wait`, and writes to the client meanwhile. Returns what `wait` returns, or throws what it throws. By then
-  /// nothing is being written any more, so that others may write. The times go on from an earlier wait.
+  /// Awaits `wait`, and sends messages to the client during it. Returns or throws the result of `wait`. When it
+  /// completes, no message is being sent, so the caller may write. A later call continues with the schedule of an
+  /// earlier one.
   net::awaitable<bool> keep_during(net::awaitable<bool> wait);
 
  private:
@@ -48,14 +49,14 @@ class client_keeper {
   const keeping_times times_;
   const std::function<std::string()> next_;
   const std::function<void()> lost_;
-  // Each rings when it is told to, and never by itself.
-  net::steady_timer over_;   // the wait is
-  net::steady_timer ended_;  // keep() has
+  // These timers never expire. Cancelling one of them signals an event.
+  net::steady_timer over_;   // cancelled when the wait has ended
+  net::steady_timer ended_;  // cancelled when keep() has ended
   time_point due_ = time_point::max();
   int written_ = 0;
   bool is_on_ = false;
-  bool is_running_ = false;   // keep() is
-  bool has_written_ = false;  // a part of a text at least
+  bool is_running_ = false;   // keep() is running
+  bool has_written_ = false;  // at least a part of a message was written
 };
 
 }  // namespace canigo::gateway

@@ -15,7 +15,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// `field`: the name of the table, for errors.
+/// Reads the certificate of a listener. `field`: the name of its table, for errors.
 std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f, const std::string& field) {
   auto tls = std::make_unique<net::ssl::context>(net::ssl::context::tls_server);
   tls->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |

@@ -20,50 +20,52 @@
 
 namespace canigo::gateway {
 
-/// A configuration, and the objects made from it. A reload makes another snapshot; a request keeps the one that it
-/// began with.
+/// A configuration, and the objects made from it. A reload makes a new snapshot. A request keeps the snapshot with
+/// which it began.
 ///
 /// Immutable, except for the state of its queues. Threads: any.
 class config_snapshot {
  public:
-  /// Throws config_mistake if a thing that the configuration names is missing or refused.
+  /// Throws config_mistake if something that the configuration names is missing or invalid.
   ///
-  /// `store`: keeps the limits that instances share; null: no limit is shared.
-  /// `before`: the snapshot that this one is to replace; null: there is none. It is unchanged until take_over().
+  /// `store`: keeps the limits that instances share; null: no limit is shared. `before`: the snapshot that is being
+  /// replaced; null: there is none. It is unchanged until take_over().
   config_snapshot(config c, const std::vector<net::any_io_executor>& loops, redis::client* store,
                   const config_snapshot* before);
-  /// The TLS settings of each listener; null for a listener without TLS. Throws as the constructor does.
+  /// Returns the TLS settings of each listener; null for a listener without TLS. Throws config_mistake like the
+  /// constructor.
   static std::vector<std::unique_ptr<net::ssl::context>> make_certificates(const config& c);
   config_snapshot(const config_snapshot&) = delete;
   config_snapshot& operator=(const config_snapshot&) = delete;
 
-  /// Takes over the limits of `before`, with the calls that wait at them, under the terms of this configuration. Terms
-  /// that are looser than before take effect with end_take_over(). Call that once no call waits by a share of `before`.
+  /// Takes over the limits of `before`, with the calls that wait there, and applies the settings of this configuration.
+  /// Settings that allow more than before take effect in end_take_over(). Call that once no call waits in a flow of
+  /// `before`.
   void take_over(const config_snapshot& before);
   void end_take_over();
 
   const config settings;
   const route_table routes;
   const identity_table identities;
-  const std::string keep_alive_line;  ///< the line in a response after which the client's connection goes on
+  const std::string keep_alive_line;  ///< is added to a response if the client's connection stays open
 
   upstream_queue& queue(std::size_t upstream) const noexcept { return *queues_[upstream]; }
   std::size_t queues() const noexcept { return queues_.size(); }
-  /// The queue of the upstream or the host of forward mode with this name; null: there is none.
+  /// Returns the queue of the upstream, or the host of forward mode, with this name; null if there is none.
   std::shared_ptr<upstream_queue> queue_of(std::string_view upstream) const;
-  /// An index into settings.tenants.
+  /// Returns the index of the tenant in settings.tenants; nothing if there is none with that name.
   std::optional<std::size_t> tenant_of(std::string_view name) const noexcept;
-  /// Null without forward mode.
+  /// The hosts of forward mode; null if it is not configured.
   forwarded_hosts* hosts() const noexcept { return hosts_.get(); }
-  /// The certificates that upstreams are checked against.
+  /// The certificate authorities that are trusted for upstreams.
   net::ssl::context& trust() const noexcept { return *trust_; }
-  /// The TLS settings of a listener; null: it has no TLS.
+  /// The TLS settings of a listener; null for a listener without TLS.
   net::ssl::context* certificate(std::size_t listener) const noexcept { return certificates_[listener].get(); }
 
  private:
   std::unique_ptr<net::ssl::context> trust_;
-  std::vector<std::unique_ptr<net::ssl::context>> certificates_;  // by listener
-  std::vector<std::shared_ptr<upstream_queue>> queues_;           // by upstream
+  std::vector<std::unique_ptr<net::ssl::context>> certificates_;  // by the index of the listener
+  std::vector<std::shared_ptr<upstream_queue>> queues_;           // by the index of the upstream
   std::unique_ptr<forwarded_hosts> hosts_;
 };
 

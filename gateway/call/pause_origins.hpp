@@ -12,14 +12,14 @@
 
 namespace canigo::gateway {
 
-/// The last response of each upstream that asked its callers to wait. Threads: any.
+/// For each upstream, the last response that asked for a pause. Threads: any.
 class pause_origins {
  public:
   struct origin {
     std::chrono::system_clock::time_point time;
     std::string request, tenant;
     int status = 0;
-    bool is_of_tenant = false;  ///< only the tenant has to wait
+    bool is_of_tenant = false;  ///< the pause affects only the tenant
   };
 
   void note(const call_record& r, int status, bool is_of_tenant) {

@@ -54,13 +54,13 @@ attempt_end race::take_result() {
     x.lacks_descriptor = second_->lacks_descriptor;
     x.bytes_out = second_->bytes_out;
   }
-  // This attempt's response was put back for the sake of the other attempt, which then brought none either. So `next_`
-  // has not decided whether the call is sent again, and the end is judged like a lost connection.
+  // This attempt's response was dropped because the other attempt still ran, but the other attempt brought no response.
+  // So `next_` was not asked about a retry, and the result is treated like a lost connection.
   const lane& l = lanes_[of];
   return *l.end == attempt_end::put_back && l.made_way ? attempt_end::lost : *l.end;
 }
 
-/// While the other one runs, a bad response is not the answer.
+/// Drops a bad response while the other attempt is still running, which may bring a better one.
 bool race::drops(lane& l, const message_head& h, std::string_view body, std::size_t target) {
   if (winner_ != nullptr) return false;
   const lane& other = other_than(l);

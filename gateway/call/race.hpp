@@ -21,20 +21,20 @@
 
 namespace canigo::gateway {
 
-/// Two attempts for the same request, of which one answers. Both run on one loop.
+/// Two concurrent attempts for the same request. The response of one of them goes to the client. Both run on one loop.
 class race {
  public:
-  /// `next` takes the response of the attempt that answers.
+  /// `next` receives the response that goes to the client.
   race(const net::any_io_executor& loop, exchange& first, response_sink& next);
   ~race() { lanes_[0].of->beside = nullptr; }
   race(const race&) = delete;
   race& operator=(const race&) = delete;
 
-  /// Begins the second attempt. Returns its exchange, which belongs to the race.
+  /// Starts the second attempt. Returns its exchange, which this object owns.
   exchange& enter();
-  /// The sink of an attempt, 0 or 1.
+  /// Returns the sink for the responses of attempt `i`, 0 or 1.
   response_sink& sink(std::size_t i) noexcept { return lanes_[i]; }
-  /// The completion handler of attempt `i`.
+  /// Returns the completion handler for attempt `i`.
   auto ending(std::size_t i) {
     return [this, i](const std::exception_ptr& error, attempt_end end) {
       lanes_[i].end = error ? attempt_end::lost : end;
@@ -43,27 +43,27 @@ class race {
     };
   }
 
-  /// Waits until an attempt answers or ends, and no longer than `limit`.
+  /// Waits until an attempt has a response or has ended, for at most `limit`.
   net::awaitable<void> wait(duration limit);
-  /// Whether no attempt has a response yet, and none has failed.
+  /// Whether no attempt has a response yet, and the first one has not failed.
   bool is_open() const noexcept { return winner_ == nullptr && !lanes_[0].end; }
   bool is_running() const noexcept { return lanes_[0].runs() || lanes_[1].runs(); }
   bool has_second_won() const noexcept { return winner_ == &lanes_[1]; }
-  /// The attempt that decides how the race ends, 0 or 1: the one that answers. If neither answers, an attempt that the
-  /// upstream may have seen decides rather than one that was not sent.
+  /// Returns the attempt whose end decides the result, 0 or 1: the one whose response goes to the client. Without a
+  /// response, an attempt that the upstream may have received decides before one that was not sent.
   std::size_t decisive() const noexcept;
   attempt_end end_of_other() const noexcept { return *lanes_[1 - decisive()].end; }
-  /// The end of the race. Copies the deciding attempt's result to the exchange of the first attempt.
+  /// Returns how the race ended. Copies the deciding attempt's results to the exchange of the first attempt.
   attempt_end take_result();
 
  private:
-  /// Passes the response of one attempt on to the sink of both.
+  /// Passes the response of one attempt to the common sink.
   struct lane final : response_sink {
     race* home = nullptr;
-    exchange* of = nullptr;  // null: the attempt has not begun
+    exchange* of = nullptr;  // null: the attempt has not started
     std::optional<attempt_end> end;
-    bool is_put_back = false;  // a response came, but it does not go to the client
-    bool made_way = false;     // the response was bad, and was put back because the other attempt still ran
+    bool is_put_back = false;  // its response is dropped
+    bool made_way = false;     // its response was bad, and was dropped because the other attempt was still running
 
     bool runs() const noexcept { return of != nullptr && !end; }
     bool see_head(const message_head& h, std::string_view body, std::size_t target) override {

@@ -13,12 +13,13 @@
 namespace canigo::gateway {
 namespace {
 
-/// How long a request like `ask` would wait if it came now, behind all waiters.
+/// Returns how long a request like `ask` would wait if it came now, after all waiters. Nothing: it would never be
+/// granted.
 std::optional<duration> estimate(const limiter& l, request ask) {
   ask.since = time_point::max();
   try {
     return l.estimate(ask);
-  } catch (const system_error&) {  // the call can never be granted: no time would help
+  } catch (const system_error&) {  // the request can never be granted
     return std::nullopt;
   }
 }
@@ -47,8 +48,8 @@ refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenan
     why = {503, "store_unavailable", "Redis, which keeps this limit, does not serve it: " + error.message()};
   }
   why.is_final = error == errc::too_large;
-  // The estimate knows when rates and pauses end, but not when a running call does. Clients obey the milliseconds
-  // first, and would send all of their repeats within a few milliseconds.
+  // The estimate includes the ends of rates and pauses, but not those of running calls. A wait of a few milliseconds
+  // would make clients use up all their retries at once, so the answer names at least a second.
   constexpr duration unknown = std::chrono::seconds{1};
   why.retry_after = estimate(q.limit(), ask).value_or(unknown);
   const bool is_known = error == errc::deadline_unreachable || q.limit().why_waiting().until != time_point::max();

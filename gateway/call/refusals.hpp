@@ -17,25 +17,25 @@
 // The gateway's own answers to a call that has waited or was sent.
 namespace canigo::gateway {
 
-/// The answer to a call that an operator has ended.
+/// Builds the answer to a call that an operator has ended.
 refusal ended_by_operator();
-/// The answer to a call that ends because the instance ends.
+/// Builds the answer to a call that ends because the process ends.
 refusal ended_by_drain();
 
-/// The answer to a call whose wait for a place of `q` has ended with this error.
-/// `tenant`: an index into config::tenants.
+/// Builds the answer to a call whose wait for a place at `q` has ended with this error. `tenant`: an index into
+/// config::tenants.
 refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenant, const request& ask);
 
-/// 404 for a model that no target of its upstream serves.
+/// Builds the answer 404 for a model that no target of the upstream serves.
 refusal refusal_of_model(std::string_view model);
 
-/// A quota of a day, of which the call needs a part, is used up; nothing: none is.
+/// Builds the refusal of a call that needs a used-up quota; nothing if the call needs none.
 std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs);
 
-/// The answer to a call whose attempt has ended so, before the client had anything of a response. Nothing: the gateway
-/// has nothing to say.
+/// Builds the answer to a call whose attempt ended before the client got a byte of a response. Nothing: the gateway
+/// gives no answer.
 ///
-/// `failure`: why there is no connection, if that is known.
+/// `failure`: why the connection failed; empty if that is unknown.
 std::optional<refusal> refusal_of(attempt_end end, request_body::status body, const std::string& failure = {});
 
 }  // namespace canigo::gateway

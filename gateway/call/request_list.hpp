@@ -8,25 +8,25 @@ namespace canigo::gateway {
 
 class call;
 
-/// The requests of one loop that wait or run, each with a number that is not used again for a long time.
+/// The waiting and running requests of one loop. Each has a number that is not reused for a long time.
 ///
-/// A limit knows its waiters by that number, and the number leads back to the request in constant time. A request costs
-/// 16 bytes here. Memory is allocated only when there are more requests at once than ever before.
-/// Threads: those of its loop.
+/// A limit identifies its waiters by that number. The list finds the request of a number in constant time. A request
+/// costs 16 bytes here. Memory is allocated only if there are more requests at once than ever before.
+/// Threads: that of its loop.
 class request_list {
  public:
-  /// `loop`: 0 to 255.
+  /// `loop`: the index of the loop, 0 to 255.
   explicit request_list(std::size_t loop) noexcept : loop_{loop} {}
 
   std::uint64_t enter(call& whose);
   void leave(std::uint64_t number) noexcept;
 
-  /// The request with this number; null if it has ended or belongs to another loop.
+  /// Returns the request with this number; null if it has ended or belongs to another loop.
   call* find(std::uint64_t number) const noexcept;
   std::size_t size() const noexcept { return size_; }
   static std::size_t loop_of(std::uint64_t number) noexcept { return number & 0xff; }
 
-  /// Calls `see` with each request.
+  /// Calls `see` for each request.
   template <class See>
   void each(See see) const {
     for (const slot& s : slots_)
@@ -34,7 +34,7 @@ class request_list {
   }
 
  private:
-  // A number is made of the loop's index (8 bits), the slot (24 bits), and how often the slot was used (32 bits).
+  // A number consists of the loop's index (8 bits), the slot (24 bits), and the number of uses of the slot (32 bits).
   struct slot {
     call* who = nullptr;
     std::uint32_t use = 0;

@@ -12,7 +12,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// The parts that each step of the decision reads.
+/// The inputs of each step of the decision.
 struct question {
   const config_snapshot& g;
   const connected_client& client;
@@ -37,7 +37,7 @@ std::optional<refusal> find_tenant(const question& q, std::string_view replaced,
   return std::nullopt;
 }
 
-/// Reverse mode: finds the upstream by the prefix of the path.
+/// In reverse mode, finds the upstream by the prefix of the path.
 std::optional<refusal> find_upstream(const question& q, call_record& r, route_decision& to) {
   const auto found = q.g.routes.find(q.head.target);
   const upstream* u = found ? &q.g.settings.upstreams[*found] : nullptr;
@@ -47,7 +47,7 @@ std::optional<refusal> find_upstream(const question& q, call_record& r, route_de
   r.upstream = u->name;
   r.route = u->prefix;
   if (q.plan.is_websocket && !u->websocket) return refuse_websocket();
-  // The snapshot owns the queue, so this pointer counts no use.
+  // This pointer has no reference count, because the snapshot owns the queue.
   to.queue = std::shared_ptr<upstream_queue>{std::shared_ptr<void>{}, &q.g.queue(*found)};
   const auto unchanged = unchanged_target(*u, q.plan.path);
   to.target = unchanged ? *unchanged : texts_of(to).target = target_for(*u, q.plan.path);
@@ -56,7 +56,7 @@ std::optional<refusal> find_upstream(const question& q, call_record& r, route_de
   return std::nullopt;
 }
 
-/// Forward mode: finds the limits of the host that the client names.
+/// In forward mode, finds the queue of the host that the client names.
 std::optional<refusal> find_host(const question& q, call_record& r, route_decision& to) {
   const forward_options& forward = *q.g.settings.forward;
   const request_plan& plan = q.plan;
@@ -73,7 +73,7 @@ std::optional<refusal> find_host(const question& q, call_record& r, route_decisi
   }
   to.is_tls = plan.is_tls;
   to.host_field = texts_of(to).host_field = host_field_of(plan.host, plan.port, plan.is_tls);
-  // RFC 9112, 3.2.4: OPTIONS for the server itself has an absolute target without a path.
+  // RFC 9112, 3.2.4: an OPTIONS request about the server itself has an absolute target without a path.
   const bool is_for_server = q.head.method == "OPTIONS" && plan.path.empty();
   to.target = texts_of(to).target = is_for_server ? "*" : target_for(to.queue->settings(), plan.path);
   return std::nullopt;

@@ -18,23 +18,23 @@
 
 namespace canigo::gateway {
 
-/// The tenant of a call, its destination, and how it is treated.
+/// The result of routing a call: its tenant, its destination, and its priority and limits.
 struct route_decision {
   std::size_t tenant = 0;  ///< an index into config::tenants
   std::shared_ptr<upstream_queue> queue;
-  std::string_view target;      ///< the target in the request line that goes out
-  std::string_view host_field;  ///< the value of Host, as it goes out
+  std::string_view target;      ///< the target in the outgoing request line
+  std::string_view host_field;  ///< the value of the outgoing Host field
   struct texts {
     std::string target;
     std::string host_field;
   };
-  std::unique_ptr<texts> own;  ///< has them if neither the client's head nor the configuration does
+  std::unique_ptr<texts> own;  ///< owns the texts above that are neither in the client's head nor in the configuration
   bool is_tls = false;
   client_hints granted;
 };
 
-/// Fills `to` from the head of a request, and notes the decision in `r`. Returns the reason if the gateway refuses the
-/// call.
+/// Decides the route of a request from its head. It stores the decision in `to`, and notes it in `r`. Returns a refusal
+/// if the gateway does not accept the call.
 ///
 /// `g` and `head` must outlive the decision.
 std::optional<refusal> decide_route(const config_snapshot& g, const connected_client& client, const message_head& head,

@@ -17,14 +17,13 @@
 #include <chrono>
 #include <utility>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Takes a permit for a tunnel if one is free now. After an error returns false: the wait for a tunnel then gets the
-/// same error.
+/// Takes a permit for a tunnel if one is free now. Returns false after an error: the later wait reports the same error.
 bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   try {
     auto free = tunnels.try_acquire(ask);
@@ -35,8 +34,8 @@ bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   }
 }
 
-/// Takes a place, if one is free now. The request's deadline is ignored: for a call that may not wait, it is the time
-/// of arrival, which has passed.
+/// Takes a place if one is free now. It ignores the request's deadline: for a call that may not wait, the deadline is
+/// the time of arrival, which has passed.
 permit taken_at_once(limiter& l, request ask, error_code& error) {
   ask.deadline = time_point::max();
   try {
@@ -47,15 +46,15 @@ permit taken_at_once(limiter& l, request ask, error_code& error) {
   return {};
 }
 
-/// The error that the caller of a wait gets. A wait is cancelled if it would take too long, or if the process ends.
+/// Converts the error of a wait. A cancelled wait means that it would take too long, or that the process ends.
 error_code judged(const error_code& error, bool is_draining) {
   if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
-  // Another instance may have enough time left.
+  // During a drain, a wait that is too long here may be short enough at another instance.
   const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
   return is_late && is_draining ? error_code{errc::stopped} : error;
 }
 
-/// Waits in the queue of a limit. The waiter is all that the wait costs.
+/// Waits in the queue of a limit. The wait needs no memory besides the waiter.
 template <class Limit>
 auto wait_for_place(Limit& limit, const request& ask, wait_result& result, net::cancellation_slot stop) {
   const auto start = [&limit, &ask](auto handler) { limit.async_acquire(ask, std::move(handler)); };
@@ -126,9 +125,9 @@ void turn::follow(const config_snapshot& next, const std::shared_ptr<void>& unti
   const upstream& to = queue().settings();
   const std::shared_ptr<upstream_queue> successor = next.queue_of(to.name);
   const auto tenant = next.tenant_of(record_.tenant);
-  // One reload has removed the upstream and a later one has added it again, while the client sent its body.
+  // One reload may have removed the upstream, and a later one added it again, while the client sent its body.
   const bool has_new_limit = successor != nullptr && &successor->limits() != &queue().limits();
-  // A call came to this host while the next configuration was made. Then the call stays with this host.
+  // A call came to this host while the next configuration was made. The call stays at this host.
   const bool is_new_host =
       successor == nullptr && is_host(to) && next.hosts() != nullptr && next.hosts()->allows(to.url);
   if (successor == nullptr && !is_new_host) {
@@ -161,8 +160,8 @@ net::awaitable<void> turn::sleep(duration d) {
       net::bind_cancellation_slot(wait_.slot(), net::redirect_error(net::use_awaitable, ignored)));
 }
 
-/// If a reload has given the tenant another share, the next request names that share. If a target has no quota left,
-/// the next request names the others.
+/// Applies changes to the next request: another flow after a reload, or other targets after a target's quota was used
+/// up.
 void turn::take_next_terms() noexcept {
   if (const target_set other = std::exchange(next_targets_, 0)) ask_.alternatives = other;
   if (!next_share_) return;
@@ -170,7 +169,7 @@ void turn::take_next_terms() noexcept {
   ask_.flow = share_.get();
 }
 
-/// Notes which limit holds up this call, once the call is in the queue.
+/// Notes which limit delays this call. It runs after the call has entered the queue.
 void turn::look_at_what_binds() {
   net::post(loop_.io, [&l = loop_, tag = ask_.tag] {
     const call* const c = l.requests.find(tag);
@@ -181,7 +180,8 @@ void turn::look_at_what_binds() {
   });
 }
 
-/// The name of what holds up this call: a pause or a limit of its tenant, else the limit that the first waiter lacks.
+/// Returns the name of what delays this call: a pause or a limit of its tenant, else the limit that the first waiter
+/// lacks.
 std::string turn::what_binds() const {
   const flow_stats own = share_->stats();
   if (own.paused_until > clock::now()) return "paused";
@@ -198,8 +198,7 @@ bool turn::asks_again(const error_code& error) const noexcept {
   return !error || (error == net::error::operation_aborted && (next_share_ || next_targets_ != 0));
 }
 
-/// If a reload has made a burst smaller, lowers the request to the amount of a new request. Returns false if a new
-/// request would not be smaller.
+/// If a reload has made a burst smaller, lowers the request to that burst. Returns false if nothing was lowered.
 bool turn::asks_for_less() {
   const config_snapshot& now = *loop_.now;
   const auto successor = now.queue_of(queue().settings().name);
@@ -207,7 +206,7 @@ bool turn::asks_for_less() {
   return successor != nullptr && tenant && successor->lower_to_most(ask_, *tenant);
 }
 
-/// Waits for a grant by the limit of all instances, and makes a place of both grants. Precondition: the upstream has
+/// Waits for a grant by the limit of all instances, and makes a place from both grants. Precondition: the upstream has
 /// such a limit.
 net::awaitable<void> turn::enter_shared(permit& local, error_code& error, boxed<upstream_place>& granted) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10};
@@ -221,11 +220,11 @@ net::awaitable<void> turn::enter_shared(permit& local, error_code& error, boxed<
   enter(local, std::move(shared), error, granted);
 }
 
-/// Makes a place of the grants. There is none if there was an error, the call was called off or the breaker has opened
-/// meanwhile.
+/// Makes a place from the grants. It makes none after an error, after the call was called off, or if the breaker has
+/// opened since.
 void turn::enter(permit& local, redis::permit shared, const error_code& error, boxed<upstream_place>& granted) {
   if (!local) return;
-  // The grant may have come just as the client left. Then it is given back, with its tokens.
+  // The grant may have come just as the client disconnected. Then it is given back, with its tokens.
   if (error || is_called_off()) {
     queue().limits().give_back(local, shared);
   } else {
@@ -233,7 +232,7 @@ void turn::enter(permit& local, redis::permit shared, const error_code& error, b
   }
 }
 
-/// Waits up to a second for the target that the calls of its kind go to. Without a place, there is no permit then.
+/// Waits up to a second for the target to which calls of the same key go. If it gets no place, it holds no permit.
 net::awaitable<void> turn::get_first(wait_result& got) {
   constexpr duration longest_wait = std::chrono::seconds{1};
   const target_set all = ask_.alternatives;
@@ -251,7 +250,7 @@ net::awaitable<void> turn::get_first(wait_result& got) {
   first_.reset();
 }
 
-/// Most calls need not wait. This spares them the frame of get_place().
+/// Most calls need no wait. This function spares them the coroutine frame of get_place().
 bool turn::take_place(boxed<upstream_place>& granted) {
   if (first_ || is_called_off() || queue().limits().shared() != nullptr) return false;
   take_next_terms();
@@ -279,7 +278,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
       if (input.empty()) input.shrink();
       look_at_what_binds();
       const here waiting{*this};
-      // The long wait is here, and not in a function of its own, which saves memory of each waiter.
+      // The long wait is not in a function of its own, to save each waiter a coroutine frame.
       co_await wait_for_place(queue().limit(), ask_, waited, wait_.slot());
     }
     if (!waited.error && !is_called_off() && queue().limits().shared() != nullptr) {
@@ -299,7 +298,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
   co_return false;
 }
 
-/// A call holds neither the place nor the tunnel while it waits for the other one. Otherwise calls that wait for a slow
+/// A call holds neither its place nor its tunnel while it waits for the other one. Otherwise calls that wait for a slow
 /// host would occupy the tunnels that calls to other hosts need.
 net::awaitable<bool> turn::get_tunnel(forwarded_hosts& hosts, read_buffer& input, boxed<upstream_place>& granted,
                                       permit& tunnel, boxed<refusal>& why) {

@@ -29,20 +29,20 @@
 
 namespace canigo::gateway {
 
-/// The cause that ends a call early, apart from its client.
+/// The party that ended a call early, other than its client.
 enum class call_ender : std::uint8_t { none, operator_, drain };
 
-/// The end of a wait for a place. There is a permit unless there is an error.
+/// The result of a wait for a place: either a permit or an error.
 struct wait_result {
   error_code error;
   permit granted;
 };
 
 /// A call's wait for a place at its upstream, in the upstream's queue and outside of it. Outside, the call waits for
-/// the limit of all instances, for a tunnel, or for the end of the delay before a retry. If the call is called off, the
-/// turn has the reason.
+/// the limit of all instances, for a tunnel, or for the delay before a retry. It also stores why the call was called
+/// off.
 ///
-/// Threads: those of its loop.
+/// Threads: that of its loop.
 class turn {
  public:
   turn(call_services& services, call_loop& loop, call_record& record, const route_decision& route)
@@ -50,60 +50,62 @@ class turn {
   turn(const turn&) = delete;
   turn& operator=(const turn&) = delete;
 
-  /// Call it before the call requests `ask`. The record has the tenant's name by then.
+  /// Call it before the call requests `ask`. The record must already have the tenant's name.
   void begin(const request& ask, bool is_for_tunnel);
-  /// Sets the targets that may serve the call. Of these, it waits up to a second for `first`, if there is one.
+  /// Sets the targets that may serve the call. If `first` is set, the call waits up to a second for that target alone.
   void choose(target_set of, std::optional<std::size_t> first = std::nullopt) noexcept;
-  /// Lets a call that waits go on with other targets.
+  /// Makes a waiting call wait for other targets instead.
   void move_to(target_set of) noexcept;
-  /// Call it when the call has stopped waiting. From then on follow() does nothing.
+  /// Call it when the call has stopped waiting. Afterwards follow() does nothing.
   void end() noexcept { is_on_ = false; }
   const request& ask() const noexcept { return ask_; }
 
-  /// Takes a place if that needs no wait at all. False: get_place() is to be called.
+  /// Takes a place if that needs no wait. If it returns false, call get_place().
   bool take_place(boxed<upstream_place>& granted);
-  /// Waits for a place. Returns false without one: the client has left, or `why` has the reason. `input`: the client's
-  /// read buffer; if it is empty, its memory is freed during the wait.
+  /// Waits for a place. Returns false without one: then `why` has the reason, or the client has disconnected. `input`:
+  /// the client's read buffer; if it is empty, its memory is freed during the wait.
   net::awaitable<bool> get_place(read_buffer& input, boxed<upstream_place>& granted, boxed<refusal>& why);
-  /// Like get_place(), for a place at the host and a permit for a tunnel.
+  /// Like get_place(), but waits for a place at the host and a permit for a tunnel.
   net::awaitable<bool> get_tunnel(forwarded_hosts& hosts, read_buffer& input, boxed<upstream_place>& granted,
                                   permit& tunnel, boxed<refusal>& why);
-  /// Takes a place if one is free without a wait; empty: none is. So a hedge does not overtake a call that waits.
+  /// Takes a place if one is free without a wait; else returns an empty place. So a second attempt does not overtake
+  /// waiting calls.
   net::awaitable<upstream_place> spare_place();
-  /// The delay before a retry. It ends early if the call is called off.
+  /// Waits for the delay before a retry. The wait ends early if the call is called off.
   net::awaitable<void> sleep(duration d);
 
-  /// Whether the call needs no place any more: its client has left, an operator or a drain has ended it, or it was
-  /// dismissed.
+  /// Whether the call needs no place any more: its client has disconnected, an operator or a drain has ended it, or it
+  /// was dismissed.
   bool is_called_off() const noexcept { return has_left_ || ended_by_ != call_ender::none || dismissed_; }
-  /// The answer to the client after is_called_off(); nullopt: the client has left, and gets no answer.
+  /// The answer to the client after is_called_off(); nullopt if the client has disconnected.
   std::optional<refusal> why_called_off() const;
   bool has_left() const noexcept { return has_left_; }
   call_ender ended_by() const noexcept { return ended_by_; }
   /// The answer to the client if ended_by() is not `none`.
   refusal why_ended() const;
   void end_by_client() noexcept;
-  /// Ends the call for this reason. A later call of this function does not change the reason.
+  /// Ends the call for this reason. If it is called again, the first reason counts.
   void end_by(call_ender who) noexcept;
-  /// Ends the wait under way, if there is one; `why` is the answer to the client.
+  /// Ends the current wait, if there is one. `why`: the answer to the client.
   void dismiss(refusal why);
-  /// Ends the wait under way, if there is one, because it would take too long or the process ends.
+  /// Ends the current wait, if there is one, because it would take too long or the process ends.
   void wake() noexcept;
   /// Ends a sleep() that would last beyond `end`.
   void wake_if_asleep_until_after(time_point end) noexcept;
 
-  /// Moves the call to the configuration `next` after a reload. The call goes on waiting, unless `next` lacks its
-  /// upstream or its tenant. `until_moved` is held until the wait under the earlier configuration has ended.
+  /// Moves the call to the configuration `next` after a reload. It continues to wait, unless `next` lacks its upstream
+  /// or its tenant. `until_moved` is kept until the wait under the earlier configuration has ended.
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept;
 
   bool waits() const noexcept { return waits_; }
-  /// The reason for a wait outside of the queue: "shared", "tunnels" or "retry"; empty: it does not wait there.
+  /// The limit or delay for which the call waits outside of the queue: "shared", "tunnels" or "retry". Empty: it does
+  /// not wait there.
   std::string_view waits_for() const noexcept { return waits_for_; }
-  /// When the wait outside of the queue ends; min(): unknown.
+  /// When the wait outside of the queue ends; min() if that is unknown.
   time_point waits_until() const noexcept { return sleeps_until_; }
 
  private:
-  /// Marks the turn as waiting, from its construction to its destruction.
+  /// Marks the turn as waiting during the lifetime of this object.
   class here {
    public:
     explicit here(turn& t) noexcept : home_{t} { home_.waits_ = true; }
@@ -147,12 +149,12 @@ class turn {
   call_record& record_;
   const route_decision& route_;
   request ask_;
-  std::shared_ptr<const flow> share_;       // the share that requests name
-  std::shared_ptr<const flow> next_share_;  // the share that the next request names, after a reload
-  target_set next_targets_ = 0;             // those that the next request names; 0: no others
-  std::optional<std::uint8_t> first_;       // the target that the call waits for first
-  std::unique_ptr<refusal> dismissed_;      // set if a reload removed the upstream or the tenant, or a quota is used up
-  std::shared_ptr<void> until_moved_;       // of follow(), while the wait that it cancelled has not ended
+  std::shared_ptr<const flow> share_;       // the flow that requests name
+  std::shared_ptr<const flow> next_share_;  // the flow that the next request names after a reload
+  target_set next_targets_ = 0;             // the targets that the next request names; 0: no change
+  std::optional<std::uint8_t> first_;       // the target for which the call waits alone at first
+  std::unique_ptr<refusal> dismissed_;  // set if a reload removed the upstream or the tenant, or a quota was used up
+  std::shared_ptr<void> until_moved_;  // the object given to follow(), until the wait that follow() cancelled has ended
   net::cancellation_signal wait_;
   const char* waits_for_ = "";
   time_point sleeps_until_ = time_point::min();

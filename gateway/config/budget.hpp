@@ -11,15 +11,15 @@
 
 namespace canigo::gateway {
 
-/// The fate of a call that a budget has no money for.
+/// The treatment of a call that exceeds a budget.
 enum class over_budget : std::uint8_t {
-  refuse,  ///< it is refused until the next window
-  warn,    ///< it goes; the sums are only counted and shown
+  refuse,  ///< the call is refused until the next window
+  warn,    ///< the call is let through; the sums are only counted and shown
 };
 inline constexpr std::array<std::string_view, 2> over_budget_names{"refuse", "warn"};
 constexpr std::string_view name_of(over_budget o) noexcept { return over_budget_names[static_cast<std::size_t>(o)]; }
 
-/// How much calls may cost in each window of a calendar.
+/// The amount of money that calls may cost in each window of a calendar.
 struct budget_options {
   micro_usd most = 0;
   calendar_unit per = calendar_unit::day;

@@ -6,7 +6,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-// g++ has time zones from version 14 on; Howard Hinnant's library, after which they were made, has them before.
+// The standard library of g++ has time zones since version 14. Older versions use Howard Hinnant's date library, on
+// which the standard's time zones are based.
 namespace canigo::gateway {
 namespace {
 
@@ -14,10 +15,10 @@ using date::local_days;
 using date::local_seconds;
 using std::chrono::sys_seconds;
 
-/// Null: UTC.
+/// Returns null for UTC.
 const date::time_zone* zone_of(const std::string& name) { return name == "UTC" ? nullptr : date::locate_zone(name); }
 
-/// The clocks of a zone from `begin` to `end`.
+/// One period of a zone with a fixed offset from UTC, from `begin` to `end`.
 struct clocks {
   sys_seconds begin = sys_seconds::min();
   sys_seconds end = sys_seconds::max();
@@ -38,7 +39,7 @@ sys_seconds instant_of(const date::time_zone* zone, local_days day) {
   return zone == nullptr ? sys_seconds{midnight.time_since_epoch()} : zone->to_sys(midnight, date::choose::earliest);
 }
 
-/// The first day of the window that a day is in.
+/// Returns the first day of the window that contains a day.
 local_days first_day(calendar_unit u, local_days day) {
   if (u == calendar_unit::week) return day - (date::weekday{day} - date::Monday);
   if (u != calendar_unit::month) return day;
@@ -46,7 +47,7 @@ local_days first_day(calendar_unit u, local_days day) {
   return local_days{d.year() / d.month() / 1};
 }
 
-/// The first day of the next window.
+/// Returns the first day of the window that follows the one that begins at `first`.
 local_days next_day(calendar_unit u, local_days first) {
   if (u == calendar_unit::week) return first + date::days{7};
   if (u != calendar_unit::month) return first + date::days{1};
@@ -60,7 +61,7 @@ bool is_time_zone(const std::string& name) noexcept {
   try {
     zone_of(name);
     return true;
-  } catch (const std::exception&) {  // there is no such zone, or no database
+  } catch (const std::exception&) {  // the zone does not exist, or there is no zone database
     return false;
   }
 }
@@ -76,7 +77,7 @@ calendar_window window_of(calendar_unit u, const std::string& zone_name, sys_sec
   local_days first = first_day(u, date::floor<date::days>(local));
   const auto window = [&] { return calendar_window{instant_of(zone, first), instant_of(zone, next_day(u, first))}; };
   calendar_window w = window();
-  // A clock that goes back over midnight shows the day before once more, whose window has ended.
+  // When a clock goes back over midnight, its date is again the day before. The window of that day has ended already.
   while (at >= w.end) {
     first = next_day(u, first);
     w = window();

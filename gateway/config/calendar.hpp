@@ -9,14 +9,14 @@
 
 namespace canigo::gateway {
 
-/// The windows of a calendar. A week begins with Monday.
+/// The length of a window. A week begins with Monday.
 enum class calendar_unit : std::uint8_t { hour, day, week, month };
 inline constexpr std::array<std::string_view, 4> calendar_unit_names{"hour", "day", "week", "month"};
 constexpr std::string_view name_of(calendar_unit u) noexcept {
   return calendar_unit_names[static_cast<std::size_t>(u)];
 }
 
-/// From `begin` on, and before `end`.
+/// A window includes `begin` and excludes `end`.
 struct calendar_window {
   std::chrono::sys_seconds begin;
   std::chrono::sys_seconds end;
@@ -28,14 +28,15 @@ struct calendar_window {
 /// Whether the system's zone database has this zone. "UTC" needs no database.
 bool is_time_zone(const std::string& name) noexcept;
 
-/// The window that `at` is in, by the clocks of the zone. The windows of a unit follow each other without a gap.
+/// Returns the window that contains `at`, by the local time of the zone. The windows of a unit follow each other
+/// without a gap.
 ///
-/// A day that the clocks change in has 23 or 25 hours. If midnight comes twice, the day begins with the first one; if
-/// the clocks skip it, with the change. A change by less than an hour ends the hour that it is in.
+/// A day on which the clocks change has 23 or 25 hours. If midnight occurs twice, the day begins at the first one. If
+/// the clocks skip midnight, the day begins at the change. A change by less than an hour ends the current hour early.
 /// Precondition: is_time_zone(zone).
 calendar_window window_of(calendar_unit u, const std::string& zone, std::chrono::sys_seconds at);
 
-/// "2026-11-30 00:00 CET", by the clocks of the zone.
+/// Formats `at` in the local time of the zone, such as "2026-11-30 00:00 CET".
 std::string local_text(const std::string& zone, std::chrono::sys_seconds at);
 
 }  // namespace canigo::gateway

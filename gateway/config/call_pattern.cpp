@@ -7,8 +7,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// The first part of the pattern is where the path begins. Each '*' first stands for nothing, and for a byte more after
-/// each mismatch. The last one suffices: an earlier one of the same part of the path could not get further.
+/// Whether the pattern matches the path from its beginning. Each '*' first matches nothing, and after each mismatch one
+/// byte more. Backtracking to the last '*' suffices: an earlier one in the same part of the path could not match more.
 bool fits(std::string_view pattern, std::string_view path) noexcept {
   std::size_t p = 0, at = 0;
   std::size_t star = pattern.npos, resume = 0;
@@ -29,7 +29,7 @@ bool fits(std::string_view pattern, std::string_view path) noexcept {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-/// Whether an end of the path fits.
+/// Whether the pattern matches an end of the path.
 bool fits_an_end(std::string_view pattern, std::string_view path) noexcept {
   if (pattern.find('*') == pattern.npos) return path.ends_with(pattern);
   for (std::size_t at = 0; at <= path.size(); ++at)
@@ -37,7 +37,7 @@ bool fits_an_end(std::string_view pattern, std::string_view path) noexcept {
   return false;
 }
 
-/// "." or "..", with each dot as it is or as %2e.
+/// Whether a part of a path is "." or "..". A dot may be written as %2e.
 bool is_of_dots(std::string_view part) noexcept {
   int dots = 0;
   while (!part.empty()) {
@@ -49,7 +49,7 @@ bool is_of_dots(std::string_view part) noexcept {
   return dots == 1 || dots == 2;
 }
 
-/// Whether a server may take the path for another one: it has a part without a byte, or of dots.
+/// Whether a server may read the path as another path, because it has an empty part, or a part that consists of dots.
 bool may_be_another(std::string_view path, bool may_end_with_slash) noexcept {
   for (std::size_t at = path.find('/'); at != path.npos;) {
     const auto next = path.find('/', at + 1);
@@ -67,7 +67,7 @@ bool call_pattern::matches(std::string_view called, std::string_view target) con
   if (called != method) return false;
   const std::string_view pattern = path, all = target.substr(0, target.find('?'));
   if (pattern == "*") return true;
-  // Most paths fit no pattern, so this comes before the look at their parts.
+  // Most paths match no pattern, so this check comes before the inspection of their parts.
   const bool has_form = pattern.starts_with('*') ? fits_an_end(pattern.substr(1), all) : fits(pattern, all);
   return has_form && !may_be_another(all, pattern.ends_with('/'));
 }

@@ -19,41 +19,41 @@
 #include <string>
 #include <vector>
 
-/// The configuration of canigo-gateway as plain values, with the defaults of those that its file may leave out.
+/// The configuration of canigo-gateway as plain values. Values that the file may leave out have defaults here.
 ///
-/// A reader has checked them: names are unique, and each index and each name of another part is valid.
+/// The reader has checked the values: names are unique, and each index or name that refers to another part is valid.
 namespace canigo::gateway {
 
-/// A credential. No page, log or message shows it: only `source` may be shown.
+/// A credential. Pages, logs and messages may show `source`, but never `value`.
 struct secret {
-  std::string source;  ///< where it came from: "env:NAME" or "file:/path"; empty: there is none
-  std::string value;   ///< without the line feeds at its end
+  std::string source;  ///< "env:NAME" or "file:/path"; empty: there is no secret
+  std::string value;   ///< the content of the source without line feeds at its end
 };
 
-/// The place of a listener: an address and a port, or a socket of the file system.
+/// The address of a listener: an IP address and a port, or the path of a unix socket.
 struct listen_address {
   std::string host;        ///< an IPv4 or IPv6 address without brackets; empty for a unix socket
-  std::uint16_t port = 0;  ///< 0: any port that is free
+  std::uint16_t port = 0;  ///< 0: any free port
   std::string path;        ///< the path of a unix socket
   bool is_loopback = false;
 
   bool is_unix() const noexcept { return !path.empty(); }
-  /// Whether only programs of this machine reach the listener.
+  /// Whether only programs on this machine can reach the listener.
   bool is_local() const noexcept { return is_unix() || is_loopback; }
 };
 
-/// Files in PEM.
+/// The paths of PEM files.
 struct tls_files {
   std::string cert;
   std::string key;
-  std::string client_ca;  ///< empty: no client shows a certificate
+  std::string client_ca;  ///< empty: clients need no certificate
 };
 
-/// Files in PEM for the TLS of a rediss:// URL. Empty ones are not used.
+/// The paths of PEM files for the TLS of a rediss:// URL. An empty path is not used.
 struct redis_tls_files {
-  std::string ca;    ///< the authorities that are trusted, instead of the system's
+  std::string ca;    ///< trusted authorities, instead of the system's
   std::string cert;  ///< the gateway's own certificate
-  std::string key;   ///< empty: it is in `cert`
+  std::string key;   ///< empty: the key is in the file `cert`
 };
 
 enum class listen_mode : std::uint8_t { reverse, forward, both };
@@ -62,9 +62,9 @@ struct listener {
   listen_address address;
   std::optional<tls_files> tls;
   bool reuse_port = false;
-  std::string systemd;  ///< the name of a socket that systemd hands over; empty: the gateway opens one
+  std::string systemd;  ///< the name of a socket that systemd passes; empty: the gateway opens its own
   listen_mode mode = listen_mode::reverse;
-  std::string anonymous;  ///< the tenant of a client without credentials; empty: there is none
+  std::string anonymous;  ///< the tenant of clients without credentials; empty: such clients are refused
 };
 
 struct admin_options {
@@ -76,18 +76,18 @@ struct admin_options {
 
 struct size_limits {
   std::uint64_t header = 16 << 10;      ///< bytes of a request's head
-  std::size_t fields = 100;             ///< the most fields of a request's head
+  std::size_t fields = 100;             ///< the max number of fields in a request's head
   std::uint64_t target = 8 << 10;       ///< bytes of a request's target
   std::uint64_t body = 64 << 20;        ///< bytes of a request's body
-  std::uint64_t read_ahead = 16 << 20;  ///< bytes of a body that are read before its call waits for its turn
-  std::uint64_t buffered = 256 << 20;   ///< bytes of all bodies that are kept at once
+  std::uint64_t read_ahead = 16 << 20;  ///< bytes of a request's body that are read before its call waits in the queue
+  std::uint64_t buffered = 256 << 20;   ///< bytes of the bodies of all requests that are in memory at once
 };
 
 struct time_limits {
   duration header = std::chrono::seconds{10};       ///< how long a client may take to send a request's head
-  duration body_idle = std::chrono::seconds{30};    ///< without a byte of a request's body
-  duration write_stall = std::chrono::seconds{60};  ///< without a byte that the client takes
-  duration keep_alive = std::chrono::seconds{75};   ///< between two requests
+  duration body_idle = std::chrono::seconds{30};    ///< the longest pause between two bytes of a request's body
+  duration write_stall = std::chrono::seconds{60};  ///< how long a client may accept no byte of a response
+  duration keep_alive = std::chrono::seconds{75};   ///< how long a client's connection may be idle between two requests
 };
 
 struct connection_limits {
@@ -95,57 +95,59 @@ struct connection_limits {
   std::size_t per_address = 2'000;
 };
 
-/// The origin that a route leads to.
+/// The scheme, host, port and path of an upstream's URL.
 struct origin {
   bool is_tls = false;
   std::string host;         ///< lower case; an IPv6 address without brackets
   std::uint16_t port = 0;   ///< never 0
-  std::string path;         ///< comes before each target; empty, or begins with '/' and does not end with it
-  bool is_address = false;  ///< the host is an address, not a name
-  std::string host_field;   ///< the value of Host: with brackets, and with the port if it is not the scheme's
+  std::string path;         ///< a prefix for each target; empty, or begins with '/' and does not end with it
+  bool is_address = false;  ///< whether the host is an IP address instead of a name
+  /// The value of Host: an IPv6 address in brackets; the port only if it is not the scheme's default.
+  std::string host_field;
 };
 
-/// A field that the upstream gets instead of the client's own.
+/// The field with the gateway's credential for an upstream. It replaces the client's own field.
 struct credential {
-  std::string header;  ///< the field's name; empty: the client's own goes through
+  std::string header;  ///< the name of the field; empty: the client's own credential is forwarded
   secret value;
 
   bool is_passed() const noexcept { return header.empty(); }
 };
 
-/// The fate of shared rates while Redis is away.
+/// The treatment of shared rates while Redis does not answer.
 struct redis_failure {
   enum class kind : std::uint8_t { closed, open, local };
 
   kind what = kind::closed;
-  double share = 1;  ///< with `local`: this instance's part of each rate; more than 0, at most 1
+  double share = 1;  ///< with `local`: this instance's share of each rate; more than 0, at most 1
 };
 
 enum class token_api : std::uint8_t { none, openai, anthropic, gemini, cohere, bedrock, bytes };
 
-/// The most parts of a name of a usage.
+/// The max number of parts in the dotted name of a usage.
 inline constexpr std::size_t most_usage_parts = 3;
 
-/// Where a response tells its usage: names of members, from the top of its document on, with '.' between them. All
-/// names of a list stand for the same number, and the last one that the response has counts.
+/// Where a response reports its usage: names of JSON members from the top of the document, joined by '.'. All names of
+/// one list mean the same number; if the response has several of them, the last one counts.
 struct usage_names {
   std::vector<std::string> input;
   std::vector<std::string> more_input;  ///< added to the number that `input` names
   std::vector<std::string> output;
   std::vector<std::string> more_output;        ///< added to the number that `output` names
-  std::vector<std::string> total;              ///< counts if the response has none of the others
+  std::vector<std::string> total;              ///< used only if the response has none of the other numbers
   std::vector<std::string> cached_input;       ///< a part of the number that `input` names
-  std::vector<std::string> more_cached_input;  ///< comes on top of all of them, and counts for prices alone
+  std::vector<std::string> more_cached_input;  ///< not included in any other number; only prices use it
 
   friend bool operator==(const usage_names&, const usage_names&) = default;
 };
 
 struct token_options {
-  token_api api = token_api::none;  ///< bytes: a quarter of the body's length, and no usage is read
+  /// `bytes`: tokens are estimated as a quarter of the body's length, and no usage is read.
+  token_api api = token_api::none;
   std::uint64_t default_output = 512;
   bool learn = true;
-  bool add_usage = false;               ///< adds stream_options.include_usage to a request for a stream
-  std::uint64_t output_weight = 1;      ///< how many tokens an output token counts for the unit "tokens"
+  bool add_usage = false;               ///< adds stream_options.include_usage to a streaming request
+  std::uint64_t output_weight = 1;      ///< the number of "tokens" for which one output token counts
   std::vector<call_pattern> free;       ///< calls that use no tokens
   std::vector<call_pattern> no_output;  ///< calls that use no output tokens, such as those for embeddings
   usage_names usage;
@@ -155,7 +157,7 @@ struct token_options {
   friend bool operator==(const token_options&, const token_options&) = default;
 };
 
-/// When the quotas of a day are whole again.
+/// When daily quotas are full again.
 enum class quota_reset : std::uint8_t { unknown, utc, pacific };
 inline constexpr std::array<std::string_view, 3> quota_reset_names{"unknown", "00:00 UTC", "00:00 PT"};
 constexpr std::string_view name_of(quota_reset r) noexcept { return quota_reset_names[static_cast<std::size_t>(r)]; }
@@ -170,67 +172,68 @@ struct upstream_timeouts {
 };
 
 struct retry_options {
-  int attempts = 3;              ///< the first one included
-  std::uint32_t budget = 20;     ///< percent of the first attempts
-  std::uint64_t body = 1 << 20;  ///< bytes of a body that is kept for another attempt
+  int attempts = 3;              ///< the max number of attempts, including the first one
+  std::uint32_t budget = 20;     ///< the max number of further attempts, in percent of the first attempts
+  std::uint64_t body = 1 << 20;  ///< the largest body, in bytes, that is kept for another attempt
 
   friend bool operator==(const retry_options&, const retry_options&) = default;
 };
 
 struct breaker_options {
-  int failures = 50;                           ///< percent
-  std::uint64_t of = 20;                       ///< the breaker stays closed while the window has fewer calls
-  duration within = std::chrono::seconds{30};  ///< the window
-  duration open = std::chrono::seconds{5};     ///< how long it is open the first time
-  duration most = std::chrono::seconds{60};    ///< after each failed trial it is open twice as long, up to this
+  int failures = 50;                           ///< the share of failed calls, in percent, that opens the breaker
+  std::uint64_t of = 20;                       ///< the min number of calls in the window for the breaker to open
+  duration within = std::chrono::seconds{30};  ///< the length of the window
+  duration open = std::chrono::seconds{5};     ///< how long the breaker stays open the first time
+  duration most = std::chrono::seconds{60};    ///< each failed probe doubles the open time, up to this
 
   friend bool operator==(const breaker_options&, const breaker_options&) = default;
 };
 
-/// A path of the client, behind the prefix, and the path and query that a target gets instead.
+/// Replaces a path of the client, taken after the route's prefix, by another path and query at a target.
 struct path_change {
-  std::string from;  ///< without a query
-  std::string to;    ///< "{model}" in it stands for the model that the call names
+  std::string from;  ///< a path without a query
+  std::string to;    ///< "{model}" in it is replaced by the model that the call names
 };
 
-/// One of several places that serve the calls of an upstream: a key, a server, a region.
+/// One of several servers or accounts that serve the calls of an upstream: a key, a server, a region.
 struct target {
   std::string name;
   origin url;
   gateway::credential credential;
-  std::string provider = "generic";  ///< the preset that tells how its refusals are read
-  std::vector<rate_limit> rates;     ///< as upstream::rates
+  std::string provider = "generic";  ///< the preset that tells how to read this target's refusals
+  std::vector<rate_limit> rates;     ///< has the same form as upstream::rates
   std::uint64_t concurrency = 64;
-  int prefer = 1;                    ///< of those that have room, one with the lowest number serves a call
-  std::vector<std::string> models;   ///< each may end in '*'; empty: it serves all
-  std::vector<path_change> paths;    ///< each `from` once
-  std::optional<bool> refusal_body;  ///< as upstream::refusal_body
+  int prefer = 1;                    ///< of the targets with capacity, one with the lowest number serves a call
+  std::vector<std::string> models;   ///< each may end in '*'; empty: the target serves all models
+  std::vector<path_change> paths;    ///< no two entries have the same `from`
+  std::optional<bool> refusal_body;  ///< replaces upstream::refusal_body for this target
   quota_reset quota_resets = quota_reset::unknown;
   bool private_addresses = false;
 };
 
-/// A set of the targets of an upstream: a bit for each, in their order.
+/// A set of targets of an upstream: bit i stands for the target with index i.
 using target_set = std::uint64_t;
 inline constexpr std::size_t most_targets = 64;
 inline constexpr target_set all_targets = ~target_set{0};
 
-/// The part that calls have in common which go to the same target while it has room.
+/// The part of a call by which calls stick to a target: calls that have it in common go to the same target while it has
+/// capacity.
 struct sticky_options {
   enum class kind : std::uint8_t { none, header, cookie, prompt_prefix };
 
   kind by = kind::none;
-  std::string name;  ///< of the header or the cookie
+  std::string name;  ///< the name of the header or the cookie
 
   friend bool operator==(const sticky_options&, const sticky_options&) = default;
 };
 
-/// Websockets to an upstream.
+/// The options for websockets to an upstream.
 struct websocket_options {
-  std::optional<rate> messages;              ///< of all clients together; none: no bound
-  duration idle = std::chrono::minutes{10};  ///< without a byte of either side
+  std::optional<rate> messages;              ///< the rate of messages from all clients together; none: unlimited
+  duration idle = std::chrono::minutes{10};  ///< a websocket is closed after this time without a byte from either side
 };
 
-/// When the client of a call for a stream of events gets comments while the call waits.
+/// When a streaming client gets comments of the event stream while its call waits.
 struct keep_alive_options {
   duration after = std::chrono::seconds{15};  ///< how long a call waits before the first comment
   duration every = std::chrono::seconds{10};  ///< between two comments
@@ -241,36 +244,39 @@ struct upstream {
   origin url;
   std::string prefix;  ///< begins with '/', and does not end with it unless it is "/"
   gateway::credential credential;
-  std::string provider = "generic";           ///< the preset that has the values which the file leaves out
-  rate_window window = rate_window::average;  ///< the window of rates that name none
+  std::string provider = "generic";           ///< the preset whose values are used for keys that the file leaves out
+  rate_window window = rate_window::average;  ///< the kind of window for rates that name none
   std::vector<rate_limit> rates;  ///< the unit of each is "requests", "tokens", "input_tokens" or "output_tokens"
   std::uint64_t concurrency = 64;
   std::size_t queue = 5'000;
   overflow on_overflow = overflow::evict_least_important;
-  std::vector<duration> max_wait;  ///< by class; as many as there are classes
+  std::vector<duration> max_wait;  ///< the longest wait, by class; has one element for each class
   bool shared = false;
   redis_failure on_redis_failure;
   token_options tokens;
-  std::optional<bool> refusal_body;  ///< whether the body of a 429 tells of limits; none: if the usage is read
-  quota_reset quota_resets = quota_reset::unknown;  ///< of quotas of a day; unknown: no call is refused for them
+  std::optional<bool> refusal_body;  ///< whether the body of a 429 reports limits; none: yes if the usage is read
+  /// When daily quotas reset; unknown: no call is refused because of them.
+  quota_reset quota_resets = quota_reset::unknown;
   upstream_timeouts timeout;
   retry_options retry;
   breaker_options breaker;
-  /// When a second attempt of a GET without a response begins beside the first: after a time, or a quantile of the
-  /// times to the first byte; none: never.
+  /// The delay after which a GET without a response gets a concurrent second attempt: a time, or a quantile of the
+  /// times to the first byte. None: there is no second attempt.
   std::optional<hedge_delay> hedge_after;
-  std::optional<keep_alive_options> keep_alive;  ///< none: no client gets the head of a response before its turn
-  bool forwarded = false;                        ///< adds Forwarded and X-Forwarded-*
-  bool private_addresses = false;                ///< its name may lead to an address that is not of the public Internet
-  /// The places that serve its calls; empty: its own URL is the only one. Each call takes from the limits above and
-  /// from those of one target. `url` and `credential` are those of the first target then.
+  /// None: a waiting client gets no head of a response before its call is let through.
+  std::optional<keep_alive_options> keep_alive;
+  bool forwarded = false;          ///< adds Forwarded and X-Forwarded-*
+  bool private_addresses = false;  ///< whether the host name may resolve to an address outside the public Internet
+  /// The targets that serve the upstream's calls; empty: only the upstream's own URL does. Each call takes from the
+  /// limits above and from the limits of one target. With targets, `url` and `credential` are those of the first one.
   std::vector<target> targets;
   sticky_options sticky;
-  std::optional<websocket_options> websocket;  ///< none: no websocket is passed on
+  std::optional<websocket_options> websocket;  ///< none: websocket handshakes are refused
   std::optional<budget_options> budget;
-  bool is_priced = false;  ///< its calls have prices
+  bool is_priced = false;  ///< whether calls to this upstream have prices
 
-  /// Whether a target serves some models only, or has a path with the model in it, or the model has a price.
+  /// Whether the model of a call must be read: a target serves only some models, or has a path with the model in it, or
+  /// models have prices.
   bool reads_model() const noexcept;
   bool reads_refusals() const noexcept { return refusal_body.value_or(tokens.reads_usage()); }
 };
@@ -282,22 +288,23 @@ inline bool upstream::reads_model() const noexcept {
          });
 }
 
-/// A host and a port that forward mode may reach.
+/// A host and port that clients may reach in forward mode.
 struct allowed_host {
-  std::string text;              ///< the text for log and metrics, such as "*.example.com:443"
-  std::string host;              ///< lower case, without a dot at its end
-  bool with_subdomains = false;  ///< "*.example.com": each name that ends in ".example.com", and not example.com itself
+  std::string text;  ///< the text shown in log and metrics, such as "*.example.com:443"
+  std::string host;  ///< in lower case, without a dot at its end
+  /// "*.example.com": matches each name that ends in ".example.com", but not example.com itself.
+  bool with_subdomains = false;
   std::uint16_t port = 0;
 };
 
 struct forward_options {
   std::vector<allowed_host> allow;
-  upstream each;               ///< the settings of each host; its name and URL are its own
-  std::size_t hosts = 10'000;  ///< hosts that have limits at once
-  std::size_t tunnels = 200;   ///< tunnels that are open at once, to all hosts
+  upstream each;               ///< the settings of each host, except for its name and URL
+  std::size_t hosts = 10'000;  ///< the max number of hosts that have limits at once
+  std::size_t tunnels = 200;   ///< the max number of open tunnels to all hosts together
 };
 
-/// The most that a tenant takes of one upstream.
+/// The limits of one tenant at one upstream.
 struct tenant_limit {
   std::vector<rate_limit> rates;
   std::uint64_t concurrency = unlimited;
@@ -307,15 +314,15 @@ using key_digest = std::array<std::uint8_t, 32>;
 
 struct tenant {
   std::string name;
-  std::vector<key_digest> keys;      ///< SHA-256 of each key
+  std::vector<key_digest> keys;      ///< the SHA-256 of each key of the tenant
   std::string subject;               ///< the subject or an alternative name in a client's certificate
-  std::optional<std::uint32_t> uid;  ///< the user of the peer of a unix socket
+  std::optional<std::uint32_t> uid;  ///< the user at the other end of a unix socket
   int default_class = 0;             ///< an index into config::classes
-  int best_class = 0;                ///< the most important class that it may ask for; not above default_class
+  int best_class = 0;                ///< the most important class that the tenant may use; not above default_class
   std::uint32_t weight = 1;
-  duration max_wait = duration::max();         ///< the longest wait of its calls, whatever upstreams allow
+  duration max_wait = duration::max();         ///< the longest wait of the tenant's calls at any upstream
   std::map<std::string, tenant_limit> limits;  ///< by the upstream's name
-  std::optional<budget_options> budget;        ///< of its calls to all upstreams whose calls have prices
+  std::optional<budget_options> budget;        ///< for calls to all upstreams whose calls have prices
 };
 
 struct access_log_options {
@@ -326,16 +333,17 @@ struct access_log_options {
 };
 
 struct config {
-  int threads = 0;  ///< 0: one per core, at most 4
-  secret redis;     ///< a URL; its source is empty: none
+  int threads = 0;  ///< 0: one thread per core, but at most 4
+  secret redis;     ///< a URL; if its source is empty, Redis is not used
   redis_tls_files redis_tls;
   std::string prices_source;     ///< "file:/path"; empty: there are no prices
-  price_list prices;             ///< of calls to upstreams that count tokens
-  bool refuses_unpriced = true;  ///< a call for a model without a price, where a budget would refuse a call
-  std::string state;             ///< the path of the file that keeps the sums of budgets; empty: there is none
-  std::vector<std::string> classes = {"interactive", "normal", "batch"};  ///< the first is the most important
-  duration ageing = std::chrono::seconds{60};                             ///< max(): never
-  duration grace = std::chrono::seconds{25};                              ///< how long a drain gives to requests
+  price_list prices;             ///< the prices of calls to upstreams that count tokens
+  bool refuses_unpriced = true;  ///< refuses a call for a model without a price, if a budget applies that refuses calls
+  std::string state;             ///< the path of the file that keeps the sums of budgets; empty: they are not kept
+  std::vector<std::string> classes = {"interactive", "normal", "batch"};  ///< the first one is the most important
+  /// A waiting request moves up one class each time this has passed; max(): never.
+  duration ageing = std::chrono::seconds{60};
+  duration grace = std::chrono::seconds{25};  ///< how long a drain waits for running requests
   access_log_options access_log;
   std::optional<admin_options> admin;
   size_limits size;
@@ -344,7 +352,7 @@ struct config {
   std::optional<forward_options> forward;
   std::vector<listener> listeners;
   std::vector<upstream> upstreams;
-  std::vector<tenant> tenants;  ///< with the tenants that only a listener's `anonymous` names
+  std::vector<tenant> tenants;  ///< includes the tenants that only a listener's `anonymous` names
 };
 
 }  // namespace canigo::gateway

@@ -6,8 +6,8 @@
 
 namespace canigo::gateway {
 
-/// The configuration as the admin page shows it: for a secret it has the source, and never the value. Digests of keys
-/// are left out, too.
+/// Returns the configuration as the admin page shows it. A secret is shown by its source, never by its value. Digests
+/// of keys are left out.
 nlohmann::json config_view(const config& c);
 
 }  // namespace canigo::gateway

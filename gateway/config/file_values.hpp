@@ -8,13 +8,13 @@
 
 namespace canigo::gateway {
 
-/// The values of a file by their names. So a mistake that shows when a value is used can name its place, too.
+/// The values of a configuration file by their names. An error found when a value is used can so name its line.
 class file_values {
  public:
   explicit file_values(toml::table root) : root_{std::move(root)} {}
 
-  /// "FIELD is VALUE" and why; a table or a list of tables is named without its value. A value that the file leaves out
-  /// is at the place of the table that would have it.
+  /// Returns "FIELD is VALUE" followed by the reason. A table, or a list of tables, is named without its value. The
+  /// place of a value that the file leaves out is the place of the table in which the value is missing.
   config_error locate(const value_error& e) const;
 
  private:

@@ -19,7 +19,7 @@ std::optional<int> number(const char* text) {
 }  // namespace
 
 std::vector<passed_socket> read_passed_sockets(const char* pid, const char* count, const char* names, int own_pid) {
-  constexpr int first = 3;  // behind the standard streams
+  constexpr int first = 3;  // descriptors 0 to 2 are the standard streams
   constexpr int most = 1024;
   const auto n = number(count);
   if (number(pid) != own_pid || !n || *n < 1 || *n > most) return {};
@@ -30,7 +30,7 @@ std::vector<passed_socket> read_passed_sockets(const char* pid, const char* coun
   for (passed_socket& s : found) {
     const auto colon = rest.find(':');
     const bool is_last = &s == &found.back();
-    if ((colon == rest.npos) != is_last) return {};  // there are more or fewer names than sockets
+    if ((colon == rest.npos) != is_last) return {};  // the number of names differs from the number of sockets
     s.name = rest.substr(0, colon);
     rest.remove_prefix(is_last ? rest.size() : colon + 1);
   }

@@ -5,17 +5,17 @@
 
 namespace canigo::gateway {
 
-/// A listening socket that the process was started with.
+/// A listening socket that the process inherited at its start.
 struct passed_socket {
   int descriptor = -1;
   std::string name;
 };
 
-/// The sockets that systemd, or another supervisor, hands over. The arguments are the values of LISTEN_PID, LISTEN_FDS
-/// and LISTEN_FDNAMES; null: the variable is not set.
+/// Returns the sockets that systemd, or another supervisor, passes to the process. The arguments are the values of
+/// LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES; null: the variable is not set.
 ///
-/// Empty if the sockets are meant for another process than `own_pid`, or if a variable can't be read. Without
-/// LISTEN_FDNAMES each name is "unknown", as sd_listen_fds_with_names(3) has it.
+/// Empty if the sockets are meant for another process than `own_pid`, or if a variable is malformed. Without
+/// LISTEN_FDNAMES each name is "unknown", as in sd_listen_fds_with_names(3).
 std::vector<passed_socket> read_passed_sockets(const char* pid, const char* count, const char* names, int own_pid);
 
 }  // namespace canigo::gateway

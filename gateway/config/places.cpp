@@ -11,15 +11,15 @@
 namespace canigo::gateway {
 namespace {
 
-/// The longest path that a socket's address holds.
+/// The longest path that the address of a unix socket can hold.
 constexpr std::size_t longest_socket_path = 107;
 
-/// A path of visible ASCII in which every reader sees the same parts.
+/// Whether a text is an absolute path of visible ASCII that all programs split into the same parts.
 bool is_plain_path(std::string_view path) noexcept {
   if (!path.starts_with('/')) return false;
   if (!std::ranges::all_of(path, [](char c) { return c > 0x20 && c < 0x7f; })) return false;
   if (path.find_first_of("?#%\\") != path.npos) return false;
-  // Every part but the last has a name, and so has the last unless the path ends with '/'.
+  // Each part must have a name. Only the last part may be empty, if the path ends with '/'.
   path.remove_prefix(1);
   while (!path.empty()) {
     const auto slash = path.find('/');

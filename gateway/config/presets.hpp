@@ -6,16 +6,16 @@
 
 namespace canigo::gateway {
 
-/// The values of a provider's upstream that the file leaves out.
+/// The default values for the upstreams of one provider.
 struct preset {
   std::string_view name;
-  std::string_view text;  ///< in TOML: keys of [[upstream]], and the sources of their values
+  std::string_view text;  ///< TOML: keys of [[upstream]], with comments that name the sources of their values
 };
 
-/// The presets of presets/, as the build embeds them, sorted by name.
+/// The presets of the folder presets/, sorted by name. The build embeds them.
 std::span<const preset> presets() noexcept;
 
-/// Null: no preset has that name.
+/// Returns the preset with that name, or null.
 inline const preset* find_preset(std::string_view name) noexcept {
   const auto found = std::ranges::find(presets(), name, &preset::name);
   return found == presets().end() ? nullptr : &*found;

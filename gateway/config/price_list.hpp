@@ -13,18 +13,18 @@ namespace canigo::gateway {
 struct text_at;
 class report;
 
-/// The cost of calls for some models: in micro-dollars for a million tokens, and for each call.
+/// The prices of calls for some models, in micro-dollars per million tokens and per call.
 struct price {
   std::string match;           ///< the model's name; it may end in '*', which is any text
-  micro_usd input = 0;         ///< of tokens that a call brings
-  micro_usd cached_input = 0;  ///< of those that the upstream has read from its cache
-  micro_usd output = 0;        ///< of tokens that the upstream has made
-  micro_usd per_call = 0;      ///< on top, of each call
+  micro_usd input = 0;         ///< for tokens of the request
+  micro_usd cached_input = 0;  ///< for tokens of the request that the upstream read from its cache
+  micro_usd output = 0;        ///< for tokens that the upstream generated
+  micro_usd per_call = 0;      ///< added for each call
 
   friend bool operator==(const price&, const price&) = default;
 };
 
-/// Whether the pattern, which may end in '*', is of this model.
+/// Whether the pattern matches this model. A '*' at its end matches any text.
 bool is_of_model(std::string_view pattern, std::string_view model) noexcept;
 
 /// The prices of models. A value.
@@ -33,15 +33,17 @@ struct price_list {
 
   std::vector<price> all;
 
-  /// The first price whose pattern matches; null: the model has none. Valid while the list is unchanged.
+  /// Returns the first price whose pattern matches the model, or null. The pointer is valid while the list is
+  /// unchanged.
   const price* of(std::string_view model) const noexcept;
 };
 
-/// Reads the text of a file of prices. Each mistake is noted at `source`, the place that names the file, with its own
-/// place in the file.
+/// Reads the text of a price file. Each mistake is reported at `source`, which is where the configuration names the
+/// file, together with its line in the price file.
 price_list parse_prices(std::string_view text, const text_at& source, report& problems);
 
-/// Reads the file that "file:/PATH" names. Nothing, and an error: it can't be read, or something in it is wrong.
+/// Reads the price file that "file:/PATH" names. Returns nothing, after reporting an error, if the file can't be read
+/// or has a mistake.
 std::optional<price_list> read_prices(const text_at& source, report& problems);
 
 }  // namespace canigo::gateway

@@ -9,7 +9,7 @@
 namespace canigo::gateway {
 
 // Each function returns nullopt for a text of another form, and for a value that its type can't hold. The texts have no
-// sign and no spaces. All numbers but those of parse_share() are whole.
+// sign and no spaces. Only parse_share() accepts fractions.
 
 /// Reads a text such as "500ms", "20s", "2m", "12h" or "7d".
 std::optional<duration> parse_duration(std::string_view text) noexcept;
@@ -19,10 +19,10 @@ inline constexpr std::string_view duration_syntax = "a time in ms, s, m, h or d 
 std::optional<std::uint64_t> parse_size(std::string_view text) noexcept;
 inline constexpr std::string_view size_syntax = "a size in B, KiB, MiB or GiB such as \"16KiB\"";
 
-/// Reads a text such as "20%"; up to 1000000%.
+/// Reads a percentage such as "20%", up to "1000000%".
 std::optional<int> parse_percent(std::string_view text) noexcept;
 
-/// A share: "0.5", "1", "0.125"; more than 0, at most 1.
+/// Reads a share that is more than 0 and at most 1, such as "0.5", "1" or "0.125".
 std::optional<double> parse_share(std::string_view text) noexcept;
 
 }  // namespace canigo::gateway

@@ -57,7 +57,8 @@ void read_ageing(table_view& t, config& c) {
 void read_redis(table_view& t, config& c) {
   const auto given = t.text("redis");
   if (!given) return;
-  // Set before the secret is read: if only that fails, the parts of the configuration that need Redis are not wrong.
+  // The source is set before the secret is read. If only the reading fails, settings that need Redis are not reported
+  // as errors.
   c.redis.source = given->text;
   auto found = read_secret(*given, t.problems());
   if (!found) return;
@@ -77,7 +78,7 @@ void read_redis_tls(table_view& t, config& c) {
   if (given->has("key") && !given->has("cert"))
     t.problems().complain(given->where("key"), given->field("key"), "is of no use without a cert");
   given->finish();
-  // A URL that is missing or wrong has an error of its own.
+  // A missing or malformed URL has its own error, so this check skips it.
   if (c.redis.source.empty() || (!c.redis.value.empty() && !c.redis.value.starts_with("rediss://")))
     t.problems().complain(given->where(), "redis_tls", "is of no use: redis holds no rediss:// URL");
 }
@@ -125,10 +126,10 @@ void read_limits(table_view& t, config& c) {
   limits->finish();
 }
 
-/// Whether the listeners, the upstreams and forward mode need each other.
+/// Checks that there are listeners, and that routes and forward mode have a listener of their kind.
 void check_ways(table_view& t, const config& c) {
   if (t.is_none("listen")) t.problems().complain(t.where("listen"), "listen", "names nothing; allowed: 1 to 64 tables");
-  // A part that was refused might be the one that is missed here.
+  // A part that was refused may be the one that seems to be missing here, so earlier errors suppress this check.
   if (!t.problems().is_empty()) return;
   const auto leads = [&](listen_mode mode) {
     return std::ranges::any_of(c.listeners,
@@ -145,7 +146,7 @@ void check_ways(table_view& t, const config& c) {
     t.problems().complain(t.where("forward"), "forward", "is of no use: no listener has mode \"forward\" or \"both\"");
 }
 
-/// The parser's words, with a hint about the usual mistakes: a string without quotes, or with one only.
+/// Returns the TOML parser's message. It gets a hint if a string has no quotes, or only one quote.
 std::string what_is_wrong(std::string_view parser_says) {
   const auto says = [&](std::string_view words) { return parser_says.find(words) != std::string_view::npos; };
   std::string_view more;

@@ -110,7 +110,7 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
       try {
         limit = rate::parse(text->text);
       } catch (const std::system_error& e) {
-        // The error's text: "rate is ...; allowed: ...: invalid argument"
+        // The text of the exception has the form "rate is ...; allowed: ...: invalid argument".
         std::string_view what = e.what();
         what = what.substr(std::min(what.find("is "), what.size()));
         given.problems().complain(text->where, text->field, what.substr(0, what.rfind(": ")));
@@ -128,16 +128,18 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
       }
     }
     rate_window window = usual.value_or(rate_window::average);
-    // The limit of a host is forgotten while no call uses it, and its window would be forgotten with it.
+    // The limit of a host is dropped while no call uses it, and a strict window would be lost with it. So the rates of
+    // hosts have no windows.
     if (!is_of_hosts) read_window(given, window);
     const bool is_strict = limit && window == rate_window::strict;
-    // The default is one request. For other units it is a fifth of the limit, because one request takes many of them. A
-    // call whose estimate is above the burst counts as the burst, so for a strict window the burst is the limit.
+    // The default burst for "requests" is 1. For other units it is a fifth of the limit, because one request takes many
+    // of them. A call whose estimate is above the burst is charged the burst, so for a strict window the burst is the
+    // limit.
     std::int64_t burst = 1;
     if (limit && unit != "requests") burst = std::max<std::int64_t>(limit->tokens() / (is_strict ? 1 : 5), 1);
     if (is_strict && within != nullptr && counts(*within, unit))
       burst = static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(burst), most_of(*within, unit)));
-    // A strict window never holds more.
+    // A strict window never holds more tokens than its limit, so a larger burst is refused.
     given.integer("burst", burst, 1, is_strict ? limit->tokens() : most_burst);
     given.finish();
     if (!limit) continue;
@@ -176,7 +178,7 @@ std::vector<listener_place> read_listeners(table_view& t, config& c) {
                                 "is true; allowed: false for a unix socket and for one of systemd");
     given.word("mode", l.mode,
                {{"reverse", listen_mode::reverse}, {"forward", listen_mode::forward}, {"both", listen_mode::both}});
-    // Without an address it is unknown whether the listener is local.
+    // Only a valid address tells whether the listener is local.
     if (address) {
       read_anonymous(given, l);
     } else {
@@ -199,7 +201,7 @@ void read_admin(table_view& t, config& c) {
     if (auto token = read_secret(*source, given->problems())) {
       if (!std::ranges::all_of(token->value, [](char ch) { return ch > 0x20 && ch < 0x7f; }))
         given->problems().complain(source->where, source->field, "holds something else than visible ASCII");
-      // A stranger may try many tokens.
+      // Attackers may guess tokens, so a short token is refused.
       constexpr std::size_t least = 16, most = 256;
       if (token->value.size() < least || token->value.size() > most)
         given->problems().complain(source->where, source->field,

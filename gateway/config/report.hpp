@@ -10,7 +10,7 @@
 
 namespace canigo::gateway {
 
-/// A place in a file. Line and column count from 1; 0 is the file as a whole.
+/// A place in a file. Line and column count from 1. Line 0 means the file as a whole.
 struct place {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
@@ -18,16 +18,16 @@ struct place {
   friend auto operator<=>(const place&, const place&) = default;
 };
 
-/// A mistake in a file, and its place.
+/// An error in a file, with its place.
 struct config_error {
   place where;
-  std::string text;  ///< on one line
+  std::string text;  ///< a single line
 };
 
-/// A mistake that shows when a value is used, after the file was read.
+/// An error that is found when a value is used, after the file was read.
 struct value_error {
-  std::string field;  ///< its full name: "upstream[0].queue"
-  std::string why;    ///< follows "FIELD is VALUE": ": No such file or directory"
+  std::string field;  ///< the full name, such as "upstream[0].queue"
+  std::string why;    ///< the text after "FIELD is VALUE", such as ": No such file or directory"
 };
 
 /// A value_error as an exception.
@@ -38,24 +38,25 @@ class config_mistake : public std::runtime_error {
   const value_error error;
 };
 
-/// The text on one line, with characters that any terminal shows.
+/// Returns the text on one line, with control characters replaced, so that any terminal can show it.
 std::string printable(std::string_view text, std::size_t longest = std::string_view::npos);
 
 /// Returns "FILE:LINE:COLUMN: TEXT".
 std::string message_of(const config_error& error, std::string_view file);
 
-/// Collects all mistakes in a file, so that one run reports all of them.
+/// Collects all errors in a file, so that one run reports all of them.
 class report {
  public:
-  /// Notes "FIELD is VALUE; allowed: ALLOWED". A long value is cut, and a character that can't be printed becomes '?'.
+  /// Adds the error "FIELD is VALUE; allowed: ALLOWED". A long value is cut, and a control character is replaced by
+  /// '?'.
   void refuse(place where, std::string_view field, std::string_view value, std::string_view allowed);
-  /// Like refuse(), for a text of the file, which is quoted.
+  /// Like refuse(), for a value that is a string in the file. The message quotes it.
   void refuse_text(place where, std::string_view field, std::string_view value, std::string_view allowed);
-  /// Notes "FIELD WHY".
+  /// Adds the error "FIELD WHY".
   void complain(place where, std::string_view field, std::string_view why);
 
   bool is_empty() const noexcept { return errors_.empty(); }
-  /// Returns the mistakes in the order of the file, and forgets them.
+  /// Returns the errors ordered by their places in the file, and clears the report.
   std::vector<config_error> take();
 
  private:

@@ -7,10 +7,10 @@
 
 namespace canigo::gateway {
 
-/// The values of `next` that need a restart.
+/// Returns the values of `next` that differ from `now` and need a restart.
 ///
-/// A running process is built on them: its threads, its listening sockets, Redis, and the shape of a limit at which
-/// calls wait. A reload changes every other value.
+/// A running process can't change its threads, its listening sockets, Redis, or the number and units of a limit's rates
+/// while calls wait there. A reload applies all other changes.
 std::vector<value_error> changes_for_restart(const config& now, const config& next);
 
 }  // namespace canigo::gateway

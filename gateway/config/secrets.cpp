@@ -12,11 +12,11 @@
 namespace canigo::gateway {
 namespace {
 
-/// No credential is longer.
+/// The largest secret, in bytes.
 constexpr std::size_t most_bytes = 64 << 10;
 
 std::optional<std::string> read_file(const std::string& path) {
-  // To read a pipe or a device may take for ever.
+  // Reading a pipe or a device may block for ever.
   if (!is_readable_file(path)) return std::nullopt;
   std::ifstream file{path, std::ios::binary};
   std::string text(most_bytes, '\0');

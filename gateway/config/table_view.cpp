@@ -174,7 +174,7 @@ void table_view::usd(std::string_view key, micro_usd& out) {
     given = fmt::format("{}", whole->get());
   } else if (const auto* number = node->as_floating_point()) {
     given = fmt::format("{}", number->get());
-    // The shortest form of a small or a large number has an exponent.
+    // The shortest form of a very small or large number has an exponent, which amounts of money do not accept.
     if (given.find('e') != given.npos) given = fmt::format("{:.17f}", number->get());
     const auto last = given.find_last_not_of('0');
     if (given.find('.') != given.npos) given.erase(given[last] == '.' ? last : last + 1);

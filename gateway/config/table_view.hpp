@@ -18,15 +18,15 @@
 
 namespace canigo::gateway {
 
-/// A string of the file.
+/// A string in the file, with its name and place.
 struct text_at {
   std::string text;
   place where;
-  std::string field;  ///< its full name: "upstream[0].url"
+  std::string field;  ///< the full name, such as "upstream[0].url"
 };
 
-/// A table of the file, which is asked for each of its keys. A value of the wrong type or out of range is refused in
-/// the report, and counts as missing: the caller's variable stays as it is.
+/// Reads the keys of one table of the file. A value of the wrong type or out of range is reported as an error and
+/// counts as missing: the caller's variable is not changed.
 class table_view {
  public:
   /// The table and the report must outlive it. `field` is empty for the whole file.
@@ -36,13 +36,13 @@ class table_view {
   const std::string& field() const noexcept { return field_; }
   std::string field(std::string_view key) const;
   place where() const noexcept;
-  /// The place of the value, or of the table if there is no value.
+  /// Returns the place of the value; if there is no value, the place of the table.
   place where(std::string_view key) const noexcept;
   report& problems() const noexcept { return *report_; }
   bool has(std::string_view key) const { return table_->contains(key); }
-  /// All keys, for a table whose keys the file chooses.
+  /// Returns all keys, for a table in which the file's author chooses the keys.
   std::vector<std::string> keys() const;
-  /// Whether the value is left out, or is a list without elements.
+  /// Whether the value is missing, or is an empty list.
   bool is_none(std::string_view key) const;
   bool is_text(std::string_view key) const;
   bool is_text(std::string_view key, std::string_view text) const;
@@ -55,12 +55,12 @@ class table_view {
   std::optional<text_at> text(std::string_view key);
   /// Like text(), but a missing value is an error.
   std::optional<text_at> needed(std::string_view key, std::string_view allowed);
-  /// The strings of a list.
+  /// Returns the strings of a list; nothing if the list is missing or not valid.
   std::optional<std::vector<text_at>> texts(std::string_view key);
   void time(std::string_view key, duration& out, duration least, duration most);
   void size(std::string_view key, std::uint64_t& out, std::uint64_t least, std::uint64_t most);
-  /// US dollars, as a text or a number. A number with a point counts by its shortest decimal form, which is what the
-  /// file says, unless that has more than 15 digits.
+  /// Reads an amount of US dollars that is a string or a number. A floating-point number is read by its shortest
+  /// decimal form. That equals the text in the file, unless the text has more than 15 digits.
   void usd(std::string_view key, micro_usd& out);
   template <std::integral T>
   void percent(std::string_view key, T& out, int least, int most) {
@@ -81,10 +81,10 @@ class table_view {
     report_->refuse_text(given->where, given->field, given->text, allowed);
   }
   std::optional<table_view> table(std::string_view key);
-  /// The tables of a list.
+  /// Returns the tables of a list.
   std::vector<table_view> tables(std::string_view key, std::size_t most);
 
-  /// Refuses the keys that were not asked for.
+  /// Reports an error for each key of the table that no other function has read.
   void finish() const;
 
  private:

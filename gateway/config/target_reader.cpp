@@ -66,7 +66,7 @@ target read_target(table_view& t, const upstream& u) {
   read_url(t, to.url);
   to.credential = u.credential;
   read_credential(t, to.credential);
-  upstream own = u;  // the values that a preset has
+  upstream own = u;  // the values that a preset can set
   if (t.has("provider")) read_presets(t, own);
   to.provider = own.provider;
   to.refusal_body = own.refusal_body;

@@ -10,11 +10,12 @@ namespace canigo::gateway {
 /// Whether a rate of the upstream, or of one of its targets, counts this unit.
 bool counts(const upstream& u, std::string_view unit) noexcept;
 
-/// The most of a unit that one request may ask for; unlimited: no rate counts it. Each rate of the upstream bounds it
-/// by its burst, and so do the rates of the target that serves it: of the targets `of`, the one that allows most.
+/// Returns the largest amount of a unit that one request may ask for; unlimited if no rate counts the unit. The bursts
+/// of the upstream's rates bound it. So do the bursts of the target's rates; the target in `of` that allows most
+/// counts.
 std::uint64_t most_of(const upstream& u, std::string_view unit, target_set of = all_targets) noexcept;
 
-/// The least burst of the rates that count a unit; unlimited: none does.
+/// Returns the smallest burst of the rates that count a unit; unlimited if no rate does.
 std::uint64_t least_burst(const std::vector<rate_limit>& rates, std::string_view unit) noexcept;
 
 /// Whether target `i` is in the set.

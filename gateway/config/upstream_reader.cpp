@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Fields that the gateway makes itself, so that no credential may replace them.
+/// Whether the gateway writes this field itself. A credential may not replace such a field.
 bool is_own_field(std::string_view name) noexcept {
   constexpr std::string_view own[] = {"Connection",        "Expect",  "Forwarded", "Host", "Keep-Alive", "TE",
                                       "Transfer-Encoding", "Trailer", "Upgrade",   "Via"};
@@ -94,7 +94,7 @@ void read_websocket(table_view& t, upstream& u) {
   given->finish();
 }
 
-/// Tokens can be counted only if `tokens.api` says how.
+/// Rates of tokens need `tokens.api`, which tells how to count the tokens of a call.
 void check_units(table_view& t, const upstream& u) {
   if (u.tokens.api != token_api::none) return;
   const auto check = [&](const std::vector<rate_limit>& rates, std::string_view where) {
@@ -108,7 +108,7 @@ void check_units(table_view& t, const upstream& u) {
 }
 
 void read_max_wait(table_view& t, const config& c, upstream& u) {
-  constexpr duration usual = 2min;  // the longest wait of a class that the table does not name
+  constexpr duration usual = 2min;  // the longest wait for classes that the table does not name
   u.max_wait.assign(c.classes.size(), usual);
   auto given = t.table("max_wait");
   if (!given) return;
@@ -140,13 +140,13 @@ upstream read_upstream(table_view& t, const config& c) {
   read_settings(t, u);
   read_queue(t, c, u);
   t.flag("shared", u.shared);
-  // Redis keeps no strict windows.
+  // Shared rates are averages only, because Redis keeps no strict windows.
   u.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"},
                        u.shared ? rate_window::average : u.window);
   if (u.shared && c.redis.source.empty())
     t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
   read_on_redis_failure(t, u);
-  // The scripts in Redis do not count larger numbers exactly.
+  // The scripts in Redis count larger numbers inexactly.
   constexpr std::uint64_t most_burst = std::uint64_t{1} << 31;
   if (u.shared && std::ranges::any_of(u.rates, [](const rate_limit& r) { return r.burst > most_burst; }))
     t.problems().complain(t.where("rates"), t.field("rates"),
@@ -211,7 +211,7 @@ void read_url(table_view& t, origin& to) {
   if (const auto url = t.needed("url", origin_syntax)) {
     if (auto o = parse_origin(url->text)) {
       to = std::move(*o);
-    } else if (url->text.find('@') != std::string::npos) {  // a password may stand before it
+    } else if (url->text.find('@') != std::string::npos) {  // the text is not shown: a password may precede the '@'
       t.problems().complain(url->where, url->field, fmt::format("has an '@'; allowed: {}", origin_syntax));
     } else {
       t.problems().refuse_text(url->where, url->field, url->text, origin_syntax);

@@ -8,14 +8,14 @@
 
 namespace canigo::gateway {
 
-/// The windows of a budget that are in memory.
+/// The windows of one budget that are in memory.
 struct budget_ledger::account {
-  /// Enough for a clock that steps back by a day in a budget of hours.
+  /// With 64 windows, a budget per hour still finds its old windows after the clock has stepped back by a day.
   static constexpr std::size_t most_windows = 64;
 
   std::string name;
   std::string calendar;
-  calendar_window now{};  // the one that was asked for last
+  calendar_window now{};  // the window that the last call of open() asked for
   std::map<instant, sum> windows;
 
   spent_store::window of(instant begin) const noexcept { return {name, calendar, begin}; }
@@ -46,7 +46,7 @@ void budget_ledger::hold::settle(micro_usd cost) noexcept {
   parts_.clear();
 }
 
-/// The account of a budget, whose `now` is the window of this instant.
+/// Returns the account of a budget, and sets its `now` to the window that contains the instant `now`.
 budget_ledger::account& budget_ledger::open(const budget& b, instant now) {
   std::unique_ptr<account>& a =
       accounts_[{fmt::format("{} {}", b.kind, b.name), fmt::format("{} {}", name_of(b.terms->per), b.terms->zone)}];
@@ -60,7 +60,7 @@ budget_ledger::account& budget_ledger::open(const budget& b, instant now) {
   return *a;
 }
 
-/// Finds the sum of a window, or reads it.
+/// Finds the sum of a window in memory, or reads it from the store.
 void budget_ledger::open_window(account& a, instant begin) {
   sum& s = a.windows[begin];
   if (s.is_known) return;
@@ -120,7 +120,7 @@ void budget_ledger::settle(hold& h, micro_usd cost) noexcept {
     sum& s = h.parts_[i].of->windows.at(h.parts_[i].window);
     s.unsaved = 0;
     s.is_known = true;
-    s.spent = entries[i].all;  // with what other processes have added
+    s.spent = entries[i].all;  // the sum in the store, which includes the spending of other processes
   }
 }
 

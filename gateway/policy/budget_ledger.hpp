@@ -19,34 +19,34 @@
 
 namespace canigo::gateway {
 
-/// The sums of all budgets: the money that calls have spent in a window, and that is reserved for calls that are on.
+/// The sums of all budgets: for each window, the money that calls have spent and the money reserved for running calls.
 ///
-/// A call reserves what it may cost, in all of its budgets or in none, and settles what it has cost. So calls that run
-/// at once pass a budget by no more than their reservations were too low.
+/// A call reserves its expected cost in all of its budgets or in none. At its end it settles its real cost. Concurrent
+/// calls exceed a budget at most by the amount by which their reservations were too low.
 ///
-/// Each window keeps its sum, whatever the clock does: after a step backwards it is found again. Budgets with another
-/// unit or zone are other budgets. The sums are kept in the store. A sum that it does not take now is added later.
+/// The sum of a window survives a clock that steps backwards. A budget whose unit or zone changes begins a new sum. The
+/// sums are kept in the store. A sum that the store can't take now is added by a later call.
 ///
-/// Threads: any. A call of it takes a lock, and settle() the time of spent_store::add().
+/// Threads: any. Each call takes a lock. settle() also takes the time of spent_store::add().
 class budget_ledger {
   struct sum {
     micro_usd spent = 0;
     micro_usd reserved = 0;
     micro_usd unsaved = 0;  // the part of `spent` that the store lacks
-    bool is_known = false;  // the store has told what was spent before
+    bool is_known = false;  // the store has answered how much was spent in this window before
   };
   struct account;
 
  public:
   using instant = std::chrono::sys_seconds;
 
-  /// `store`: null: nothing is kept when the process ends.
+  /// `store`: keeps the sums; with null, the sums end with the process.
   explicit budget_ledger(std::unique_ptr<spent_store> store);
   ~budget_ledger();
   budget_ledger(const budget_ledger&) = delete;
   budget_ledger& operator=(const budget_ledger&) = delete;
 
-  /// A budget, and its terms now.
+  /// A budget, and its current options.
   struct budget {
     std::string_view kind;  ///< "upstream" or "tenant"; a literal
     std::string_view name;
@@ -57,14 +57,15 @@ class budget_ledger {
     micro_usd spent = 0;
     micro_usd reserved = 0;
   };
-  /// A budget has too little left for a call.
+  /// Tells which budget has too little left for a call.
   struct denial {
-    std::size_t which = 0;  ///< of the budgets that were named
+    std::size_t which = 0;  ///< the index of the budget in the span given to reserve()
     look sums;
-    bool is_spent = false;  ///< without the calls that are on, it would still have too little
+    bool is_spent = false;  ///< too little is left even if all running calls cost nothing
   };
 
-  /// The money that a call has reserved. Destroyed before settle(), it gives all back. The ledger must outlive it.
+  /// The money that a call has reserved. Its destructor gives all of it back, unless settle() came first. The ledger
+  /// must outlive it.
   class hold {
    public:
     hold() = default;
@@ -74,7 +75,7 @@ class budget_ledger {
 
     micro_usd amount() const noexcept { return amount_; }
     explicit operator bool() const noexcept { return ledger_ != nullptr; }
-    /// The call has cost `cost`, which counts in the windows that it began in.
+    /// Ends the reservation and adds `cost` to the windows in which the call began.
     void settle(micro_usd cost) noexcept;
 
    private:
@@ -89,26 +90,26 @@ class budget_ledger {
     std::vector<part> parts_;
   };
 
-  /// Reserves the amount in all of these budgets, into `to`, which is empty. Returns the first budget that has too
-  /// little left, and whose terms say to refuse: then nothing is reserved. A budget whose sum the store does not
-  /// tell is spent. A call that costs nothing always goes.
+  /// Reserves the amount in all of these budgets, and stores the reservation in the empty `to`. Returns the first
+  /// budget that has too little left and whose options refuse calls; then nothing is reserved. A budget counts as spent
+  /// while the store can't tell its sum. A call with an amount of 0 is always let through.
   std::optional<denial> reserve(std::span<const budget> budgets, micro_usd amount, instant now, hold& to);
 
-  /// The sums of the window that is on now.
+  /// The sums of the current window of a budget.
   look look_at(const budget& b, instant now);
 
-  /// How often the store did not take a sum, or did not tell it. The next call tries again.
+  /// The number of times the store failed to take or to tell a sum. The next call tries again.
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
 
  private:
-  using key = std::tuple<std::string, std::string>;  // the kind and the name; the calendar
+  using key = std::tuple<std::string, std::string>;  // the kind and the name of the budget; its unit and zone
 
   account& open(const budget& b, instant now);
   void open_window(account& a, instant begin);
   void settle(hold& h, micro_usd cost) noexcept;
 
   std::mutex mutex_;
-  std::map<key, std::unique_ptr<account>> accounts_;  // as many as configurations have named
+  std::map<key, std::unique_ptr<account>> accounts_;  // one for each budget that a configuration has named so far
   std::unique_ptr<spent_store> store_;
   std::atomic<std::uint64_t> failures_{0};
 };

@@ -9,8 +9,8 @@ namespace canigo::gateway {
 /// The cost of a call that has used these tokens, rounded up to a whole micro-dollar.
 micro_usd cost_of(const price& p, const token_usage& used) noexcept;
 
-/// The cost that is expected of a call: that of its estimate times `learned`, which counts as at least 1. Of calls that
-/// all begin before one of them has told its usage, some use more than calls do on average.
+/// The expected cost of a call: the cost of its estimate times `learned`, where `learned` counts as at least 1. Calls
+/// that begin before any of them has reported its usage may use more than the average call.
 micro_usd expected_cost(const price& p, const token_estimate& e, double learned) noexcept;
 
 }  // namespace canigo::gateway

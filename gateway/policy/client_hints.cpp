@@ -27,7 +27,7 @@ std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
   return count;
 }
 
-/// The shortest time limit that an SDK sets for its calls.
+/// Returns the shortest of the time limits that an SDK names in the fields of its request.
 std::optional<duration> read_patience(const message_head& head) {
   std::optional<duration> shortest;
   for (const field& f : head.fields) {

@@ -9,21 +9,21 @@
 
 namespace canigo::gateway {
 
-/// The entry of `forward.allow` that lets forward mode lead to this host and port; null: there is none. A host that is
-/// an address must be in the list as it is.
+/// Returns the entry of `forward.allow` that allows forward mode to connect to this host and port, or null. A host that
+/// is an IP address must be in the list literally.
 ///
-/// The addresses that a name leads to are judged when they are used.
+/// The addresses to which a host name resolves are checked later, when a connection is made.
 const allowed_host* find_allowed(const forward_options& forward, const host_name& host, std::uint16_t port);
 
-/// 403 for a host that is not allowed.
+/// Builds the answer 403 to a request for a host that is not allowed.
 refusal refuse_destination(const host_name& host, std::uint16_t port);
-/// 403 for any tunnel, if the configuration allows none.
+/// Builds the answer 403 to a CONNECT, for a configuration that allows no tunnels.
 refusal refuse_tunnel();
 
-/// The name of the limit of a host of forward mode: "host:port", with one spelling for each host.
+/// Returns the name of the limit of a host in forward mode: "host:port". A host has one spelling in these names.
 std::string limit_name(const host_name& host, std::uint16_t port);
 
-/// The settings of a host of forward mode: those that all hosts share, with the host's own name and URL.
+/// Returns the settings of a host in forward mode: the settings that all hosts share, and the host's own name and URL.
 upstream upstream_of(const forward_options& forward, const host_name& host, std::uint16_t port);
 
 }  // namespace canigo::gateway

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 constexpr std::string_view events_type = "text/event-stream";
 
-/// Whether one of the elements of a field's value is this media type, whatever its parameters.
+/// Whether an element of this field value is the given media type. Parameters of the media type are ignored.
 bool names_type(std::string_view value, std::string_view type) noexcept {
   while (!value.empty()) {
     const auto end = std::min(value.find(','), value.size());
@@ -28,7 +28,8 @@ bool names_type(std::string_view value, std::string_view type) noexcept {
   return false;
 }
 
-/// The words of a problem of RFC 9457; empty: the document is none. One that has an `error` is an error of the API.
+/// Returns the title and the detail of an RFC 9457 problem document; empty if the document is no such problem. A
+/// document with a member `error` is an error of the API instead.
 std::string problem_in(const json& document) {
   std::string words;
   if (document.contains("error")) return words;
@@ -100,12 +101,13 @@ std::string failure_event(token_api api, const refusal& why, std::string_view bo
     told.detail += ": " + problem;
     return failure_event(api, told);
   }
-  // SDKs take an event whose error is empty for one of the answer.
+  // SDKs treat an event with an empty `error` as a part of the answer.
   const json error = document.value("error", json{});
   const bool is_text = error.is_string() && !error.get_ref<const std::string&>().empty();
   if (!is_text && !(error.is_object() && !error.empty())) return failure_event(api, why);
   std::string line{body};
-  std::erase_if(line, [](char c) { return c == '\r' || c == '\n'; });  // space between the parts of JSON
+  // Line ends are only white space between JSON tokens.
+  std::erase_if(line, [](char c) { return c == '\r' || c == '\n'; });
   return event_of(api, line);
 }
 

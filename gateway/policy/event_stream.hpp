@@ -19,18 +19,19 @@ namespace canigo::gateway {
 /// `body`: the whole body, or empty.
 bool asks_for_events(const message_head& request, std::string_view body);
 
-/// Whether the body of this response can follow events that the client has already: its status is 200, its type
-/// text/event-stream, and it is not compressed.
+/// Whether the gateway can append the body of this response to events that it has already sent to the client. The
+/// response must have status 200 and type text/event-stream, and it must not be compressed.
 bool continues_events(const message_head& response) noexcept;
 
-/// A comment of a stream of events, which clients leave out: a call waits, at this position in the line, and for so
-/// long at the least. An estimate of 0 is not told.
+/// Builds a comment line of an event stream, which clients ignore. It tells the call's position in the queue and its
+/// estimated minimal wait. An estimate of 0 is left out.
 std::string waiting_comment(std::optional<std::size_t> position, duration estimate);
 
-/// The event that stands for an answer of the gateway, in the form of the API's own errors.
+/// Builds the event that reports a refusal by the gateway, in the format of this API's own errors.
 std::string failure_event(token_api api, const refusal& why);
-/// The event that stands for a response with this status. An error of the API in its body goes out as it is. The title
-/// and the detail of a problem of RFC 9457 go out behind the gateway's words. `body` may be a part of it.
+/// Builds the event that reports a response with an error status. If its body is an error of this API, the event
+/// contains that error unchanged. If the body is an RFC 9457 problem, its title and detail follow the gateway's own
+/// text. `body` may be only a part of the body.
 std::string failure_event(token_api api, const refusal& why, std::string_view body);
 
 }  // namespace canigo::gateway

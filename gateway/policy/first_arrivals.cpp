@@ -30,7 +30,7 @@ std::string resend_key(const message_head& head, std::string_view tenant) {
     name = head.target;
   }
   if (name.empty() || name.size() + host.size() > longest_key) return {};
-  // None of the parts has a line end.
+  // No part of the key contains a line end, so a line end separates the parts.
   std::string key{tenant};
   key.append("\n").append(kind).append("\n").append(host).append("\n").append(name);
   return key;

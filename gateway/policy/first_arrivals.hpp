@@ -17,24 +17,25 @@
 
 namespace canigo::gateway {
 
-/// The name by which a call that its client sends again can be known, within its tenant: the Idempotency-Key, the
-/// amz-sdk-invocation-id, or the target of a GET. Empty: it has none, or a long one.
+/// Returns a key that identifies a call of this tenant when its client sends the call again. The key is the
+/// Idempotency-Key, the amz-sdk-invocation-id, or the target of a GET. Empty: the call has no key, or a key that is too
+/// long.
 std::string resend_key(const message_head& head, std::string_view tenant);
 
-/// The arrivals of calls whose clients have left while they waited. Clients with a time limit send such a call again,
-/// and it would begin at the end of the line each time.
+/// Remembers when calls arrived whose clients disconnected while the calls were queued. A client with a time limit
+/// sends such a call again. Without its first arrival time the call would start at the end of the queue each time.
 ///
-/// An arrival is kept for a minute from when its client left, and as long as there is room. It serves one call only.
+/// An arrival is kept for a minute after its client disconnected, if the table has space. It is used for one call only.
 /// Threads: any.
 class first_arrivals {
  public:
   static constexpr std::size_t most = 4'096;
 
-  /// Whether take() may find one.
+  /// Whether any arrival is kept, so that take() may find one.
   bool has_some() const noexcept { return count_.load(std::memory_order_relaxed) > 0; }
-  /// Notes the arrival of a call whose client has left.
+  /// Stores the arrival time of a call whose client has disconnected.
   void note(std::string key, time_point since, time_point now);
-  /// The arrival of the call that is sent again now. Nothing: no arrival is known.
+  /// Removes and returns the first arrival of a call that was sent again; nothing if none is known.
   std::optional<time_point> take(std::string_view key, time_point now);
 
  private:
@@ -49,7 +50,8 @@ class first_arrivals {
   std::atomic<std::size_t> count_{0};  // the size of by_end_
   std::mutex mutex_;
   book arrivals_;
-  std::deque<std::pair<time_point, std::string>> by_end_;  // in the order of their ends; also those that were taken
+  // Ordered by expiry; also has keys that take() has already removed.
+  std::deque<std::pair<time_point, std::string>> by_end_;
 };
 
 }  // namespace canigo::gateway

@@ -19,15 +19,16 @@ refusal bad(std::string detail) { return refuse(400, std::move(detail)); }
 
 std::optional<refusal> judge_method(std::string_view method) {
   if (!is_token(method)) return bad("the method is no token");
-  // Methods differ by case; all that are registered are in upper case, and some readers take "get" for GET.
+  // Method names are case-sensitive. All registered methods are in upper case, and some servers take "get" for GET.
   if (std::ranges::any_of(method, [](char c) { return c >= 'a' && c <= 'z'; }))
     return bad("the method is not in upper case");
-  // RFC 9110, 9.3.8: the answer repeats the request as it came, with the credential that the tenant must not see.
+  // RFC 9110, 9.3.8: the answer to TRACE repeats the request with the gateway's credential, which the tenant must not
+  // see.
   if (method == "TRACE") return refuse(501, "TRACE is not passed on");
   return std::nullopt;
 }
 
-/// Whether the value of an Upgrade field names it.
+/// Whether the value of an Upgrade field contains "websocket".
 bool names_websocket(std::string_view upgrade) noexcept {
   bool does = false;
   for_each_element(upgrade, [&](std::string_view protocol) {
@@ -36,7 +37,7 @@ bool names_websocket(std::string_view upgrade) noexcept {
   return does;
 }
 
-/// The fields that the rules below read, and how many of each kind there are.
+/// The last value, and the number, of each field that the rules of this file check.
 struct field_census {
   std::size_t hosts = 0;
   std::string_view host;
@@ -109,7 +110,7 @@ std::optional<refusal> judge_connection(const message_head& head) {
   return std::nullopt;
 }
 
-/// Whether the head is the opening handshake of a websocket, and of nothing else.
+/// Whether the head is a websocket handshake that asks for no other protocol.
 ///
 /// Source: RFC 6455, 4.1.
 bool is_handshake(const message_head& head, const field_census& census, const request_plan& plan) {
@@ -120,7 +121,8 @@ bool is_handshake(const message_head& head, const field_census& census, const re
          count_of(head, "Sec-WebSocket-Version") == 1;
 }
 
-/// Refuses an authority. No configuration can have allowed a host that some resolvers would read as another one.
+/// Builds the refusal of a malformed authority. Such a host can't be in the configuration, because some resolvers would
+/// take it for another host.
 refusal refuse_authority(std::string_view text, const char* otherwise) {
   const auto bracket = text.rfind(']');
   const std::string_view host = text.substr(0, text.find(':', bracket == text.npos ? 0 : bracket));
@@ -128,7 +130,7 @@ refusal refuse_authority(std::string_view text, const char* otherwise) {
   return {403, "destination_forbidden", "the target's host is no plain name or address"};
 }
 
-/// Reads an absolute-form target: its authority, and the path behind it.
+/// Reads an absolute-form target into `plan`: its authority, and the path after it.
 std::optional<refusal> read_absolute(std::string_view target, request_plan& plan) {
   plan.form = target_form::absolute;
   plan.is_tls = starts_with_text(target, "https://");
@@ -168,10 +170,9 @@ std::optional<refusal> judge_target(const message_head& head, listen_mode mode, 
   return read_absolute(target, plan);
 }
 
-/// Beside an absolute target, Host may have any value, as RFC 9112 (3.2.2) wants it: the Host that goes out is built
-/// from the target.
+/// With an absolute-form target, Host may have any value (RFC 9112, 3.2.2). The outgoing Host is built from the target.
 std::optional<refusal> judge_host(const field_census& census, int version, const request_plan& plan) {
-  // Python before 3.12 asks for tunnels in HTTP/1.0, without Host. Such a request can't be read in two ways.
+  // Python before 3.12 sends CONNECT in HTTP/1.0 without Host. The target of a CONNECT is unambiguous without it.
   if (census.hosts == 0 && version == 10 && plan.form == target_form::tunnel) return std::nullopt;
   if (census.hosts != 1) return bad(census.hosts == 0 ? "there is no Host" : "there is more than one Host");
   if (!parse_host_and_port(census.host)) return bad("Host is no plain name or address");
@@ -198,7 +199,7 @@ std::optional<refusal> judge_all(const message_head& head, listen_mode mode, con
     plan.is_websocket = is_handshake(head, census, plan);
     if (!plan.is_websocket) return refuse_websocket();
   }
-  // HTTP/1.0 has no expectations, and its clients wait for none.
+  // HTTP/1.0 has no Expect field: its clients send the body without waiting for 100 Continue.
   if (census.expectations > 0 && head.version == 11) {
     if (census.expectations > 1 || !same_text(census.expectation, "100-continue"))
       return refuse(417, "Expect is something else than \"100-continue\"");

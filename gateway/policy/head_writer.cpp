@@ -11,9 +11,9 @@
 namespace canigo::gateway {
 namespace {
 
-constexpr std::size_t usual_head = 512;  // bytes; more takes another block of memory
+constexpr std::size_t usual_head = 512;  // bytes; a longer head reallocates the text
 
-/// Whether the gateway writes this field of a request itself, or never forwards it.
+/// Whether the gateway writes this request field itself, or never forwards it.
 bool is_own_of_request(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Host", "Content-Length", "Expect", "Forwarded"};
   return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); }) ||
@@ -42,7 +42,7 @@ std::string node_of(std::string_view address) {
 
 void add_forwarded(const client_place& c, head_text& text) {
   const std::string_view proto = c.is_tls ? "https" : "http";
-  // The client of a unix socket has no address.
+  // A client that connects over a unix socket has no address.
   const std::string node = c.address.empty() ? "unknown" : node_of(c.address);
   text.add("Forwarded", "for=" + node + ";host=\"" + std::string{c.host} + "\";proto=" + std::string{proto});
   if (!c.address.empty()) text.add("X-Forwarded-For", c.address);

@@ -20,8 +20,8 @@ struct outgoing_body {
   std::uint64_t length = 0;
 };
 
-/// Builds a head. It leaves out a field whose name is no token, or whose value has a line break or another control
-/// character. So no text of a stranger begins another field or another message.
+/// Builds the head of a message. It drops a field whose name is no token, or whose value has a line break or another
+/// control character. So a client or an upstream can't inject a field or a message.
 class head_text {
  public:
   /// Begins the head of a request: "METHOD TARGET HTTP/1.1".
@@ -31,14 +31,14 @@ class head_text {
 
   void add(std::string_view name, std::string_view value);
   void add(const outgoing_body& body);
-  /// The head with the empty line at its end.
+  /// Returns the head, with the empty line at its end.
   std::string take() &&;
 
  private:
   std::string text_;
 };
 
-/// The client as `Forwarded` and `X-Forwarded-*` describe it, if an upstream wants them.
+/// The client's address and host, for the fields `Forwarded` and `X-Forwarded-*` of upstreams that want them.
 struct client_place {
   std::string_view address;  ///< without a port; an IPv6 address without brackets
   std::string_view host;     ///< the client's Host field
@@ -47,28 +47,30 @@ struct client_place {
 
 /// The parts of an outgoing request that do not come from the client.
 struct outgoing_request {
-  std::string_view target = {};                     ///< target_for() of a route; a path and query in forward mode
-  std::string_view host_field = {};                 ///< the Host of the upstream
-  const gateway::credential* credential = nullptr;  ///< null, or passed: the client's own credential goes out
+  std::string_view target = {};      ///< the result of target_for() for a route; a path and query in forward mode
+  std::string_view host_field = {};  ///< the Host of the upstream
+  /// Null, or a credential of kind `passed`: the client's own credential is forwarded.
+  const gateway::credential* credential = nullptr;
   outgoing_body body = {};
   std::string_view via = {};                   ///< "1.1 canigo-ID"
-  std::optional<client_place> forwarded = {};  ///< set for upstreams with `forwarded`
-  bool wants_identity = false;                 ///< the response is read for usage or limits: no compression
-  bool is_websocket = false;                   ///< the request asks for a websocket
+  std::optional<client_place> forwarded = {};  ///< set only for upstreams with the option `forwarded`
+  /// The gateway reads the response for usage or limits, so the request must not allow compression.
+  bool wants_identity = false;
+  bool is_websocket = false;  ///< the request asks for a websocket
 };
 
-/// The head of a request, built anew from one that was not refused. It leaves out the fields of the client's
-/// connection, Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*. All other fields go through in their
-/// order.
+/// Builds the outgoing head from a client's head that was not refused. It drops the fields of the client's connection,
+/// Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*. It keeps all other fields in their order.
 std::string request_head(const message_head& head, const outgoing_request& out);
 
-/// "Keep-Alive: timeout=N" as a line: for how many seconds a kept connection may be idle. It tells a second less than
-/// `idle`, so that no request meets the end of its connection. Empty if nothing is left.
+/// Returns "Keep-Alive: timeout=N" as a line, where N is the number of seconds for which a connection may be idle. N is
+/// one second less than `idle`, so that the client closes the connection first. Empty if N is 0.
 std::string keep_alive_line(duration idle);
 
-/// Appends the fields of a response for the client, as lines. It leaves out the fields of the upstream's connection,
-/// its framing, and X-Canigo-*, which are the gateway's. It also leaves out Alt-Svc, which would lead clients past the
-/// gateway. X-Request-Id becomes X-Upstream-Request-Id, as the gateway sends its own.
+/// Appends the fields of an upstream's response to `to`, as lines for the client. It drops the fields of the upstream's
+/// connection, its framing, and X-Canigo-*, which only the gateway may set. It drops Alt-Svc, which would make clients
+/// bypass the gateway. It renames X-Request-Id to X-Upstream-Request-Id, because the gateway sends its own
+/// X-Request-Id.
 void append_response_fields(std::string& to, const message_head& head);
 
 }  // namespace canigo::gateway

@@ -21,21 +21,22 @@ key_digest digest_of(std::string_view key) noexcept {
   return digest;
 }
 
-/// These bytes tell nothing of the key, so the time of a look-up may depend on them.
+/// Returns the first bytes of a digest, as the key of a hash table. They reveal nothing about the key of the tenant. So
+/// the time of a look-up may depend on them.
 std::uint64_t first_bytes(const key_digest& digest) noexcept {
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, digest.data(), sizeof bytes);
   return bytes;
 }
 
-/// The part of the value behind "SCHEME ".
+/// Returns the part of the value after "SCHEME "; nothing if the value has another scheme.
 std::optional<std::string_view> of_scheme(std::string_view value, std::string_view scheme) noexcept {
   const auto space = value.find(' ');
   if (space == value.npos || !same_text(value.substr(0, space), scheme)) return std::nullopt;
   return trim(value.substr(space));
 }
 
-/// Whether no other machine has this name: an address of the loopback, or a name that no site can have.
+/// Whether the authority can name this machine only: a loopback address, or a host name that no web site can have.
 bool is_of_this_machine(std::string_view authority) {
   const auto at = parse_host_and_port(authority);
   if (!at) return false;
@@ -45,8 +46,9 @@ bool is_of_this_machine(std::string_view authority) {
   return host.find('.') == host.npos || host.ends_with(".localhost");
 }
 
-/// Whether a page of another site, in a browser on this machine, may have sent the request. Browsers name the site of a
-/// page in Origin and Sec-Fetch-Site. If the name of a site leads to this machine for a while, only Host shows it.
+/// Whether a web page in a browser on this machine may have sent the request. Browsers name the site of the page in
+/// Origin and Sec-Fetch-Site. After DNS rebinding, where the site's name resolves to this machine, only Host shows the
+/// site.
 bool may_be_a_page(const message_head& head) {
   const auto site = value_of(head, "Sec-Fetch-Site");
   if (site && *site != "none" && *site != "same-origin") return true;
@@ -86,7 +88,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
     n -= 8;
     bytes.push_back(static_cast<char>(bits >> n & 0xff));
   }
-  // Unused bits that are not zero would let one key be written in several ways.
+  // Refuses unused bits that are not zero: they would allow several spellings of one key.
   if ((bits & ((1U << n) - 1)) != 0) return std::nullopt;
   return bytes;
 }

@@ -16,14 +16,15 @@
 
 namespace canigo::gateway {
 
-/// The facts that a connection knows of its client.
+/// The client's properties that its connection determines.
 struct client_facts {
-  std::span<const std::string> certificate_names;  ///< subject and alternative names of a certificate that was verified
-  std::optional<std::uint32_t> uid;                ///< the user of the peer of a unix socket
-  std::string_view anonymous;                      ///< the listener's tenant for clients without credentials
+  /// The subject and the alternative names of the client's verified certificate.
+  std::span<const std::string> certificate_names;
+  std::optional<std::uint32_t> uid;  ///< the user of the peer of a unix socket
+  std::string_view anonymous;        ///< the tenant that the listener gives to clients without credentials
 };
 
-/// The tenant of a request.
+/// The result of identification: the tenant of a request, or a refusal.
 struct identification {
   std::optional<std::size_t> tenant;  ///< an index into config::tenants
   std::optional<refusal> refused;     ///< why there is no tenant: 401, or 407 for a proxy
@@ -34,21 +35,21 @@ class identity_table {
  public:
   explicit identity_table(const std::vector<tenant>& tenants);
 
-  /// Finds the tenant of a request. The first that matches: the certificate; a key in X-Canigo-Key or in
-  /// Proxy-Authorization; the uid; the listener's anonymous tenant. `replaced` names the field of the credential that
-  /// the gateway has for the upstream; it is empty if the client's own credential goes out. If there is one, a key is
-  /// looked for in Authorization as a Bearer token and in that field, too, before the uid.
+  /// Finds the tenant of a request. The first of these that matches decides: the certificate; a key in X-Canigo-Key or
+  /// in Proxy-Authorization; the uid; the listener's anonymous tenant. `replaced` names the field into which the
+  /// gateway puts its own credential for the upstream; it is empty if the client's credential is forwarded. If it is
+  /// not empty, a key is also accepted before the uid as a Bearer token in Authorization, or in the field `replaced`.
   ///
-  /// A key in X-Canigo-Key or Proxy-Authorization is meant for the gateway: if it is no tenant's, the request is
-  /// refused. A key in one of the other fields may be a client's dummy, and counts only if it is a tenant's.
-  /// Proxy-Authorization has "Bearer KEY", or "Basic" with the key as the password, or as the user if there is no
+  /// A key in X-Canigo-Key or Proxy-Authorization is meant for the gateway: if no tenant has this key, the request is
+  /// refused. A key in one of the other fields may be a client's dummy, so it is ignored if no tenant has it.
+  /// Proxy-Authorization contains "Bearer KEY", or "Basic" with the key as the password, or as the user if there is no
   /// password.
   ///
-  /// A tenant's key in Authorization, where the client's own credential goes out, would reach the upstream. So the
+  /// If the client's own credential is forwarded, a tenant's key in Authorization would reach the upstream. So the
   /// request is refused.
   ///
-  /// A page of another site in a browser must not spend the limits of the anonymous tenant. So a request that may come
-  /// from such a page needs a key, unless it comes over a unix socket, or to a proxy.
+  /// A web page in a browser must not use up the limits of the anonymous tenant. So a request that may come from a web
+  /// page needs a key, unless it comes over a unix socket or to a proxy.
   ///
   /// Keys are compared by their SHA-256, in constant time.
   identification find(const message_head& head, const client_facts& client, std::string_view replaced,
@@ -69,10 +70,10 @@ class identity_table {
   std::map<std::string, std::size_t, std::less<>> names_;
 };
 
-/// The key in a value of Proxy-Authorization; nothing if it has another form.
+/// Returns the key in a value of Proxy-Authorization; nothing if the value has another form.
 std::optional<std::string> key_of_authorization(std::string_view value);
 
-/// Decodes a base64 text; nothing if the text is not base64, or is not padded.
+/// Decodes a base64 text. Returns nothing if the text is not base64, or lacks its padding.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace canigo::gateway

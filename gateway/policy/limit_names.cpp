@@ -60,7 +60,7 @@ std::string rate_fields(const std::vector<rate_limit>& rates, const wait_reason&
     const rate& r = rates[i].rate;
     if (i > 0) text += ", ";
     text.append(1, '"').append(name_of_rate(rates, i)).append("\";q=").append(std::to_string(r.tokens()));
-    // A window is of whole seconds.
+    // The parameter "w" is in whole seconds, so it is left out for other periods.
     if (const auto window = std::chrono::floor<std::chrono::seconds>(r.period()); window == r.period())
       text.append(";w=").append(std::to_string(window.count()));
     if (!rates[i].unit.empty() && rates[i].unit != "requests") text.append(";qu=\"").append(rates[i].unit).append("\"");

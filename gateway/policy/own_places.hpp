@@ -10,22 +10,23 @@
 
 namespace canigo::gateway {
 
-/// The addresses at which the gateway itself listens. No request may lead there: it would come back for ever.
+/// The addresses at which the gateway itself listens. A request to one of them is refused, because it would loop for
+/// ever.
 ///
 /// Threads: any, after the last add().
 class own_places {
  public:
-  /// `is_local`: whether an address is one of this machine's; by default the kernel is asked.
+  /// `is_local`: tells whether an address belongs to this machine; the default asks the kernel.
   explicit own_places(std::function<bool(const net::ip::address&)> is_local = is_of_this_machine)
       : is_local_{std::move(is_local)} {}
 
   void add(const net::ip::tcp::endpoint& listener) { listeners_.push_back(plain(listener)); }
 
-  /// Whether a connection to `destination` would reach one of the listeners. An IPv4 address that is mapped into IPv6
-  /// is that address, and 0.0.0.0 and :: are this machine.
+  /// Whether a connection to `destination` would reach one of the gateway's listeners. An IPv4-mapped IPv6 address
+  /// counts as the IPv4 address. 0.0.0.0 and :: count as this machine.
   bool contains(const net::ip::tcp::endpoint& destination) const;
 
-  /// Whether a socket could be bound to the address.
+  /// Whether a socket of this machine can be bound to the address.
   static bool is_of_this_machine(const net::ip::address& address);
 
  private:

@@ -12,28 +12,28 @@ namespace canigo::gateway {
 
 /// The reason why an upstream, or one of its targets, gets no call for a while.
 enum class pause_cause : std::uint8_t {
-  upstream,   ///< a response has asked for it
+  upstream,   ///< a response of the upstream has asked for a pause
   breaker,    ///< the circuit breaker is open
-  operator_,  ///< an operator wants it
-  key,        ///< a target does not take its key: it has answered 401 or 402
+  operator_,  ///< an operator has paused it
+  key,        ///< a target rejects its key: it has answered 401 or 402
   failures,   ///< several calls in a row have failed at a target
 };
 inline constexpr std::array<std::string_view, 5> pause_cause_names{"upstream", "breaker", "operator", "key",
                                                                    "failures"};
 
-/// The pauses of an upstream, one for each cause. The upstream gets no call as long as any of them lasts. A value.
+/// The pauses of an upstream, one for each cause. The upstream gets no call while any of them lasts. A value.
 class pause_book {
  public:
   void set(pause_cause why, time_point until) noexcept { ends_[index(why)] = until; }
   void end(pause_cause why) noexcept { ends_[index(why)] = time_point::min(); }
-  /// Makes a pause longer, never shorter.
+  /// Moves the end of a pause to `until`, if that is later than its present end.
   void extend(pause_cause why, time_point until) noexcept {
     time_point& end = ends_[index(why)];
     end = std::max(end, until);
   }
 
   time_point until(pause_cause why) const noexcept { return ends_[index(why)]; }
-  /// The end of the last pause; min(): there is none.
+  /// The end of the pause that ends last; min() if there is no pause.
   time_point until() const noexcept { return *std::ranges::max_element(ends_); }
 
  private:

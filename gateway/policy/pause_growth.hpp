@@ -8,18 +8,19 @@
 
 namespace canigo::gateway {
 
-/// The pauses of an upstream that refuses calls and does not say for how long: 1 s, 2 s, 4 s, to 60 s, until a call
-/// succeeds. Each is up to a quarter longer, at random, so that instances do not come back together. A value.
+/// Computes the pauses of an upstream that refuses calls without saying for how long: 1 s, 2 s, 4 s, up to 60 s, until
+/// a call succeeds. A random addition of up to a quarter keeps several instances from coming back at the same time. A
+/// value.
 ///
-/// If the upstream says that calls may come back at once, and goes on refusing them, the first pause is 10 ms.
+/// If the upstream says that calls may come back at once, but still refuses them, the first pause is 10 ms.
 ///
-/// Calls that are refused at the same time count once: only a call that began after the last pause makes it longer.
+/// Concurrent refusals count once: only the refusal of a call that began after the last pause makes the pause longer.
 class pause_growth {
  public:
   static constexpr duration of_mute = std::chrono::seconds{1};
   static constexpr duration of_at_once = std::chrono::milliseconds{10};
   static constexpr duration longest = std::chrono::seconds{60};
-  // Of a target that does not take its key: until it has another key, each pause ends with a call that is refused.
+  // For a target that rejects its key. Until the key is replaced, the call after each pause is refused too.
   static constexpr duration of_key = std::chrono::seconds{10};
   static constexpr duration longest_of_key = std::chrono::minutes{5};
 
@@ -28,7 +29,7 @@ class pause_growth {
   time_point refuse(time_point started, time_point now, std::uint64_t random, duration first = of_mute,
                     duration most = longest) noexcept {
     if (now < until_) return until_;
-    constexpr std::uint32_t most_rounds = 14;  // 10 ms become 82 s
+    constexpr std::uint32_t most_rounds = 14;  // 10 ms doubled 13 times are 82 s
     if (rounds_ == 0 || (started >= until_ && rounds_ < most_rounds)) ++rounds_;
     const duration step = backoff{.first = first, .cap = most, .jitter = jitter::none}.ceiling(rounds_);
     const backoff more{.first = step / 4, .cap = step / 4, .jitter = jitter::full};
@@ -39,7 +40,7 @@ class pause_growth {
   void succeed(time_point started) noexcept {
     if (started >= until_) rounds_ = 0;
   }
-  /// Whether the next pause is as short as the first one.
+  /// Whether the next pause is a first pause, because no refusal has come since the last success.
   bool is_as_new() const noexcept { return rounds_ == 0; }
 
  private:

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono;
 
-/// By how much midnight of this day comes later in Pacific time than in UTC. Clocks change at 2:00, after it.
+/// Returns how much later midnight of this day is in Pacific time than in UTC. Clocks change at 2:00, after midnight.
 seconds delay_of_pacific(local_days day) noexcept {
   const year y = year_month_day{day}.year();
   const bool is_summer = day > local_days{y / March / Sunday[2]} && day <= local_days{y / November / Sunday[1]};
@@ -19,7 +19,7 @@ seconds delay_of_pacific(local_days day) noexcept {
 sys_seconds next_reset(quota_reset when, system_clock::time_point now) noexcept {
   const auto instant = floor<seconds>(now);
   if (when == quota_reset::utc) return floor<days>(instant) + days{1};
-  // It is today or yesterday there.
+  // In Pacific time the date is the UTC date or the day before.
   for (local_days day{floor<days>(instant).time_since_epoch()};; day += days{1}) {
     const sys_seconds midnight{day.time_since_epoch() + delay_of_pacific(day)};
     if (midnight > instant) return midnight;

@@ -8,14 +8,14 @@
 
 namespace canigo::gateway {
 
-/// The reason for which the gateway itself answers.
+/// An error response that the gateway itself gives, with the reason.
 struct refusal {
   int status = 0;
   std::string_view error;  ///< the value of X-Canigo-Error: a literal
-  std::string detail;      ///< the reason in words, for a person
+  std::string detail;      ///< the reason as a sentence for people
   std::optional<duration> retry_after = {};
-  bool is_final = false;         ///< the same request, sent again, would fare no better or might be done twice
-  std::string rate_fields = {};  ///< lines of a head that tell of the limits; empty: there are none
+  bool is_final = false;         ///< sending the same request again is useless, or might do its work twice
+  std::string rate_fields = {};  ///< lines of the head that describe the limits; may be empty
 };
 
 }  // namespace canigo::gateway

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The member of an object; null: there is none.
+/// Returns the member of an object; a JSON null if there is none.
 const json& member(const json& of, const char* name) {
   static const json none;
   if (!of.is_object()) return none;
@@ -30,7 +30,8 @@ std::string_view text_of(const json& value) {
   return text == nullptr ? std::string_view{} : std::string_view{*text};
 }
 
-/// A code of OpenAI. The type of all these errors may be insufficient_quota, so the code tells them apart.
+/// Whether an OpenAI error code means that money or a quota is used up. The `type` of all these errors may be
+/// insufficient_quota, so only the code tells them apart.
 bool is_of_money(std::string_view code) noexcept {
   constexpr std::string_view codes[] = {"insufficient_quota", "credit_balance_exhausted",
                                         "organization_spend_limit_exceeded", "project_spend_limit_exceeded",
@@ -38,14 +39,16 @@ bool is_of_money(std::string_view code) noexcept {
   return std::ranges::find(codes, code) != std::end(codes);
 }
 
-/// Rounded up, so that no call comes too early. Nothing for a number that is no time.
+/// Rounds up to whole milliseconds, so that no call comes too early. Returns nothing for a number that is no valid
+/// time.
 std::optional<duration> whole_milliseconds(double seconds) {
   constexpr double most = 1e9;
   if (!(seconds >= 0 && seconds <= most)) return std::nullopt;
   return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
-/// Of GitHub, whose documents ask for a wait of one minute at least where the response names none.
+/// Whether this is GitHub's message about its secondary rate limit. GitHub's documents ask for a wait of at least one
+/// minute if the response names no time.
 bool is_of_second_limit(std::string_view message) noexcept {
   return message.find("secondary rate limit") != std::string_view::npos;
 }
@@ -56,7 +59,7 @@ void read_violation(const json& violation, told_in_body& told) {
   told.lasts = true;
   const bool is_of_model = name.find("PerModel") != std::string_view::npos ||
                            !text_of(member(member(violation, "quotaDimensions"), "model")).empty();
-  // One of all calls counts before one of a model.
+  // A quota of all models takes precedence over a quota of one model.
   if (!told.day || (told.day->is_of_model && !is_of_model)) told.day = told_day_quota{std::string{name}, is_of_model};
 }
 
@@ -74,7 +77,7 @@ void read_detail(const json& detail, told_in_body& told) {
 told_in_body read_refusal_body(std::string_view body) {
   told_in_body told;
   const json document = json::parse(body, nullptr, false);
-  // A stream that is no stream of events is a list.
+  // Gemini answers a streaming call without server-sent events by a list, so the error is in its first element.
   const json& first = document.is_array() && !document.empty() ? document.front() : document;
   const json& error = member(first, "error");
   const json& details = member(error, "details");

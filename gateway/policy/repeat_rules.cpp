@@ -10,7 +10,7 @@
 namespace canigo::gateway {
 namespace {
 
-constexpr int too_many_requests = 429, overloaded = 529;  // the latter is Anthropic's
+constexpr int too_many_requests = 429, overloaded = 529;  // 529 is Anthropic's status for an overload
 
 }  // namespace
 

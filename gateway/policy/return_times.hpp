@@ -7,15 +7,16 @@
 
 namespace canigo::gateway {
 
-/// When the refused calls of a tenant in a class are told to come back, so that they do not all come at one moment.
+/// Spreads the retry times that refused calls of one tenant and class are told, so that they do not all come back at
+/// once.
 ///
-/// A call is told the time at which there would be room for it behind those that were told before. If so many were told
-/// that this is a minute later than the limit says, the times begin anew: many of those calls do not come.
+/// Each refused call gets the time of the next grant after those already promised. If the promised times run more than
+/// a minute ahead of the limit, they start again at the limit's own time: many of those calls never come back.
 /// Threads: one at a time.
 class return_times {
  public:
-  /// The wait that the answer names. `wait`: the time until a call that came now would be granted. `spacing`: the time
-  /// between two grants.
+  /// Returns the wait to name in the answer to a refused call. `wait`: the time until a call that came now would be
+  /// granted. `spacing`: the time between two grants.
   duration next(time_point now, duration wait, duration spacing) noexcept {
     constexpr duration longest_row = std::chrono::minutes{1};
     const time_point first = saturating_add(now, wait);

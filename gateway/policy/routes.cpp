@@ -6,7 +6,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// "/" matches every path, and is not stripped.
+/// The prefix "/" matches every path, and nothing is removed from the path.
 std::string_view stripped(std::string_view prefix) noexcept { return prefix == "/" ? std::string_view{} : prefix; }
 
 }  // namespace

@@ -10,16 +10,16 @@
 
 namespace canigo::gateway {
 
-/// Finds the upstream that a path leads to.
+/// Finds the upstream whose route matches a path.
 class route_table {
  public:
   /// The upstreams must outlive it.
   explicit route_table(const std::vector<upstream>& upstreams);
 
-  /// The upstream with the longest prefix that matches: the path is the prefix, or goes on behind it with a '/'. So
-  /// "/openai" leads "/openai/x" and "/openai", and not "/openaix".
+  /// Returns the upstream with the longest matching prefix. A prefix matches the same path, and a path that continues
+  /// with a '/' after the prefix. So "/openai" matches "/openai" and "/openai/x", but not "/openaix".
   ///
-  /// `target`: a path, and a query if there is one. Bytes are compared as they are: "/%6fpenai" is another path.
+  /// `target`: a path, with a query if there is one. Bytes are compared literally: "/%6fpenai" is another path.
   /// Allocates: never.
   std::optional<std::size_t> find(std::string_view target) const noexcept;
 
@@ -31,12 +31,12 @@ class route_table {
   std::vector<route> routes_;  // the longest prefix first
 };
 
-/// The client's path without the prefix of the upstream.
+/// Returns the client's path without the prefix of the upstream's route.
 std::string_view behind_prefix(const upstream& u, std::string_view path) noexcept;
 
-/// The target for an upstream: the upstream's own path, and then the client's without the prefix, byte for byte.
+/// Builds the target for an upstream: the upstream's own path, then the client's path without the prefix, unchanged.
 std::string target_for(const upstream& u, std::string_view target);
-/// The same as a part of `target`; nothing if it is none.
+/// Returns the result of target_for() as a part of `target`; nothing if target_for() would build a new text.
 std::optional<std::string_view> unchanged_target(const upstream& u, std::string_view target);
 
 }  // namespace canigo::gateway

@@ -8,10 +8,10 @@
 
 namespace canigo::gateway {
 
-/// The cookie of an operator who has shown the admin's token, so that a page need not keep the token.
+/// The cookie of an operator who has shown the admin's token. So a page need not keep the token.
 ///
-/// It holds the time at which it ends, and a code that only this process can make for that time and that token. So a
-/// restart ends all cookies, and so does a change of the token. The gateway keeps no list of them.
+/// The cookie contains its expiry time, and a code that only this process can compute for that time and token. So a
+/// restart, or a change of the token, makes all cookies invalid. The gateway keeps no list of cookies.
 /// Threads: any.
 class session_cookie {
  public:
@@ -21,12 +21,12 @@ class session_cookie {
   /// Throws std::runtime_error if the system has no random numbers.
   session_cookie();
 
-  /// The cookie's value.
+  /// Returns the value of a new cookie.
   std::string make(std::string_view token, std::chrono::system_clock::time_point now) const;
-  /// Whether `cookies`, the value of a Cookie field, has one that is good now.
+  /// Whether `cookies`, the value of a Cookie field, contains a cookie that is valid now.
   bool is_good(std::string_view cookies, std::string_view token, std::chrono::system_clock::time_point now) const;
 
-  /// Whether both texts are the same. The time of the comparison reveals nothing about either text.
+  /// Whether both texts are equal. The time of the comparison reveals nothing about either text.
   bool is_same(std::string_view a, std::string_view b) const;
 
  private:

@@ -15,33 +15,34 @@
 
 namespace canigo::gateway {
 
-/// A quota of which an upstream has said that nothing is left: one of a day, or one with a reset in more than an hour.
+/// A quota that is used up, as an upstream's response said: a daily quota, or one whose reset is more than an hour
+/// away.
 struct spent_quota {
-  std::string tenant = {};                    ///< with a credential of its own; empty: the gateway's
-  std::string model = {};                     ///< empty: of all models
-  std::string name = {};                      ///< as the upstream calls it
-  std::string request = {};                   ///< it got the answer that says so
-  quota_reset resets = quota_reset::unknown;  ///< unknown: at the time that was told
+  std::string tenant = {};   ///< the tenant whose own credential was used; empty: the gateway's credential was used
+  std::string model = {};    ///< empty: the quota covers all models
+  std::string name = {};     ///< the upstream's name of the quota
+  std::string request = {};  ///< the id of the request whose response reported it
+  quota_reset resets = quota_reset::unknown;  ///< unknown: the quota resets at a time that the response named
   std::chrono::sys_seconds reset = {};
-  time_point until = {};  ///< the same instant
+  time_point until = {};  ///< the same reset on the steady clock
 };
 
-/// The quotas of an upstream that are used up. A value.
+/// The used-up quotas of an upstream. A value.
 ///
-/// It knows the last 256, as models have the names that clients give them.
+/// It keeps the last 256 quotas only, because clients choose the names of models.
 class spent_quotas {
  public:
   static constexpr std::size_t most = 256;
 
-  /// Takes the place of what was told of the same tenant and model.
+  /// Adds a quota. It replaces an earlier one of the same tenant and model.
   void note(spent_quota q, time_point now) {
     std::erase_if(all_,
                   [&](const spent_quota& s) { return s.until <= now || (s.tenant == q.tenant && s.model == q.model); });
     if (all_.size() >= most) all_.erase(all_.begin());
     all_.push_back(std::move(q));
   }
-  /// The one that refuses a call of this tenant for this model; null: none does. The reference holds until the next
-  /// change.
+  /// Returns the used-up quota that forbids a call of this tenant for this model, or null. The pointer is valid until
+  /// the next change.
   const spent_quota* find(std::string_view tenant, std::string_view model, time_point now) const noexcept {
     const auto found = std::ranges::find_if(all_, [&](const spent_quota& s) {
       return s.until > now && s.tenant == tenant && (s.model.empty() || s.model == model);
@@ -56,7 +57,7 @@ class spent_quotas {
   void forget() noexcept { all_.clear(); }
 
  private:
-  std::vector<spent_quota> all_;  // the last one told of is the last
+  std::vector<spent_quota> all_;  // in the order in which they were reported
 };
 
 }  // namespace canigo::gateway

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kept_windows = 64;
 
-/// Opens the file; throws std::runtime_error.
+/// Opens the file, or throws std::runtime_error.
 sqlite3* opened(const std::string& path) {
   constexpr int busy_ms = 1000;
   sqlite3* db = nullptr;
@@ -35,7 +35,7 @@ void bind(sqlite3_stmt* s, const spent_store::window& w) noexcept {
   ::sqlite3_bind_int64(s, 3, w.begin.time_since_epoch().count());
 }
 
-/// Runs a statement; the value of its one row, or 0 without a row. Nothing: it has failed.
+/// Runs a statement. Returns the value of its one row, or 0 without a row; nothing if the statement has failed.
 std::optional<micro_usd> value_of(sqlite3_stmt* s) noexcept {
   micro_usd value = 0;
   int code = ::sqlite3_step(s);
@@ -52,7 +52,8 @@ std::optional<micro_usd> value_of(sqlite3_stmt* s) noexcept {
 void spent_store::closer::operator()(sqlite3* db) const noexcept { ::sqlite3_close_v2(db); }
 void spent_store::closer::operator()(sqlite3_stmt* s) const noexcept { ::sqlite3_finalize(s); }
 
-/// Moves the log into the file when the log has become long, through a connection of its own.
+/// Copies SQLite's write-ahead log into the database file when the log has become long. It has its own thread and its
+/// own connection.
 class spent_store::log_mover {
  public:
   explicit log_mover(const std::string& path) : db_{opened(path)}, thread_{[this] { run(); }} {}
@@ -67,15 +68,16 @@ class spent_store::log_mover {
   log_mover(const log_mover&) = delete;
   log_mover& operator=(const log_mover&) = delete;
 
-  /// SQLite calls it after each commit.
+  /// The hook that SQLite calls after each commit.
   static int look(void* mover, sqlite3*, const char*, int pages) {
     if (pages >= long_log) static_cast<log_mover*>(mover)->ask(pages);
     return SQLITE_OK;
   }
 
  private:
-  static constexpr int long_log = 1'000;      // pages of 4 KiB
-  static constexpr int longest_log = 16'000;  // it grows while writers never pause; then they wait once
+  static constexpr int long_log = 1'000;  // pages of 4 KiB
+  // The log grows this far if there is always a writer; then writers wait once until it is copied.
+  static constexpr int longest_log = 16'000;
 
   void ask(int pages) {
     {
@@ -99,19 +101,20 @@ class spent_store::log_mover {
   std::unique_ptr<sqlite3, closer> db_;
   std::mutex mutex_;
   std::condition_variable knock_;
-  int pages_ = 0;  // of the log, when it was last too long
+  int pages_ = 0;  // the length of the log when it was last too long
   bool has_ended_ = false;
   std::thread thread_;
 };
 
 spent_store::spent_store(const std::string& path) : db_{opened(path)} {
-  // With NORMAL a commit waits for no disk. Its bytes survive the process, and the file stays sound in any case.
+  // With NORMAL a commit does not wait for the disk. Its bytes survive a crash of the process. The file stays intact in
+  // any case.
   run("PRAGMA journal_mode = WAL");
   run("PRAGMA synchronous = NORMAL");
   run("CREATE TABLE IF NOT EXISTS canigo_spent (budget TEXT NOT NULL, calendar TEXT NOT NULL, begins INTEGER NOT NULL, "
       "micro_usd INTEGER NOT NULL, PRIMARY KEY (budget, calendar, begins)) WITHOUT ROWID");
   mover_ = std::make_unique<log_mover>(path);
-  ::sqlite3_wal_hook(db_.get(), &log_mover::look, mover_.get());  // in the place of SQLite's own
+  ::sqlite3_wal_hook(db_.get(), &log_mover::look, mover_.get());  // replaces SQLite's own hook
   begin_ = prepare("BEGIN IMMEDIATE");
   commit_ = prepare("COMMIT");
   roll_back_ = prepare("ROLLBACK");

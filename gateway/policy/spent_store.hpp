@@ -15,39 +15,39 @@ struct sqlite3_stmt;
 
 namespace canigo::gateway {
 
-/// The sums that were spent in the windows of budgets, in a file of SQLite. A process that is killed loses no sum that
-/// add() has kept; a machine that loses its power may lose the last moments.
+/// Keeps the sums spent in the windows of budgets, in an SQLite file. A killed process loses no sum that add() has
+/// stored. A machine that loses its power may lose the last moments.
 ///
-/// Several processes may use one file: each adds to the sums that the others have kept.
-/// Threads: one at a time. Blocks for some 50 µs, and while another process writes, for up to a second. A thread of its
-/// own moves SQLite's log into the file, because that waits for the disk.
+/// Several processes may share one file: each adds to the sums that the others have stored.
+/// Threads: one at a time. A call blocks for about 50 µs, or for up to a second while another process writes. A
+/// background thread copies SQLite's log into the file, because that waits for the disk.
 class spent_store {
  public:
-  /// A window of a budget. The views must outlive each call that gets it.
+  /// A window of a budget. The views must be valid during each call that gets the window.
   struct window {
     std::string_view budget;
-    std::string_view calendar;  ///< the unit and the zone, as "day Europe/Paris"
+    std::string_view calendar;  ///< the unit and the zone, such as "day Europe/Paris"
     std::chrono::sys_seconds begin;
   };
   struct entry {
     window of;
-    micro_usd more;     ///< is added
-    micro_usd all = 0;  ///< after add(): the new sum
+    micro_usd more;     ///< the amount to add
+    micro_usd all = 0;  ///< set by add(): the new sum in the file
   };
 
-  /// Throws std::runtime_error, whose text has SQLite's reason, if the file can't be opened or made.
+  /// Opens the file or creates it. Throws std::runtime_error with SQLite's reason if that fails.
   explicit spent_store(const std::string& path);
   ~spent_store();
   spent_store(const spent_store&) = delete;
   spent_store& operator=(const spent_store&) = delete;
-  /// Throws as the constructor does if there is no folder for the file. Makes no file.
+  /// Throws std::runtime_error if the folder of the file does not exist, or if the path is a folder. Creates no file.
   static void check(const std::string& path);
 
-  /// The sum of a window; nothing: the file can't be read now.
+  /// Returns the sum of a window; nothing if the file can't be read at the moment.
   std::optional<micro_usd> spent(const window& w);
-  /// Adds all of them or none. False: none, because the file can't be written now.
+  /// Adds all entries to the file, or none of them. Returns false if the file can't be written at the moment.
   bool add(std::vector<entry>& entries);
-  /// Forgets all but the last windows of a budget.
+  /// Deletes the old windows of a budget from the file. The last few windows up to `last` are kept.
   void forget_old(const window& last);
 
  private:

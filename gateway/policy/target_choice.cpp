@@ -10,7 +10,8 @@
 namespace canigo::gateway {
 namespace {
 
-// FNV-1a, and the finalizer of MurmurHash3, so that keys which differ in one bit differ in half of the bits.
+// FNV-1a, followed by the finalizer of MurmurHash3: keys that differ in one bit get hashes that differ in half of the
+// bits.
 constexpr std::uint64_t hash_of(std::string_view text, std::uint64_t from = 0xcbf29ce484222325) noexcept {
   for (const char c : text) from = (from ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return from;
@@ -21,7 +22,7 @@ constexpr std::uint64_t mixed(std::uint64_t n) noexcept {
   return n ^ n >> 33;
 }
 
-/// RFC 3986, 2.3: all but unreserved characters are encoded.
+/// Percent-encodes all but the unreserved characters (RFC 3986, 2.3).
 std::string percent_encoded(std::string_view text) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string encoded;
@@ -36,7 +37,7 @@ std::string percent_encoded(std::string_view text) {
   return encoded;
 }
 
-/// The value of a cookie; nothing if the request has no such cookie, or an empty one.
+/// Returns the value of a cookie; nothing if the request has no such cookie, or an empty one.
 std::optional<std::string_view> cookie_of(const message_head& head, std::string_view name) noexcept {
   for (const field& f : head.fields) {
     if (!same_text(f.name, "Cookie")) continue;
@@ -106,7 +107,8 @@ std::string target_at(const upstream& u, const target& t, std::string_view path,
 
 std::optional<std::uint64_t> sticky_key(const sticky_options& o, const message_head& head, std::string_view body) {
   using kind = sticky_options::kind;
-  // Chats begin alike for as long as their system prompt and their tools do; caches keep blocks of about this length.
+  // Related chats share their system prompt and tools at the beginning. The caches of providers work in blocks of about
+  // this length.
   constexpr std::size_t longest_prefix = 1'024;
   std::optional<std::string_view> text;
   if (o.by == kind::header) text = value_of(head, o.name);

@@ -12,31 +12,33 @@
 
 namespace canigo::gateway {
 
-/// The targets of an upstream, as a set; bit 0 for an upstream without any.
+/// Returns the targets of an upstream as a set; the set of bit 0 for an upstream without targets.
 target_set targets_of(const upstream& u) noexcept;
 
-/// The targets that serve a model: those that name it, and those that name none. Without a model, all.
+/// Returns the targets that serve a model: the targets that name the model, and those that name no models. Returns all
+/// targets if `model` is empty.
 target_set serving(const upstream& u, std::string_view model) noexcept;
 
-/// The settings of an upstream as they are for one target: with its URL, its credential, its
-/// cap, and its provider's ways to refuse a call.
+/// Returns the upstream's settings with those of one target in their place: its URL, credential, cap and provider, and
+/// how its provider refuses calls.
 upstream settings_at(const upstream& u, const target& t);
 
-/// The target in the request line for a target of an upstream. A path of target::paths is changed; its query goes in
-/// front of the client's. The model is percent-encoded (RFC 3986, 2.1).
+/// Returns the request target for one target of an upstream. If target::paths has an entry for the path, the path is
+/// replaced, and the entry's query is put before the client's query. The model is percent-encoded (RFC 3986, 2.1).
 std::string target_at(const upstream& u, const target& t, std::string_view path, std::string_view model);
 
-/// Names the calls that belong together; nothing: the call lacks the field, the cookie or the body. `body`: the part
-/// that was read.
+/// Returns a key that calls of the same client or chat share; nothing if the call lacks the field, the cookie or the
+/// body. `body`: the part of the body that was read.
 std::optional<std::uint64_t> sticky_key(const sticky_options& o, const message_head& head, std::string_view body);
 
-/// The target for the calls of a key: always the same one of a set. Another set moves only the keys whose target it
-/// lacks. It is one of those with the lowest `prefer`; nothing: the set is empty.
+/// Returns the target for all calls with this key: of the targets with the lowest `prefer` in the set, always the same
+/// one. If a target leaves the set, only its own keys move. Returns nothing if the set is empty.
 ///
 /// Source: D. Thaler, C. Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", 1998 (rendezvous hashing).
 std::optional<std::size_t> target_of_key(const upstream& u, target_set of, std::uint64_t key) noexcept;
 
-/// Whether a status says that the target does not take this key or account: 401 and 402. A 403 is often about the call.
+/// Whether a status says that the target rejects the key or the account: 401 and 402. A 403 is often about the single
+/// call.
 constexpr bool refuses_key(int status) noexcept { return status == 401 || status == 402; }
 
 }  // namespace canigo::gateway

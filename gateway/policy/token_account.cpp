@@ -38,7 +38,7 @@ std::vector<token_amount> token_account::settle(bool is_whole) {
   std::vector<token_amount> amounts = asked_;
   if (!used_) return amounts;
   for (token_amount& a : amounts) a.amount = used_amount(a.unit, *used_, upstream_->tokens.output_weight);
-  // A refusal says nothing of what the next request uses.
+  // The usage of a refused request says nothing about the next request, so only reported usage is learned.
   if (is_told && upstream_->tokens.learn)
     ratios_->learn(estimate_.model, estimate_.input + estimate_.output, used_->input + used_->output);
   return amounts;

@@ -15,52 +15,54 @@
 
 namespace canigo::gateway {
 
-/// The tokens of one request: the amount that it asks for, and the amount that it has used.
+/// The tokens of one request: the amounts that it asks for, and the amounts that it has used.
 ///
-/// Each attempt begins with the head of a response; the last attempt counts.
+/// Each attempt begins with the head of a response. Only the last attempt counts.
 class token_account {
  public:
   /// All arguments must outlive the account.
   token_account(const upstream& u, const tenant& whose, token_ratios& ratios)
       : upstream_{&u}, own_{whose.limits.contains(u.name) ? &whose.limits.at(u.name) : nullptr}, ratios_{&ratios} {}
 
-  /// Whether the body of a request is read before it goes: up to most_read_body.
+  /// Whether the body of a request must be read, up to most_read_body bytes, before the request is sent.
   static bool reads_body(const upstream& u) noexcept { return u.tokens.reads_usage() || u.reads_model(); }
 
   /// Estimates the tokens of the request.
   const token_estimate& read(const called& what, const read_body& body);
-  /// Returns what to ask for of each unit of the upstream's rates, if one of the targets `of` serves the request. Call
-  /// it after read(). `least`: the number in a client's X-Canigo-Tokens.
+  /// Returns the amount to ask for in each unit of the upstream's rates, if one of the targets `of` serves the request.
+  /// Call read() first. `least`: the number in the client's X-Canigo-Tokens.
   const std::vector<token_amount>& ask(std::uint64_t least, target_set of = all_targets);
 
-  /// After read().
+  /// The estimate that read() has made. Call read() first.
   const token_estimate& estimate() const noexcept { return estimate_; }
 
-  /// Call it when a response begins. Earlier responses no longer count.
+  /// Call it when a response begins. It drops the usage of the responses of earlier attempts.
   void begin_response(const message_head& head);
   void take(std::string_view piece) {
     if (reader_) reader_->take(piece);
   }
-  /// The request has ended, and `is_whole` the response. Returns the amounts to settle, in the order of ask(): those
-  /// that were used or, if these are unknown, those that were asked for. A refused request, by a 4xx, has used none.
-  /// The ratios learn from it.
+  /// Ends the request. `is_whole`: the response has come to its end. Returns the amounts to settle, in the order of
+  /// ask(): the used amounts or, if those are unknown, the asked amounts. A request that got a 4xx has used no tokens.
+  /// The learned ratios are updated.
   std::vector<token_amount> settle(bool is_whole);
 
-  /// The amounts to settle for an attempt that was refused, and whose response is dropped: of tokens none.
+  /// Returns the amounts to settle for an attempt that was refused and whose response is dropped. It has used no
+  /// tokens.
   std::vector<token_amount> settle_refused() const;
 
-  /// After settle(): the usage, if it is known.
+  /// The usage, if it is known. Call settle() first.
   const boxed<token_usage>& used() const noexcept { return used_; }
-  /// After settle(): the upstream should have told its usage, and has not.
+  /// Whether the upstream should have reported its usage, but has not. Call settle() first.
   bool is_usage_missing() const noexcept { return is_missing_; }
 
  private:
   const upstream* upstream_;
-  const tenant_limit* own_;  // null: the tenant has no limit of its own here
+  const tenant_limit* own_;  // null: the tenant has no limit of its own at this upstream
   token_ratios* ratios_;
   token_estimate estimate_;
   std::vector<token_amount> asked_;
-  std::unique_ptr<usage_reader> reader_;  // while a response is read; a waiter takes less memory without it
+  // Exists only while a response is read, so that a waiting call takes less memory.
+  std::unique_ptr<usage_reader> reader_;
   boxed<token_usage> used_;
   int status_ = 0;  // the status of the response
   bool is_missing_ = false;

@@ -8,7 +8,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// Whether a window of this unit never holds more than its rate.
+/// Whether a rate of this unit is strict: its window never holds more than the rate.
 bool is_strict(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
   return std::ranges::any_of(rates,
                              [&](const rate_limit& r) { return r.unit == unit && r.window == rate_window::strict; });
@@ -35,7 +35,7 @@ std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* o
   std::vector<token_amount> amounts;
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
     if (!counts(u, unit)) continue;
-    // Of calls that all begin before one of them has told its usage, some use more than calls do on average.
+    // Calls that begin before any of them has reported its usage may use more than the average call.
     const double ratio = is_strict(u, own, unit) ? std::max(learned, 1.0) : learned;
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)

@@ -13,10 +13,11 @@ namespace {
 
 constexpr std::size_t longest_model = 64;
 
-/// No request uses more tokens. The numbers of a stranger are lowered to it before they are multiplied.
+/// The largest estimate. Numbers from a client's body are lowered to it before they are multiplied, to avoid an
+/// overflow.
 constexpr std::uint64_t most_estimated = 1'000'000'000;
 
-/// Finds the facts in a request's body by which its tokens are estimated.
+/// Finds the parts of a request's body from which its tokens are estimated.
 class body_scan final : public json_visitor {
  public:
   void boolean(bool value) override {
@@ -42,7 +43,7 @@ class body_scan final : public json_visitor {
   }
   void begin_object() override {
     if (depth_ == 0) is_object_ = true;
-    // These members are of Gemini, of Bedrock's Converse and Titan, and of Hugging Face.
+    // The members that hold the options of a generation in Gemini, Bedrock's Converse and Titan, and Hugging Face.
     constexpr std::string_view generations[] = {"generationConfig", "generation_config", "inferenceConfig",
                                                 "textGenerationConfig", "parameters"};
     if (depth_ == 1 && std::ranges::find(generations, key_) != std::end(generations)) in_generation_ = true;
@@ -55,7 +56,8 @@ class body_scan final : public json_visitor {
     key_ = depth_ <= 2 ? name : std::string_view{};
     if (depth_ == 1 && name == "stream_options") has_stream_options_ = true;
     if (depth_ == 1 && (name == "messages" || name == "prompt")) has_prompt_ = true;
-    // {"inlineData": {"data": "base64"}}, {"source": {"data": "base64"}}, {"input_audio": {"data": "base64"}}
+    // Base64 data in a body: {"inlineData": {"data": "base64"}}, {"source": {"data": "base64"}}, {"input_audio":
+    // {"data": "base64"}}
     is_data_ = depth_ > 1 && name == "data";
   }
 
@@ -79,7 +81,7 @@ class body_scan final : public json_visitor {
   }
 
   std::size_t depth_ = 0;
-  std::string key_;  // the key of the value that comes next, near the top
+  std::string key_;  // the key of the next value, for the outer levels of the document
   bool is_data_ = false;
   bool in_generation_ = false;
   bool is_object_ = false;
@@ -96,7 +98,8 @@ bool scan(std::string_view text, body_scan& s) { return scan_json(text, s) && s.
 
 constexpr std::uint64_t quarter(std::uint64_t bytes) noexcept { return bytes / 4 + (bytes % 4 != 0 ? 1 : 0); }
 
-/// "/v1beta/models/NAME:generateContent", "/model/NAME/converse", "/openai/deployments/NAME/chat/completions"
+/// Returns the model in targets such as "/v1beta/models/NAME:generateContent", "/model/NAME/converse" and
+/// "/openai/deployments/NAME/chat/completions".
 std::string_view model_in(std::string_view target) noexcept {
   for (const std::string_view mark : {"/models/", "/model/", "/deployments/"}) {
     const auto at = target.find(mark);

@@ -9,12 +9,12 @@
 
 namespace canigo::gateway {
 
-/// For each model of an upstream the moving ratio of the tokens that requests use to those that were estimated.
+/// Keeps, for each model of an upstream, the moving ratio of used tokens to estimated tokens.
 ///
-/// Each request counts for an eighth of its model's ratio. It knows the 256 models that were seen last; the ratio of
-/// another model is 1.
+/// Each request contributes an eighth to its model's ratio. The 256 models seen last are kept; the ratio of another
+/// model is 1.
 ///
-/// Threads: any. Allocates: for a model that it sees for the first time.
+/// Threads: any. Allocates: for the first request of a model.
 class token_ratios {
  public:
   static constexpr double least = 0.1;
@@ -23,13 +23,14 @@ class token_ratios {
 
   /// The ratio of used to estimated tokens, from 0.1 to 2; 1 for a model that is not known.
   double of(std::string_view model) const;
-  /// Learns from a request that has ended. `estimated`: before the ratio was applied; if it is 0, nothing is learned.
+  /// Updates the model's ratio after a request has ended. `estimated`: the estimate before the ratio was applied; if it
+  /// is 0, the call does nothing.
   void learn(std::string_view model, std::uint64_t estimated, std::uint64_t used);
 
  private:
   struct entry {
     double ratio = 1;
-    std::uint64_t turn = 0;  // a later entry has a greater number
+    std::uint64_t turn = 0;  // the entry that was used last has the greatest number
   };
 
   mutable std::mutex mutex_;

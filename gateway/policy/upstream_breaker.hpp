@@ -11,42 +11,46 @@
 
 namespace canigo::gateway {
 
-/// Calls that try an upstream whose breaker was open.
+/// The number of calls that probe an upstream after its circuit breaker was open.
 inline constexpr int breaker_probes = 3;
 
-/// The circuit breaker of an upstream. It bounds the places of the limit that calls wait for.
+/// The circuit breaker of an upstream. It controls the cap on concurrent calls of the upstream's limit.
 ///
-/// No call is refused while it is open: calls wait on in their queue, which is paused. Then the first calls of the
-/// queue get as many places as there are probes to make. So the cap of the limit follows the calls that are under way.
+/// While the breaker is open, no call is refused: calls wait in the queue of the limit, which is paused. Afterwards as
+/// many of the first waiting calls are let through as probes are needed. So the cap follows the number of running
+/// calls.
 /// Threads: not safe by itself; its owner holds a lock. Takes constant time. Allocates: never.
 class upstream_breaker {
  public:
-  /// One call that is under way.
+  /// The state that the breaker keeps for one running call.
   struct pass {
     circuit::epoch epoch = 0;
-    std::uint64_t generation = 0;  // the generation of the options that the call began with
-    std::uint64_t probe_of = 0;    // the number of the change to half-open that it probes; 0: it is no probe
+    std::uint64_t generation = 0;  // the number of configure() calls before this call began
+    // The number of the state change to half-open for which this call is a probe; 0: no probe.
+    std::uint64_t probe_of = 0;
     bool has_reported = false;
   };
 
-  /// `ahead`: how many calls may have a place of the limit before they enter, because they wait for something else.
+  /// `ahead`: how many calls may hold a place of the limit before they call enter(), because they wait for something
+  /// else.
   upstream_breaker(const breaker_options& o, std::uint64_t ahead, time_point now);
 
-  /// A call with a place of the limit begins. Nothing: it has to give the place back and wait again.
+  /// Starts a call that has a place of the limit. Returns nothing if the call has to give its place back and wait
+  /// again.
   [[nodiscard]] std::optional<pass> enter(time_point now) noexcept;
-  /// Reports whether the call has failed. Only the first report of a call counts. True: the breaker opens because of
-  /// it.
+  /// Reports whether the call has failed. Only the first report of a call counts. Returns true if this report opens the
+  /// breaker.
   bool report(pass& p, bool failed, time_point now) noexcept;
-  /// Call it when the call has ended. Without a report, the call says nothing about the upstream.
+  /// Ends the call. A call that ends without a report counts neither as a success nor as a failure.
   void leave(const pass& p) noexcept;
 
-  /// Begins again with other options, closed. The calls that are under way do not count.
+  /// Starts again, closed, with other options. Running calls no longer count.
   void configure(const breaker_options& o, time_point now);
 
-  /// How many places of the limit may be taken, those of the calls under way included.
+  /// The number of places of the limit that calls may hold, including the running calls.
   std::uint64_t cap(time_point now) const noexcept;
   circuit_state state(time_point now) const noexcept { return circuit_.state(now); }
-  /// The time before which no call is let through; min(): the breaker is not open.
+  /// The time at which the breaker stops being open; min() if it is not open.
   time_point open_until(time_point now) const noexcept;
   std::uint64_t under_way() const noexcept { return inside_; }
 
@@ -57,8 +61,8 @@ class upstream_breaker {
   breaker_options options_;
   std::uint64_t ahead_;
   std::uint64_t generation_ = 1;
-  std::uint64_t inside_ = 0;   // calls under way
-  std::uint64_t probing_ = 0;  // probes under way without a report, since the last change of state
+  std::uint64_t inside_ = 0;   // the number of running calls
+  std::uint64_t probing_ = 0;  // the running probes without a report, since the last change of state
 };
 
 }  // namespace canigo::gateway

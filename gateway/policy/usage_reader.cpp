@@ -11,16 +11,17 @@
 namespace canigo::gateway {
 namespace {
 
-/// No response uses more. A greater number is a mistake of the upstream, and not charged.
+/// The largest plausible number of tokens of a response. A greater number is a mistake of the upstream, and is not
+/// charged.
 constexpr std::uint64_t most_counted = 1'000'000'000;
 
-/// The objects at the top that hold the members which other documents have at the top: of the events of Anthropic,
-/// OpenAI, Cohere and Gemini.
+/// Whether a top-level member of this name is an envelope: its members count as top-level members. Events of Anthropic,
+/// OpenAI, Cohere and Gemini have one.
 bool is_envelope(std::string_view name) noexcept {
   return name == "message" || name == "response" || name == "delta" || name == "interaction";
 }
 
-/// Finds the numbers of a usage in a document.
+/// Finds the numbers of tokens in a JSON document.
 class usage_scan final : public json_visitor {
  public:
   usage_scan(usage_numbers& numbers, const usage_names& names) : numbers_{&numbers}, names_{&names} {}
@@ -48,7 +49,7 @@ class usage_scan final : public json_visitor {
       if (outer_.empty()) name_.clear();
     }
   }
-  /// Only a list that is the document itself counts.
+  /// Enters a list only if it is the document itself; skips all other lists.
   void begin_list() override {
     if (passed_over_ == 0 && outer_.empty() && !is_list_) {
       is_list_ = true;
@@ -63,14 +64,14 @@ class usage_scan final : public json_visitor {
     if (passed_over_ > 0) return;
     name_.resize(outer_.back());
     if (!name_.empty()) name_ += '.';
-    // No part of a name that is looked for is empty, or has a full stop.
+    // A name that is empty or has a full stop becomes "?", which matches no name of a usage.
     name_.append(name.empty() || name.find('.') != name.npos ? "?" : name);
   }
 
  private:
   static constexpr std::size_t most_depth = most_usage_parts + 1;  // one more, because one may be an envelope
 
-  /// The number that the name of the current member stands for; null if the name stands for no number.
+  /// Returns where to store the value of the current member; null if usage_names does not have the member's name.
   std::optional<std::uint64_t>* place() const noexcept {
     const auto is_in = [&](const std::vector<std::string>& names) {
       return std::ranges::find(names, name_) != names.end();
@@ -88,7 +89,7 @@ class usage_scan final : public json_visitor {
     const auto to = place();
     if (to == nullptr) return;
     const bool is_readable = value && *value <= most_counted;
-    // The rest of the usage is right without them: they only lower what a call costs.
+    // An unreadable number of cached tokens is dropped: the rest of the usage is valid without it.
     const bool is_of_cache = to == &numbers_->cached_input || to == &numbers_->more_cached_input;
     if (!is_readable && is_of_cache) {
       to->reset();
@@ -101,23 +102,23 @@ class usage_scan final : public json_visitor {
 
   usage_numbers* numbers_;
   const usage_names* names_;
-  std::string name_;                // the name of the value that comes next, from the top on
-  std::vector<std::size_t> outer_;  // for each open object: how much of the name is its own
-  bool is_list_ = false;            // the document
-  std::size_t passed_over_ = 0;     // objects and lists that are open and can't have a usage
+  std::string name_;                // the dotted name of the next value, from the top level on
+  std::vector<std::size_t> outer_;  // for each open object: the length of its part of the name
+  bool is_list_ = false;            // the document is a list
+  std::size_t passed_over_ = 0;     // the depth inside objects and lists that can't contain a usage
 };
 
-/// Takes the numbers of a whole document, if it is JSON.
+/// Reads the numbers of a whole document, if it is JSON.
 void read_document(std::string_view text, const usage_names& names, usage_numbers& numbers) {
   usage_numbers found = numbers;
   usage_scan scan{found, names};
   if (scan_json(text, scan)) numbers = found;
 }
 
-/// The object behind the last `"usage":`, or another name at the top, of a document whose beginning is gone.
+/// Reads the object after the last `"usage":`, or another top-level name, in a document whose beginning was dropped.
 void read_tail(std::string_view text, const usage_names& names, const std::vector<std::string_view>& roots,
                usage_numbers& numbers) {
-  // A few of them may be parts of something else.
+  // Several occurrences may belong to something else, such as a string, so a few are tried.
   constexpr int most_looks = 8;
   for (int i = 0; i < most_looks; ++i) {
     std::size_t at = text.npos;
@@ -132,7 +133,7 @@ void read_tail(std::string_view text, const usage_names& names, const std::vecto
     const std::string_view rest = text.substr(at + root.size() + 2);
     const auto colon = rest.find_first_not_of(" \t\r\n");
     const auto brace = colon == rest.npos ? rest.npos : rest.find_first_not_of(" \t\r\n", colon + 1);
-    // Inside of a string a quote has a backslash before it.
+    // A quote inside a string is preceded by a backslash.
     const bool is_key = at == 0 || text[at - 1] != '\\';
     if (is_key && brace != rest.npos && rest[colon] == ':' && rest[brace] == '{') {
       usage_numbers found;
@@ -148,7 +149,7 @@ void read_tail(std::string_view text, const usage_names& names, const std::vecto
   }
 }
 
-/// The first parts of all names, each once.
+/// Returns the top-level parts of all names, each once.
 std::vector<std::string_view> roots_of(const usage_names& names) {
   std::vector<std::string_view> roots;
   for (const auto* list : {&names.input, &names.more_input, &names.output, &names.more_output, &names.total,
@@ -201,7 +202,7 @@ void usage_reader::take_document(std::string_view piece) {
   }
   if (!is_cut_) {
     is_cut_ = true;
-    // Gives back the memory of the whole document.
+    // Frees the memory of the whole document.
     document_ = document_.substr(document_.size() - std::min(document_.size(), tail));
   }
   document_.append(piece.substr(piece.size() - std::min(piece.size(), tail)));
@@ -243,7 +244,7 @@ void usage_reader::end_line() {
 }
 
 void usage_reader::end_event() {
-  // Most events have no such name.
+  // Most events contain none of these names, and are not parsed.
   const bool has_name =
       std::ranges::any_of(roots_, [&](std::string_view root) { return document_.find(root) != document_.npos; });
   if (!is_cut_ && has_name) read_document(document_, *names_, numbers_);

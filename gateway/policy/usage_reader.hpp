@@ -11,28 +11,29 @@
 
 namespace canigo::gateway {
 
-/// The tokens that a request has used, as its upstream says.
+/// The tokens that a request has used, as its upstream reported them.
 struct token_usage {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
-  std::uint64_t cached_input = 0;       ///< a part of `input`, which the upstream has read from its cache
-  std::uint64_t more_cached_input = 0;  ///< from its cache, too, and no part of `input`
+  std::uint64_t cached_input = 0;  ///< the part of `input` that the upstream read from its cache
+  /// Tokens that were read from the upstream's cache and are not included in `input`.
+  std::uint64_t more_cached_input = 0;
 
   friend bool operator==(const token_usage&, const token_usage&) = default;
 };
 
-/// How a response tells its usage.
+/// How a response reports its usage.
 enum class usage_form : std::uint8_t {
-  none,    ///< the response tells no usage
-  json,    ///< its one document tells the usage
-  events,  ///< its events tell the usage
-  frames,  ///< the last of its binary frames of AWS tells it; each frame holds a document
+  none,    ///< the response reports no usage
+  json,    ///< its single JSON document reports the usage
+  events,  ///< its server-sent events report the usage
+  frames,  ///< the last of its binary AWS frames reports the usage; each frame contains a document
 };
 
-/// The form of a response with this Content-Type.
+/// Returns the form of a response with this Content-Type.
 usage_form usage_form_of(std::string_view content_type) noexcept;
 
-/// The numbers of one or several documents, as usage_names has them: the last of each kind counts.
+/// The numbers found in one or several documents under the names of usage_names. The last number of each kind counts.
 struct usage_numbers {
   std::optional<std::uint64_t> input;
   std::optional<std::uint64_t> more_input;
@@ -41,16 +42,16 @@ struct usage_numbers {
   std::optional<std::uint64_t> total;
   std::optional<std::uint64_t> cached_input;
   std::optional<std::uint64_t> more_cached_input;
-  bool is_unreadable = false;  ///< one of the numbers is no number of tokens, so the others say nothing
+  bool is_unreadable = false;  ///< a value is no valid number of tokens, so the other numbers are not used either
 
   std::optional<token_usage> sum() const noexcept;
 };
 
-/// Reads the usage in the body of a response, which goes by in pieces.
+/// Reads the usage from the body of a response, which it gets in pieces.
 ///
-/// The names count from the top of a document, from its `message`, `response`, `delta` or `interaction`, or from the
-/// objects of a list. It keeps a document of up to 1 MiB, and of a larger one the last 16 KiB. It keeps one event of up
-/// to 256 KiB, and passes over larger ones. Of the last 16 KiB of anything, only what is in an object there is read.
+/// A name starts at the top level of a document, in its `message`, `response`, `delta` or `interaction`, or in the
+/// objects of a list. A document is kept up to 1 MiB; of a larger one the last 16 KiB are kept. An event is kept up to
+/// 256 KiB; a larger one is skipped. In a part of a document, only objects that are complete are read.
 class usage_reader {
  public:
   static constexpr std::size_t most_document = std::size_t{1} << 20;
@@ -61,8 +62,8 @@ class usage_reader {
   usage_reader(usage_form form, const usage_names& names);
 
   void take(std::string_view piece);
-  /// The usage, at the end of a whole body: if a body breaks off, its usage is unknown. Nothing: the body told no
-  /// usage.
+  /// Returns the usage. Call it at the end of a whole body only: the usage of a truncated body is unknown. Returns
+  /// nothing if the body reported no usage.
   std::optional<token_usage> finish();
 
  private:
@@ -73,11 +74,11 @@ class usage_reader {
 
   usage_form form_;
   const usage_names* names_;
-  std::vector<std::string_view> roots_;  // for events: the first parts of the names
+  std::vector<std::string_view> roots_;  // for events: the top-level parts of the names
   std::string document_;                 // the document, or the data of an event
   std::string line_;
-  bool is_cut_ = false;      // the document: its beginning is gone; the event: it is too large
-  bool was_return_ = false;  // the last byte was a return; a line feed behind it belongs to it
+  bool is_cut_ = false;      // document: its beginning was dropped; event: it is too large
+  bool was_return_ = false;  // the last byte was a carriage return; a line feed after it belongs to the same line end
   usage_numbers numbers_;
 };
 

@@ -6,14 +6,14 @@
 
 namespace canigo::gateway {
 
-/// The rates of a configuration as a limiter must keep them, so that they hold where the upstream counts.
+/// Returns the rates that a limiter must keep, so that the configured rates hold where the upstream counts.
 ///
-/// The limiter's window counts grants. From there to the upstream a call takes a while, and a later one may be faster.
-/// So a window of the upstream may hold calls that were granted before it. A strict window is therefore kept a fiftieth
-/// longer than it is written, and a quarter of a second at most.
+/// The limiter's window counts grants. A call reaches the upstream some time after its grant, and a later call may be
+/// faster. So a window of the upstream may contain calls that were granted before it began. A strict window is
+/// therefore a fiftieth longer than configured, at most by a quarter of a second.
 std::vector<rate_limit> on_the_wire(std::vector<rate_limit> rates);
 
-/// Whether a limiter treats both rates alike: they have the same speed, and strict rates also have the same window.
+/// Whether a limiter treats both rates alike: they have the same speed and, if they are strict, the same window.
 bool is_same_rate(const rate_limit& a, const rate_limit& b) noexcept;
 
 }  // namespace canigo::gateway

@@ -25,13 +25,13 @@ namespace canigo::gateway {
 namespace {
 
 constexpr std::size_t most_waiting = 4 << 20;
-// A line is written so long after its request, so that the lines of a busy gateway take one wake-up of the thread.
+// The delay between the first waiting line and the write. With it, many lines need only one wake-up of the thread.
 constexpr duration gathering = std::chrono::milliseconds{10};
-// How long the destructor waits for a reader that takes nothing.
+// How long the destructor waits for a reader that reads nothing.
 constexpr duration patience_with_reader = std::chrono::seconds{5};
 
-/// The next lines, as many as a pipe takes in one piece. So the lines of other writers come between whole lines, and a
-/// pipe that has room for a piece does not block.
+/// Returns the next lines up to the size that a pipe accepts atomically. So lines of other processes are not mixed into
+/// them, and a write does not block if the pipe has space for a piece.
 std::string_view first_piece(std::string_view lines) {
   if (lines.size() <= PIPE_BUF) return lines;
   const auto last = lines.rfind('\n', PIPE_BUF - 1);
@@ -62,8 +62,7 @@ access_log::file::~file() {
 std::shared_ptr<const access_log::file> access_log::open(const access_log_options& o) {
   if (o.to == access_log_options::kind::off) return nullptr;
   if (o.to == access_log_options::kind::standard_output) return std::make_shared<file>(STDOUT_FILENO, false);
-  // To open a named pipe for writing alone would wait for its reader, and lines would be lost whenever that reader
-  // ends.
+  // Opening a named pipe only for writing would wait for a reader, and lines would be lost whenever that reader ends.
   const int how = is_named_pipe(o.path) ? O_RDWR : O_WRONLY;
   const int descriptor = ::open(o.path.c_str(), how | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
   if (descriptor < 0) fail();
@@ -78,7 +77,7 @@ void access_log::check(const access_log_options& o) {
     ::close(descriptor);
     return;
   }
-  // A file that does not exist yet is fine.
+  // A missing file is no error, because open() creates it.
   if (errno != ENOENT) fail();
   const std::string folder = std::filesystem::absolute(o.path).parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) != 0) fail();
@@ -155,7 +154,7 @@ void access_log::write_lines(std::shared_ptr<const file> to, std::string_view li
   dropped_.fetch_add(static_cast<std::uint64_t>(lost), std::memory_order_relaxed);
 }
 
-/// Returns how many bytes were written before the file failed.
+/// Writes as much as possible, and returns the number of bytes written before an error.
 std::size_t access_log::write_some(const file& to, std::string_view text) {
   std::size_t at = 0;
   while (at < text.size() && may_write(to)) {
@@ -167,7 +166,8 @@ std::size_t access_log::write_some(const file& to, std::string_view text) {
   return at;
 }
 
-/// Waits until the file takes bytes. False: its reader takes nothing, and the log is about to end or has another file.
+/// Waits until a write would not block. Returns false if the reader reads nothing while the log ends or gets another
+/// file.
 bool access_log::may_write(const file& to) {
   constexpr int look_every = 100;  // milliseconds
   pollfd room{to.descriptor(), POLLOUT, 0};

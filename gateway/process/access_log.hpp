@@ -18,15 +18,15 @@
 
 namespace canigo::gateway {
 
-/// Writes one line of JSON for each request, on a thread of its own, so a reader that stands still stops no loop.
+/// Writes one line of JSON per request on its own thread. So a reader that stops reading does not block an event loop.
 ///
-/// At most 4 MiB wait to be written. Lines beyond that, and lines that the file does not take, are dropped and counted.
-/// Standard error is told of them once a minute at most. If a line broke off in the middle, the next one begins on a
-/// line of its own.
+/// At most 4 MiB wait to be written. Further lines, and lines that can't be written, are dropped and counted. The
+/// number of lost lines is reported on standard error at most once a minute. If a line was cut off, the next one begins
+/// on a new line.
 /// Threads: any.
 class access_log {
  public:
-  /// The destination of the lines. It closes a descriptor that it owns.
+  /// A file descriptor to which lines are written. The destructor closes the descriptor if it is owned.
   class file {
    public:
     file(int descriptor, bool owns) noexcept : descriptor_{descriptor}, owns_{owns} {}
@@ -40,22 +40,21 @@ class access_log {
     const bool owns_;
   };
 
-  /// Opens the destination; null for no log. Throws config_mistake if the file can't be opened.
+  /// Opens the file of the options; null if they ask for no log. Throws config_mistake if the file can't be opened.
   static std::shared_ptr<const file> open(const access_log_options& o);
 
-  /// Throws as open() would now. It makes no file: the program may run as another user.
+  /// Throws config_mistake if open() would fail. It creates no file, because the program may run as another user.
   static void check(const access_log_options& o);
 
-  /// Throws as open() does.
+  /// Opens the log. Throws config_mistake if the file can't be opened.
   explicit access_log(const access_log_options& o);
-  /// Writes the lines that wait, unless their reader takes nothing for 5 seconds.
+  /// Writes the waiting lines, unless their reader reads nothing for 5 seconds.
   ~access_log();
   access_log(const access_log&) = delete;
   access_log& operator=(const access_log&) = delete;
 
   void write(const call_record& r);
-  /// Further lines go to `f`, and so do those that wait. A piece that the earlier file does not take any more is
-  /// dropped.
+  /// Sends all further lines, and those that wait, to `f`. A piece that the earlier file does not accept is dropped.
   void use(std::shared_ptr<const file> f);
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
@@ -72,10 +71,10 @@ class access_log {
   std::shared_ptr<const file> file_;
   std::condition_variable knock_;
   std::string waiting_;
-  std::optional<time_point> ends_;    // the beginning of the destructor; none: it has not begun
-  std::shared_ptr<const file> torn_;  // the file whose last line broke off; only for the thread that writes
-  std::uint64_t told_ = 0;            // how many lost lines were reported; only for that thread
-  time_point told_at_{};              // when lost lines were last reported; only for the writing thread
+  std::optional<time_point> ends_;    // when the destructor began; none: it has not begun
+  std::shared_ptr<const file> torn_;  // the file whose last line was cut off; used by the writing thread only
+  std::uint64_t told_ = 0;            // the number of lost lines that were reported; used by the writing thread only
+  time_point told_at_{};              // when lost lines were last reported; used by the writing thread only
   std::thread writer_;
 };
 

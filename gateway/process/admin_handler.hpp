@@ -16,19 +16,19 @@ namespace canigo::gateway {
 class service;
 
 struct admin_reply {
-  std::string text;            ///< the whole response
-  bool begins_events = false;  ///< there is no text: the caller sends events by admin_handler::send_events()
+  std::string text;            ///< the whole response; empty if `begins_events`
+  bool begins_events = false;  ///< the caller must answer by admin_handler::send_events()
 };
 
-/// The commands of an operator to the process.
+/// The functions by which the admin's commands control the process.
 struct process_commands {
-  /// Begins to drain the process, if that has not begun.
+  /// Starts to drain the process, unless a drain runs already.
   std::function<void()> drain;
-  /// Reads the configuration again, on the first loop, and returns its mistakes.
+  /// Reads the configuration again, on the first loop. Returns the errors in it.
   std::function<net::awaitable<std::vector<std::string>>()> reload;
 };
 
-/// Answers the requests that come to the admin listener. Threads: that of the first loop.
+/// Answers the requests to the admin listener. Threads: that of the first loop.
 class admin_handler {
  public:
   admin_handler() = default;
@@ -39,13 +39,13 @@ class admin_handler {
   /// Call it before any loop runs.
   virtual void take(process_commands commands) = 0;
 
-  /// The response to a request. `closes`: it is the last one of its connection. The body is not read, because the
-  /// answer depends on the head only.
+  /// Returns the response to a request. `closes`: the connection ends after this response. The request's body is not
+  /// read, because the response depends only on the head.
   virtual net::awaitable<admin_reply> answer(service& s, const message_head& head, bool closes) = 0;
-  /// Whether this request, which was admitted earlier, would still be admitted now.
+  /// Whether this request, whose token was valid, would still be accepted now.
   virtual bool is_still_admitted(const service& s, const message_head& head) = 0;
-  /// Sends the state each second. Ends when the client leaves or takes no byte for a while, when `has_left` is true, or
-  /// when `may_listen` returns false. `has_left` becomes true when the connection is to end.
+  /// Sends the state each second. Returns when the client disconnects or accepts no byte for a while, when `has_left`
+  /// is true, or when `may_listen` returns false. `has_left` becomes true when the connection must end.
   virtual net::awaitable<void> send_events(service& s, byte_stream& client, const bool& has_left,
                                            std::function<bool()> may_listen) = 0;
 };

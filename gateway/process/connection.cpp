@@ -12,13 +12,13 @@
 #include <sys/socket.h>
 #include <utility>
 
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Room for the next head of an idle connection; it grows up to the bound of a head.
+// The initial size of the read buffer of an idle connection, in bytes. It grows up to the size limit of a head.
 constexpr std::size_t first_room = 2048;
 
 parser_limits limits_of(const config& c) {
@@ -37,7 +37,7 @@ std::optional<std::uint32_t> uid_of_peer(int socket) {
   return peer.uid;
 }
 
-/// Whether a request that is refused for this reason has no known end, so that the bytes behind it are no request.
+/// Whether the end of the refused request is unknown. Then the bytes after it can't be parsed as another request.
 bool is_unsound(const refusal& why) noexcept { return why.status == 400 || why.status == 414; }
 
 refusal refusal_of(parse_failure f) {
@@ -96,7 +96,7 @@ net::awaitable<void> connection::run() {
   if (lingers_ && !has_left_) co_await stream_.linger_and_close();
 }
 
-/// Adds TLS if the listener has a certificate. False: the handshake has failed.
+/// Starts TLS if the listener has a certificate. Returns false if the handshake has failed.
 net::awaitable<bool> connection::secure() {
   const std::shared_ptr<const config_snapshot> g = loop_.now;
   net::ssl::context* certificate = entrance_.listener ? g->certificate(*entrance_.listener) : nullptr;
@@ -109,9 +109,9 @@ net::awaitable<bool> connection::secure() {
   co_return true;
 }
 
-/// False if there is no request: the client has gone, was too slow, or sent something else.
+/// Reads the head of a request. Returns false if the client has disconnected, was too slow, or sent an invalid head.
 net::awaitable<bool> connection::read_head(message_parser& parser) {
-  // Copies: the configuration may change while it waits.
+  // These are copies, because a reload may replace the configuration during the read.
   const time_limits time = loop_.now->settings.time;
   const std::uint64_t most = loop_.now->settings.size.header;
   time_point since = clock::now();
@@ -161,8 +161,8 @@ net::awaitable<void> connection::write(std::string_view text) {
   if (error) goes_on_ = lingers_ = false;
 }
 
-/// Whether another request is read behind this one. It is decided here alone: each reason against it clears goes_on_. A
-/// byte of this request that was not read ends the connection, too.
+/// Whether the connection reads another request after this one. Each reason against it clears goes_on_. An unread byte
+/// of this request is a reason, too.
 bool connection::goes_on_after(const message_parser& request) const noexcept { return goes_on_ && request.is_done(); }
 
 net::awaitable<void> connection::answer(const refusal& why, call_record& r, const message_parser* request) {
@@ -170,7 +170,7 @@ net::awaitable<void> connection::answer(const refusal& why, call_record& r, cons
   r.status = why.status;
   r.error = why.error;
   texts_of(r).detail = why.detail;
-  // Unless a field says otherwise, a client of HTTP/1.0 takes the connection for closed.
+  // A client of HTTP/1.0 expects the connection to close, unless a Connection field says otherwise.
   std::string says = "Connection: close\r\n";
   if (goes_on_) {
     says = request->version() < 11 ? "Connection: keep-alive\r\n" : "";
@@ -216,27 +216,28 @@ void connection::unwatch_client() noexcept {
   if (watch_) watch_->tell_no_more();
 }
 
-/// The client has left.
+/// Ends the call, because the client has disconnected.
 void connection::peer_left() noexcept {
   has_left_ = true;
   goes_on_ = false;
   if (call_) call_->end_by_client();
 }
 
-/// Whether the client has begun another request. No read may be under way.
+/// Whether the client has begun to send another request. Precondition: no read is running.
 bool connection::has_come() {
   error_code error;
   if (input_.empty()) input_.commit(stream_.read_now(input_.prepare(first_room), error));
   return !input_.empty();
 }
 
-/// Whether the drain allows this connection no further request. A connection to the admin may have more until the end.
+/// Whether the drain allows no further request on this connection. Connections to the admin may send requests to the
+/// end.
 bool connection::is_last() const noexcept { return entrance_.listener && service_.is_draining(); }
 
 void connection::drain() noexcept {
   if (!entrance_.listener) return;
   if (phase_ == phase::idle) {
-    // The read that is on has emptied the TLS engine: bytes that have come since lie in the socket.
+    // The pending read has taken all bytes from the TLS engine, so later bytes are still in the socket.
     if (has_served_ && stream_.is_socket_quiet()) stream_.cancel();
     return;
   }

@@ -22,13 +22,14 @@
 
 namespace canigo::gateway {
 
-/// The listener that a connection has come to.
+/// The listener through which a connection came.
 struct entrance {
-  std::optional<std::uint32_t> listener;  ///< an index into config::listeners; none: the admin's
-  connection_counts& count;               ///< counts the connection
+  std::optional<std::uint32_t> listener;  ///< an index into config::listeners; none: the admin's listener
+  connection_counts& count;               ///< the counter that includes this connection
 };
 
-/// A client's connection: its bytes, TLS, the heads of its requests, and whether another request follows. On its loop.
+/// A client's connection. It reads the heads of requests, handles TLS, and decides whether another request follows.
+/// Threads: that of its loop.
 class connection final : private call_host, private disconnect_watch::listener {
  public:
   connection(service& s, loop& l, const entrance& e, stream_socket socket, std::string address);
@@ -36,19 +37,19 @@ class connection final : private call_host, private disconnect_watch::listener {
 
   net::awaitable<void> run();
 
-  /// Call it when the process will end: the request that is served, or that has come, is the last one. A client that
+  /// Prepares for the end of the process. The request that is served, or has arrived, is the last one. A client that
   /// has sent no request yet may still send one. Other idle connections are closed.
   void drain() noexcept;
-  /// Ends the connection if it is idle, unless it has come to the admin's listener.
+  /// Closes the connection if it is idle, unless it came through the admin's listener.
   void end_idle() noexcept;
-  /// Whether it has come to the admin's listener, and has no whole request to answer.
+  /// Whether the connection came through the admin's listener and has no complete request to answer.
   bool is_idle_admin() const noexcept {
     return !entrance_.listener && !has_left_ && (phase_ == phase::idle || phase_ == phase::head);
   }
-  /// Call it when the grace of the drain is over: a client that waits is told so, and a request that an upstream has is
-  /// cut.
+  /// Ends the request when the drain's time is over: a waiting client gets an answer, and a request at an upstream is
+  /// cut off.
   void finish() noexcept;
-  /// Cuts the connection, and the request that is on.
+  /// Closes the connection and ends its running request at once.
   void cut() noexcept;
 
  private:
@@ -78,14 +79,14 @@ class connection final : private call_host, private disconnect_watch::listener {
   loop& loop_;
   const entrance entrance_;
   byte_stream stream_;
-  std::optional<disconnect_watch::entry> watch_;  // made for the first request that goes upstream
+  std::optional<disconnect_watch::entry> watch_;  // made for the first request that goes to an upstream
   connected_client client_;
   read_buffer input_;
-  std::unique_ptr<call> call_;  // the request that is on
+  std::unique_ptr<call> call_;  // the running request; null: there is none
   phase phase_ = phase::idle;
-  bool goes_on_ = true;      // nothing has forbidden another request; see goes_on_after()
+  bool goes_on_ = true;      // another request may follow so far; see goes_on_after()
   bool has_served_ = false;  // at least one request was served
-  bool lingers_ = false;     // the client may still be sending
+  bool lingers_ = false;     // the client may still be sending, so the connection must not be closed at once
   bool has_left_ = false;
 };
 

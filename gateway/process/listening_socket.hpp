@@ -10,16 +10,16 @@
 
 namespace canigo::gateway {
 
-/// A socket that listens. It closes with this object.
+/// A listening socket. The destructor closes it.
 class listening_socket {
  public:
   /// Opens a socket. Throws system_error, whose text names the address.
   ///
-  /// The file of a unix socket that no process listens on any more is replaced. Any other file at the path is left
+  /// It replaces the file of a unix socket on which no process listens any more. It leaves any other file at the path
   /// alone.
   static listening_socket open(const listen_address& a, bool reuses_port);
-  /// Takes the socket of `passed` that has this name and this address. Throws std::runtime_error, naming both, if there
-  /// is no such socket, or if it does not listen.
+  /// Takes the socket with this name and address from `passed`. Throws std::runtime_error, naming both, if there is no
+  /// such socket, or if it does not listen.
   static listening_socket take(const std::vector<passed_socket>& passed, const std::string& name,
                                const listen_address& a);
 
@@ -29,9 +29,9 @@ class listening_socket {
 
   int descriptor() const noexcept { return descriptor_; }
   bool is_open() const noexcept { return descriptor_ >= 0; }
-  /// Its address: "127.0.0.1:8080", "[::1]:8080" or "unix:/path". The port is the actual one.
+  /// Its address, with the actual port: "127.0.0.1:8080", "[::1]:8080" or "unix:/path".
   const std::string& name() const noexcept { return name_; }
-  /// Identifies a file, so that another file at the same path is recognized.
+  /// Identifies a file by device and inode, to detect that another file has taken its path.
   struct file {
     dev_t device;
     ino_t number;
@@ -40,9 +40,9 @@ class listening_socket {
 
   /// The protocol family of its address.
   int family() const noexcept { return family_; }
-  /// Lets every user of this machine connect to a unix socket, whatever the umask.
+  /// Allows every user of this machine to connect to a unix socket, independent of the umask.
   void let_everybody_in();
-  /// Closes the socket in this process, and removes the file of a unix socket that it has made.
+  /// Closes the socket in this process. Removes the file of a unix socket if this object created it.
   void close() noexcept;
 
  private:
@@ -52,10 +52,10 @@ class listening_socket {
   int family_ = 0;
   std::string name_;
   std::string path_;
-  std::optional<file> file_;  // the file at the path when the socket was made
+  std::optional<file> file_;  // the file at the path, as it was when the socket was made
 };
 
-/// The address of a peer without its port; empty for a unix socket.
+/// Returns the address of a peer without its port; empty for a unix socket.
 std::string peer_of(int socket);
 
 }  // namespace canigo::gateway

@@ -19,7 +19,7 @@ namespace {
 
 std::int64_t milliseconds_of(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
 
-/// A key of the object, with the comma before it and the colon behind it.
+/// The name of a member of a JSON object, with the comma before it and the colon after it.
 class key {
  public:
   consteval key(const char* name) {
@@ -36,7 +36,8 @@ class key {
   std::size_t size_ = 0;
 };
 
-/// "2026-11-29T08:30:00". Most calls end in the second of the last one.
+/// Formats a time such as "2026-11-29T08:30:00". The last text is cached, because most calls end in the same second as
+/// the call before.
 std::string_view text_of(std::chrono::sys_seconds second) {
   namespace ch = std::chrono;
   thread_local ch::sys_seconds last{ch::seconds{-1}};
@@ -53,7 +54,7 @@ std::string_view text_of(std::chrono::sys_seconds second) {
   return text;
 }
 
-/// Makes an object of JSON. Each call has a line, so it appends texts, and parses no format.
+/// Builds a JSON object. It is fast, because each call has a line: it appends texts and parses no format strings.
 class json_object {
  public:
   json_object() { text_.reserve(512); }
@@ -62,7 +63,7 @@ class json_object {
     begin(k);
     append_json_string(text_, value);
   }
-  /// Adds a text in which no character needs an escape.
+  /// Adds a text that contains no character to escape.
   void add_plain(const key& k, std::string_view value) {
     begin(k);
     text_.append(1, '"').append(value).append(1, '"');
@@ -89,7 +90,7 @@ class json_object {
       text_ += "null";
     }
   }
-  /// The time in UTC, with milliseconds.
+  /// Adds a time in UTC, with milliseconds.
   void add(const key& k, std::chrono::system_clock::time_point t) {
     namespace ch = std::chrono;
     const auto second = ch::floor<ch::seconds>(t);
@@ -98,7 +99,7 @@ class json_object {
     append_digits(static_cast<unsigned>(ch::floor<ch::milliseconds>(t - second).count()), 3, 'Z');
     text_ += '"';
   }
-  /// Adds a number in its digits.
+  /// Adds a number that is given as its decimal digits.
   void add_digits(const key& k, std::string_view digits) {
     begin(k);
     text_ += digits;
@@ -136,7 +137,7 @@ std::string log_line(const call_record& r) {
   line.add_or_null("route", r.route);
   line.add_or_null("upstream", r.upstream);
   if (!r.target.empty()) line.add("target", r.target);
-  line.add_plain("method", r.method);  // a token of RFC 9110
+  line.add_plain("method", r.method);  // a token of RFC 9110 needs no escapes
   line.add("host", r.host);
   line.add("path", r.path);
   line.add_or_null("upstream_id", r.texts ? std::string_view{r.texts->upstream_id} : std::string_view{});

@@ -6,7 +6,7 @@
 
 namespace canigo::gateway {
 
-/// The line of the access log for a request that has just ended, with its line end. It is one object of JSON.
+/// Returns the line of the access log for a request that has just ended: one JSON object and a line end.
 std::string log_line(const call_record& r);
 
 }  // namespace canigo::gateway

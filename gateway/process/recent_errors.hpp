@@ -12,12 +12,13 @@
 
 namespace canigo::gateway {
 
-/// The last requests that failed: the gateway refused them, or their upstream answered 500 or more. Threads: any.
+/// The last failed requests: those that the gateway refused, and those whose upstream answered 500 or more. Threads:
+/// any.
 class recent_errors {
  public:
   static constexpr std::size_t most = 100;
 
-  /// Requests that failed for one cause. The fields other than `count` are those of the last one.
+  /// Similar requests that failed for the same reason. The fields other than `count` describe the last of them.
   struct entry {
     std::chrono::system_clock::time_point time;
     std::string id, tenant, priority, upstream, method, path, error, detail;
@@ -26,13 +27,13 @@ class recent_errors {
     duration waited{};
     std::uint64_t count = 1;
 
-    /// Whether both failed for one cause, and were of one kind.
+    /// Whether both failed for the same reason and are similar.
     bool is_like(const entry& other) const noexcept;
   };
 
-  /// Keeps the request if it failed.
+  /// Adds the request if it has failed.
   void note(const call_record& r);
-  /// The newest first.
+  /// Returns all entries, the newest first.
   std::vector<entry> all() const;
 
  private:

@@ -36,9 +36,9 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-// In a drain: how long a client that has connected in time has to send its request.
+// How long a drain waits for a request from a client that connected before the drain.
 constexpr duration patience_with_new = 2s;
-// In a drain: how long clients have to take the answer that they are not served.
+// How long clients have at the end of a drain to read the answer that they are not served.
 constexpr duration patience_with_last = 2s;
 
 std::size_t number_of_loops(const config& c) {
@@ -53,7 +53,7 @@ std::vector<std::unique_ptr<loop>> make_loops(const config& c) {
   return loops;
 }
 
-/// The endpoint of a listening socket. Nothing: it is a unix socket.
+/// Returns the endpoint of a listening socket; nothing for a unix socket.
 std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   if (s.family() != AF_INET && s.family() != AF_INET6) return std::nullopt;
   net::ip::tcp::endpoint at;
@@ -63,10 +63,10 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   return at;
 }
 
-/// Raises the limit of descriptors as far as it may be. Each request has a socket, whether it waits or runs, and the
-/// soft limit is often 1,024. Returns how many files may be open.
+/// Raises the soft limit of descriptors, which is often 1,024, as far as allowed. Each request needs a socket while it
+/// waits or runs. Returns how many files may be open.
 rlim_t raise_descriptor_limit(const config& c) {
-  // A loop takes three files, and one for each of its listening sockets.
+  // A loop needs three files, and one for each of its listening sockets.
   const rlim_t fewest = 40 + number_of_loops(c) * (4 + c.listeners.size());
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return RLIM_INFINITY;
@@ -86,14 +86,14 @@ rlim_t raise_descriptor_limit(const config& c) {
   return files.rlim_max;
 }
 
-/// The lowest free descriptor, which is the one that the kernel gives next; -1: there is none.
+/// Returns the lowest free descriptor, which the kernel gives to the next file; -1 if there is none.
 int next_descriptor() noexcept {
   const int next = ::dup(STDERR_FILENO);
   if (next >= 0) ::close(next);
   return next;
 }
 
-/// `field`: the name of the listener in the configuration, for errors.
+/// Opens or takes a listening socket. `field`: the listener's name in the configuration, for errors.
 template <class Open>
 void open_door(const std::string& field, Open open) {
   try {
@@ -124,15 +124,16 @@ server::server(config c, std::string file, admin_handler& by)
     });
   };
   by.take({drain_once, [this] { return reload(); }});
-  // A program that finds the server listening may send a signal at once. It waits in this set until wait_for_signal().
+  // A supervisor that finds the server listening may send a signal at once. The signal stays in this set until
+  // wait_for_signal() handles it.
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) signals_.add(number);
   const std::shared_ptr<const config_snapshot> first = service_.current();
   open_doors(first->settings);
   divide_files();
 }
 
-/// Clients may have three quarters of the files. The last of the rest are not for upstreams either, so that the admin
-/// can answer and the configuration can be read.
+/// Gives clients three quarters of the files. Upstreams may not use the last few files either, so that the admin can
+/// answer and the configuration can be read.
 void server::divide_files() {
   if (files_ > static_cast<rlim_t>(std::numeric_limits<int>::max())) return;
   const auto all = static_cast<int>(files_);
@@ -151,7 +152,7 @@ void server::open_doors(const config& c) {
       doors_.push_back({static_cast<std::uint32_t>(i), l.systemd.empty()
                                                            ? listening_socket::open(l.address, l.reuse_port)
                                                            : listening_socket::take(passed, l.systemd, l.address)});
-      // Each client of this listener proves its tenant, so every user of the machine may connect.
+      // Each client of this listener needs a credential, so every user of this machine may connect.
       if (l.anonymous.empty()) doors_.back().socket.let_everybody_in();
     });
   }
@@ -159,8 +160,8 @@ void server::open_doors(const config& c) {
     if (std::ranges::any_of(c.listeners, [&](const listener& l) { return l.systemd == p.name; })) continue;
     say("the socket \"{}\" of systemd is of no use: no listener names it", p.name);
   }
-  // The admin's socket stays open until the end, so that it can tell how the drain goes. It closes early if a successor
-  // may listen beside this server.
+  // The admin's socket stays open during a drain, so that it can show the drain's progress. It closes early if a
+  // successor may listen at the same address.
   if (c.admin)
     open_door("admin.listen", [&] {
       doors_.push_back({std::nullopt, listening_socket::open(c.admin->listen, reuses_port), reuses_port});
@@ -180,7 +181,7 @@ bool server::run() {
   for (const auto& l : loops_) {
     for (door& d : doors_) {
       acceptors_[l->index].emplace_back();
-      // The first loop has all connections to the admin, so it can close an idle one in favour of a new one.
+      // All connections to the admin run on the first loop, so that it can close an idle one in favour of a new one.
       if (!d.listener && l != loops_.front()) continue;
       const int own = ::fcntl(d.socket.descriptor(), F_DUPFD_CLOEXEC, 0);
       if (own < 0) throw system_error{errno, std::system_category(), d.socket.name()};
@@ -198,7 +199,7 @@ bool server::run() {
   return !service_.has_cut;
 }
 
-/// Runs a loop. A step may fail for lack of memory; the other steps go on.
+/// Runs a loop. If a handler throws, for example for lack of memory, the loop continues with the next handler.
 void server::run(net::io_context& io) {
   for (;;) {
     try {
@@ -210,7 +211,7 @@ void server::run(net::io_context& io) {
   }
 }
 
-/// Runs the first loop on this thread, and each other loop on a thread of its own.
+/// Runs the first loop on this thread, and each other loop on its own thread.
 void server::run_loops() {
   std::vector<std::thread> threads;
   const auto join = [&threads] {
@@ -227,7 +228,7 @@ void server::run_loops() {
   join();
 }
 
-/// Tells the supervisor that every loop answers.
+/// Tells the supervisor regularly that every loop answers.
 void server::watch() {
   const auto every = supervisor_.watchdog();
   if (!every) return;
@@ -253,7 +254,7 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
     }
     if (!at->is_open()) return;
     if (error && error != net::error::operation_aborted && error != net::error::connection_aborted) {
-      // Accepting might fail again at once, for lack of a descriptor or memory, or because of a firewall.
+      // The next accept may fail again at once: for lack of a descriptor or memory, or because of a firewall.
       service_.close_idle_links();
       accept_later(l, d, std::move(at));
     } else if (is_last) {
@@ -265,7 +266,7 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
-/// Accepts again after a pause. The kernel's queue keeps the clients that connect meanwhile.
+/// Accepts again after a pause. Clients that connect during the pause wait in the kernel's queue.
 void server::accept_later(loop& l, door& d, std::shared_ptr<acceptor> at) {
   auto later = std::make_shared<net::steady_timer>(l.io, 25ms);
   later->async_wait([this, &l, &d, at = std::move(at), later](const error_code&) mutable {
@@ -279,14 +280,14 @@ void server::accept_later(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
-/// Whether the next file would be one of those that are kept for the admin and the configuration.
+/// Whether the next file would use a descriptor that is reserved for the admin and the configuration.
 bool server::is_short_of_files() const noexcept {
   const int next = next_descriptor();
   return next < 0 || next >= service_.most_files;
 }
 
-/// Cuts a connection to the admin's listener that has no request just now, in favour of a newer one. False: there is no
-/// such connection.
+/// Closes a connection to the admin that has no request at the moment, in favour of a newer one. Returns false if there
+/// is no such connection.
 bool server::push_out_idle(loop& l) {
   const auto idle = std::ranges::find_if(l.connections, [](const connection* c) { return c->is_idle_admin(); });
   if (idle == l.connections.end()) return false;
@@ -294,7 +295,7 @@ bool server::push_out_idle(loop& l) {
   return true;
 }
 
-/// Whether a message that comes once a minute at most is due. `told`: when it last came.
+/// Whether a message that may be written once a minute may be written now. `told`: when it was last written.
 bool server::is_due(std::atomic<std::int64_t>& told) noexcept {
   const std::int64_t now = clock::now().time_since_epoch() / 1s;
   std::int64_t last = told.load(std::memory_order_relaxed);
@@ -302,8 +303,8 @@ bool server::is_due(std::atomic<std::int64_t>& told) noexcept {
   return told.compare_exchange_strong(last, now, std::memory_order_relaxed);
 }
 
-/// Writes that memory is missing, or that there is a defect. The connection or the step has ended, and the others go
-/// on.
+/// Reports an exception, which means a lack of memory or a defect. Only the connection or the handler that threw it has
+/// ended.
 void server::tell_of_failure(const std::exception& e) noexcept {
   if (is_due(failure_told_)) say("a connection ended, or a step failed: {}; perhaps others have, too", e.what());
 }
@@ -325,13 +326,13 @@ void server::take(loop& l, door& d, stream_socket socket) {
   if (const std::string bound = count.enter(address); !bound.empty()) {
     if (d.listener || !push_out_idle(l)) {
       tell_of_refusal(d.listener ? bound : fmt::format("admin.listen takes {}", service::most_admins), address);
-      return;  // and the socket closes
+      return;  // the destructor closes the socket
     }
     count.replace(address);
   }
   const entrance by{d.listener, count};
   auto c = std::make_unique<connection>(service_, l, by, std::move(socket), std::move(address));
-  // co_spawn keeps this function, and so the connection, for as long as the coroutine that it returns.
+  // co_spawn keeps this lambda, and with it the connection, until the coroutine of run() ends.
   net::co_spawn(
       l.io, [c = std::move(c)] { return c->run(); },
       [this](const std::exception_ptr& error) {
@@ -358,7 +359,7 @@ void server::wait_for_signal() {
   });
 }
 
-/// Reloads run one after the other.
+/// Reloads the configuration. Concurrent reloads run one after the other.
 net::awaitable<std::vector<std::string>> server::reload() {
   const permit turn = co_await reloads_.acquire();
   supervisor_.tell_reloading();
@@ -382,16 +383,16 @@ void server::on_connections(const std::function<void(connection&)>& f) {
 void server::drain() {
   const auto now = service_.current();
   const duration grace = now->settings.grace;
-  // The service manager would kill a process that takes longer than the manager's own limit.
+  // This asks the service manager for more time. It kills a process that exceeds the manager's own limit.
   const auto most = std::chrono::ceil<std::chrono::microseconds>(grace + patience_with_last + 10s);
   supervisor_.tell(fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", most.count()));
   service_.drain(clock::now() + grace);
   say("drains: {} wait, {} run, and all have {}", service_.waiting(), service_.counts.running.load(), to_string(grace));
   close_doors();
   on_connections([](connection& c) { c.drain(); });
-  // A request that begins so late would be cut.
+  // A request that begins later than this would be cut off.
   const duration last = grace / 10;
-  // Clients whose requests would begin too late can go to another instance at once.
+  // These clients get an error at once, so that they can go to another instance.
   service_.end_long_waits(grace - last);
   patience_.expires_after(std::min(grace, patience_with_new));
   patience_.async_wait([this](const error_code& error) {
@@ -404,7 +405,7 @@ void server::drain() {
   look_for_end();
 }
 
-/// Ends all waits. Requests that run have the rest of the grace.
+/// Ends all waits. Running requests have the time `rest` to end.
 void server::begin_no_more(duration rest) {
   service_.stop_waiting();
   grace_.expires_after(rest);
@@ -413,7 +414,7 @@ void server::begin_no_more(duration rest) {
   });
 }
 
-/// Stops listening. Clients that have connected already are served; later ones are refused.
+/// Stops listening. Clients that have already connected are served; later connections are refused.
 void server::close_doors() {
   open_loops_ = loops_.size();
   for (const auto& l : loops_) {
@@ -441,9 +442,9 @@ void server::take_last() {
   }
 }
 
-/// Ends all requests, whether they wait or run.
+/// Ends all waiting and running requests.
 void server::finish() {
-  if (is_finishing_) {  // another signal has come
+  if (is_finishing_) {  // a signal that comes during finish() ends the process at once
     say("ended at once");
     std::_Exit(EXIT_FAILURE);
   }
@@ -457,7 +458,7 @@ void server::finish() {
   });
 }
 
-/// Ends the admin, whose pages were of use while requests were served.
+/// Closes the admin, which was kept open while requests were served.
 void server::end_admin() {
   if (!std::exchange(is_ending_, true)) {
     for (door& d : doors_) d.closes_early = true;

@@ -26,38 +26,38 @@
 
 namespace canigo::gateway {
 
-/// The server can't listen at an address of the configuration.
+/// The server can't listen at a configured address.
 class closed_door : public config_mistake {
  public:
   using config_mistake::config_mistake;
 };
 
-/// The running gateway: its loops, its listening sockets, and its end.
+/// The running gateway: its loops, its listening sockets, and its shutdown.
 class server {
  public:
-  /// Listens. Throws closed_door if it can't, and config_mistake if another thing that the configuration names is
-  /// missing or refused. Throws std::runtime_error if the process may open too few files.
+  /// Opens the listening sockets. Throws closed_door if that fails, and config_mistake if something else that the
+  /// configuration names is missing or invalid. Throws std::runtime_error if the process may open too few files.
   ///
-  /// `file`: where the configuration was read, and is read again at SIGHUP.
-  /// `by` answers the admin's listener, and outlives the server.
+  /// `file`: the file from which `c` was read. SIGHUP reads it again. `by`: answers requests to the admin's listener.
+  /// It must outlive the server.
   server(config c, std::string file, admin_handler& by);
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
-  /// The addresses at which it listens, in the order of the configuration; the admin's is the last.
+  /// The addresses at which the server listens, in the order of the configuration. The admin's address is the last one.
   std::vector<std::string> addresses() const;
 
-  /// Serves until SIGTERM or SIGINT, and then until all requests are done, or their grace is over. A second signal ends
-  /// it at once. SIGHUP reloads. Returns whether all requests were served.
+  /// Serves until SIGTERM or SIGINT. Then it waits until all requests have ended or the drain's time is over. A second
+  /// signal ends the requests at once. SIGHUP reloads the configuration. Returns whether all requests were served.
   bool run();
 
  private:
   using acceptor = net::basic_socket_acceptor<net::generic::stream_protocol>;
-  /// A listening socket, shared by the loops.
+  /// A listening socket that all loops share.
   struct door {
-    std::optional<std::uint32_t> listener;  // none: the admin's
+    std::optional<std::uint32_t> listener;  // none: the admin's listener
     listening_socket socket;
-    bool closes_early = true;  // whether it closes when a drain begins
+    bool closes_early = true;  // whether it closes at the beginning of a drain
   };
 
   void open_doors(const config& c);
@@ -84,15 +84,15 @@ class server {
   void look_for_end();
   void on_connections(const std::function<void(connection&)>& f);
 
-  std::atomic<std::int64_t> refusal_told_{0};  // when the last message came, in seconds of the clock
+  std::atomic<std::int64_t> refusal_told_{0};  // when the last message was written, in seconds of the steady clock
   std::atomic<std::int64_t> failure_told_{0};
 
-  rlim_t files_;  // how many files this process may open
+  rlim_t files_;  // the number of files that this process may open
   supervisor supervisor_;
   std::vector<std::unique_ptr<loop>> loops_;
   service service_;
   std::vector<door> doors_;
-  std::vector<std::vector<std::shared_ptr<acceptor>>> acceptors_;  // by loop, in the order of the doors
+  std::vector<std::vector<std::shared_ptr<acceptor>>> acceptors_;  // by loop, then in the order of the doors
   net::signal_set signals_;
   semaphore reloads_;
   net::steady_timer grace_;
@@ -100,8 +100,8 @@ class server {
   net::steady_timer look_;
   std::size_t most_clients_ = std::numeric_limits<std::size_t>::max();
   net::steady_timer watchdog_;
-  std::atomic<std::size_t> silent_loops_{0};  // loops that have not answered the watchdog yet
-  std::atomic<std::size_t> open_loops_{0};    // loops that still accept
+  std::atomic<std::size_t> silent_loops_{0};  // the number of loops that have not answered the watchdog yet
+  std::atomic<std::size_t> open_loops_{0};    // the number of loops that still accept connections
   bool is_finishing_ = false;
   bool is_ending_ = false;
 };

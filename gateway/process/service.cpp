@@ -36,13 +36,13 @@ std::vector<call_loop*> call_loops(const std::vector<std::unique_ptr<loop>>& loo
   return all;
 }
 
-/// A pointer to the same object, with a count of uses of its own.
+/// Returns a pointer to the same object with its own reference count.
 std::shared_ptr<const config_snapshot> own_count(std::shared_ptr<const config_snapshot> g) {
   const auto held = std::make_shared<std::shared_ptr<const config_snapshot>>(std::move(g));
   return {held, held->get()};
 }
 
-/// Counts one more in the group, until the last copy of the result is destroyed.
+/// Adds one to the group until the last copy of the result is destroyed.
 std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
   group->add();
   wait_group& g = *group;
@@ -50,7 +50,7 @@ std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
 }
 
 config_mistake mistake_of_redis(const system_error& e) {
-  // The error's text: "redis url: port is 0; allowed: ...: invalid argument [...]".
+  // The text of the exception has the form "redis url: port is 0; allowed: ...: invalid argument [...]".
   const std::string_view what = e.what();
   return {"redis", fmt::format(": {}", what.substr(0, what.rfind(": ")))};
 }
@@ -119,7 +119,7 @@ service::service(config c, std::string file, const std::vector<std::unique_ptr<l
 }
 
 service::~service() {
-  // A snapshot has parts on all loops, so it must not outlive one of them.
+  // A snapshot has objects on all loops, so it must be destroyed before any loop is.
   for (const auto& l : loops_) l->now.reset();
 }
 
@@ -172,13 +172,13 @@ std::vector<std::string> service::begin_reload(std::shared_ptr<config_snapshot>&
   return {};
 }
 
-/// Lets each loop go by `next`. Ends when no call waits by an earlier configuration.
+/// Makes each loop use the configuration `next`. Returns when no call waits under an earlier configuration.
 net::awaitable<void> service::move_callers(std::shared_ptr<const config_snapshot> next) {
   const auto waiting = std::make_shared<wait_group>(loops_.front()->io);
   for (const auto& l : loops_) {
     net::post(l->io, [&l = *l, next, counted = counted_in(waiting)] {
       l.now = own_count(next);
-      // The calls are in the order of their arrival, as some of them enter another queue.
+      // The calls are moved in the order of their arrival, because some of them enter another queue.
       std::vector<call*> all;
       l.requests.each([&all](call& c) { all.push_back(&c); });
       std::ranges::sort(all, {}, [](const call* c) { return c->record().since; });

@@ -30,30 +30,30 @@ namespace canigo::gateway {
 class admin_handler;
 class connection;
 
-/// The part of one thread, with its connections.
+/// The data of one thread, with its connections.
 struct loop : call_loop {
   using call_loop::call_loop;
 
   std::unordered_set<connection*> connections;
 };
 
-/// How many connections there are, in all and from each address. Threads: any.
+/// Counts the connections, in total and per client address. Threads: any.
 class connection_counts {
  public:
   explicit connection_counts(const connection_limits& limits) : limits_{limits} {}
-  /// Counts one more connection, unless that is too many: then the text names the bound. `address` is empty for a unix
-  /// socket. All programs of this machine have the same address, so connections over the loopback count to `all` alone.
+  /// Counts a new connection, unless a limit is reached: then the result names the limit. `address`: empty for a unix
+  /// socket. All programs on this machine share the loopback address, so their connections count only for `all`.
   std::string enter(const std::string& address);
-  /// Counts a connection that is refused for another reason.
+  /// Counts a connection that was refused for another reason.
   void refuse() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
-  /// Counts a connection that takes the place of another, which is about to leave.
+  /// Counts a connection that replaces another one, which will close soon.
   void replace(const std::string& address);
   void leave(const std::string& address) noexcept;
   std::size_t all() const;
-  /// Changes the limits. No connection is closed because of it.
+  /// Changes the limits. It closes no connection.
   void set_limits(const connection_limits& limits);
 
-  /// How many connections were refused.
+  /// The number of refused connections.
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
  private:
@@ -66,35 +66,35 @@ class connection_counts {
   std::unordered_map<std::string, std::size_t> by_address_;
 };
 
-/// The parts of the process that all loops share.
+/// The data that all loops of the process share.
 class service : public call_services {
  public:
-  /// Throws config_mistake if a thing that the configuration names is missing or refused.
+  /// Throws config_mistake if something that the configuration names is missing or invalid.
   ///
-  /// `file`: where `c` was read, and where reload() reads the next configuration.
-  /// `by`: answers the admin's listener, and outlives the service.
+  /// `file`: the file from which `c` was read. reload() reads it again. `by`: answers requests to the admin's listener.
+  /// It must outlive the service.
   service(config c, std::string file, const std::vector<std::unique_ptr<loop>>& loops, admin_handler& by);
   ~service();
   service(const service&) = delete;
   service& operator=(const service&) = delete;
-  /// Throws as the constructor does. Makes no connection and no file.
+  /// Throws config_mistake if the constructor would. It opens no connection and creates no file.
   static void check(const config& c);
 
-  /// The newest snapshot. On a loop, call_loop::now is cheaper.
+  /// Returns the current configuration. On a loop, call_loop::now is cheaper.
   std::shared_ptr<const config_snapshot> current() const;
 
-  /// Reads the file again. Returns its mistakes, one line each; if there are any, nothing has changed. Otherwise the
-  /// limits change for all calls that wait, and new requests go by the new configuration.
+  /// Reads the configuration file again. Returns the errors in it, one line each; after an error, nothing has changed.
+  /// Otherwise the new limits apply to all waiting calls, and new requests use the new configuration.
   ///
-  /// Call it on the first loop, one call at a time. Blocks the loop while it reads files.
+  /// Call it on the first loop, one call at a time. It blocks the loop while it reads files.
   net::awaitable<std::vector<std::string>> reload();
 
-  /// The Redis of shared limits; null: the configuration has none.
+  /// The Redis that keeps shared limits; null if the configuration has none.
   const shared_store* store() const noexcept { return store_.get(); }
   const std::vector<std::unique_ptr<loop>>& loops() const noexcept { return loops_; }
-  /// How many calls wait, for all upstreams.
+  /// Returns the number of waiting calls of all upstreams.
   std::size_t waiting() const;
-  /// Ends the waits at all upstreams and hosts that are longer than `most`.
+  /// Ends the waits at all upstreams and hosts whose estimate exceeds `most`.
   void end_long_waits(duration most);
   using call_services::end_long_waits;
   /// Ends all waits.
@@ -107,10 +107,10 @@ class service : public call_services {
   access_log log;
   recent_errors errors;
   connection_counts clients;
-  /// The connections to the admin's listener, which accepts even if there are too many clients.
+  /// Counts the connections to the admin's listener, which has its own limits.
   connection_counts admins{{most_admins, most_admins}};
-  std::atomic<std::size_t> callers{0};  ///< connections other than the admin's
-  std::atomic<bool> has_cut{false};     ///< a request was cut by the end of the process
+  std::atomic<std::size_t> callers{0};  ///< the number of connections, without those of the admin
+  std::atomic<bool> has_cut{false};     ///< a request was cut off at the end of the process
 
  private:
   std::vector<std::string> begin_reload(std::shared_ptr<config_snapshot>& next);

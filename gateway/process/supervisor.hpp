@@ -8,27 +8,27 @@
 
 namespace canigo::gateway {
 
-/// Tells the service manager that has started the process how it goes, by the protocol of sd_notify(3).
+/// Reports the state of the process to the service manager that has started it, by the protocol of sd_notify(3).
 ///
-/// Without a manager, which is without NOTIFY_SOCKET in the environment, it does nothing.
+/// It does nothing if the environment has no NOTIFY_SOCKET, because then there is no manager.
 class supervisor {
  public:
-  /// Reads the environment.
+  /// Reads NOTIFY_SOCKET and the settings of the watchdog from the environment.
   supervisor();
   ~supervisor();
   supervisor(const supervisor&) = delete;
   supervisor& operator=(const supervisor&) = delete;
 
-  /// Sends lines such as "READY=1". If the manager does not listen, they are lost.
+  /// Sends lines such as "READY=1". They are lost if the manager does not receive them.
   void tell(std::string_view lines) noexcept;
-  /// Tells that a reload begins now.
+  /// Reports that a reload begins now.
   void tell_reloading() noexcept;
-  /// How often the manager wants "WATCHDOG=1", at least; none: never.
+  /// The interval at which the manager expects "WATCHDOG=1"; none if it expects none.
   std::optional<duration> watchdog() const noexcept { return watchdog_; }
 
  private:
   int socket_ = -1;
-  std::string path_;  // an abstract path begins with NUL
+  std::string path_;  // the path of the manager's socket; an abstract one begins with NUL
   std::optional<duration> watchdog_;
 };
 

@@ -30,11 +30,11 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::size_t piece_size = 64 << 10;
-constexpr std::size_t first_read = 8 << 10;  // bytes of a response, which is small as a rule
+constexpr std::size_t first_read = 8 << 10;  // bytes; most responses are smaller
 constexpr parser_limits response_limits{
     .head = piece_size - 1, .body = std::numeric_limits<std::uint64_t>::max(), .fields = 1000};
 
-/// The line before a chunk: its size in hexadecimal.
+/// The line that precedes a chunk of a chunked body: the chunk's size in hexadecimal.
 class chunk_line {
  public:
   explicit chunk_line(std::size_t size) {
@@ -52,7 +52,7 @@ class chunk_line {
 
 net::const_buffer buffer_of(std::string_view s) { return {s.data(), s.size()}; }
 
-/// A body that is being sent while the response is read.
+/// The state of a request's body that is sent while the response is read.
 struct upload {
   explicit upload(const net::any_io_executor& e) : ended{e, time_point::max()} {}
   bool is_on = false;
@@ -67,8 +67,8 @@ bool has_failed(const request_body* body) noexcept {
          body->state() != request_body::status::interrupted;
 }
 
-/// The first bytes of a request: its head, and the part of its body that has arrived already. A small body goes out
-/// with its head, in one system call.
+/// The first bytes of a request: its head, and the part of its body that is already in memory. So a small body is sent
+/// together with the head in one system call.
 class beginning {
  public:
   explicit beginning(exchange& x) {
@@ -90,7 +90,7 @@ class beginning {
 
   std::span<net::const_buffer> pieces() noexcept { return {pieces_.data(), count_}; }
   bool has_body() const noexcept { return has_body_; }
-  /// Whether all of the body is in it.
+  /// Whether these bytes include the end of the body.
   bool is_whole() const noexcept { return is_whole_; }
 
  private:
@@ -109,7 +109,7 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
   error_code error;
   for (;;) {
     const std::span<const char> piece = co_await x.body->next();
-    if (has_failed(x.body)) {  // the upstream would wait for the rest for ever, and the client for the response
+    if (has_failed(x.body)) {  // without cancel(), the upstream would wait for the rest of the body for ever
       to.cancel();
       co_return;
     }
@@ -123,7 +123,7 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
       std::array pieces{net::const_buffer{piece.data(), piece.size()}};
       co_await to.write(pieces, x.up->timeout.idle, error);
     }
-    if (error || u.is_stopped) co_return;  // the upstream may have answered already: its response is read in any case
+    if (error || u.is_stopped) co_return;  // no cancel(): the upstream may have answered already
   }
   if (x.is_chunked) {
     std::array pieces{buffer_of("0\r\n\r\n")};
@@ -141,7 +141,7 @@ void start(exchange& x, byte_stream& to, upload& u, const net::any_io_executor& 
   });
 }
 
-/// Waits until the upload, which refers to the exchange, has ended.
+/// Stops the upload, and waits until its coroutine, which refers to the exchange, has ended.
 net::awaitable<void> finish(exchange& x, byte_stream& to, upload& u) {
   u.is_stopped = true;
   error_code ignored;
@@ -158,14 +158,14 @@ duration left_of(const exchange& x, duration limit, time_point since, time_point
   return end > now ? end - now : duration{1};
 }
 
-/// The time left of a limit that begins now.
+/// Returns the time until `limit`, which starts now, or the deadline of the exchange has passed.
 duration left_of(const exchange& x, duration limit) {
   const time_point now = clock::now();
   return left_of(x, limit, now, now);
 }
 
 bool is_one_chunked(const message_head& head) {
-  // Beast reads any other value as a body up to the end of the stream.
+  // For any other transfer coding, Beast takes all bytes up to the end of the stream as the body.
   return std::ranges::none_of(head.fields, [](const field& f) {
     return same_text(f.name, "Transfer-Encoding") && !same_text(trim(f.value), "chunked");
   });
@@ -173,7 +173,7 @@ bool is_one_chunked(const message_head& head) {
 
 constexpr int switching = 101;
 
-/// Whether a 101 opens the websocket that the request asked for.
+/// Whether a 101 response opens the websocket that the request asked for.
 bool opens_websocket(const exchange& x, const message_head& head) {
   const auto protocol = value_of(head, "Upgrade");
   return x.upgraded != nullptr && protocol && same_text(trim(*protocol), "websocket");
@@ -181,8 +181,8 @@ bool opens_websocket(const exchange& x, const message_head& head) {
 
 enum class head_end : std::uint8_t { there, lost, late, bad };
 
-/// Reads up to the head of the final response. `timeout.first_byte` begins when the upstream has the whole body; until
-/// then the time limits of the body hold.
+/// Reads interim responses and the head of the final response. The time limit `timeout.first_byte` starts when the
+/// upstream has the whole request body. Until then the time limits of the body apply.
 net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser, const upload& u) {
   constexpr int most_interim = 100;
   const time_point start = clock::now();
@@ -201,7 +201,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
       if (status < 100 || (status == switching && !is_opened) || !is_one_chunked(parser.head()))
         co_return head_end::bad;
       if (status >= 200 || is_opened) co_return head_end::there;
-      // An upstream may send interim responses without an end, and faster than they are read.
+      // An upstream may send interim responses endlessly, and faster than they are read.
       if (++interim > most_interim) co_return head_end::bad;
       if (left() == duration{1}) co_return head_end::late;
       parser = message_parser::of_response(response_limits, x.is_to_head);
@@ -217,7 +217,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
   }
 }
 
-/// Whether the body of this response tells of limits, and is read before the response is judged.
+/// Whether the body of this response may report limits, so that it is read before the response is judged.
 bool tells_in_body(const exchange& x, const message_parser& parser) {
   constexpr int forbidden = 403, too_many_requests = 429;
   const int status = parser.head().status;
@@ -226,7 +226,7 @@ bool tells_in_body(const exchange& x, const message_parser& parser) {
   return parser.length().value_or(0) <= most_refusal_body && !value_of(parser.head(), "Content-Encoding");
 }
 
-/// Reads the beginning of the body, or all of it. False: the connection has broken, and no more will come.
+/// Reads the body up to a bound of time and size. Returns false if the connection breaks before the end of the body.
 net::awaitable<bool> read_ahead(const exchange& x, link& l, message_parser& parser, std::string& body) {
   constexpr duration most_time = std::chrono::seconds{2};
   const time_point end = std::min(saturating_add(clock::now(), most_time), x.until);
@@ -251,8 +251,7 @@ net::awaitable<bool> read_ahead(const exchange& x, link& l, message_parser& pars
   co_return true;
 }
 
-/// Keeps the beginning of a response that can't be passed on: its client has the head of a stream of events, and it is
-/// none.
+/// Keeps the beginning of a response that is no event stream, although the client has the head of an event stream.
 net::awaitable<attempt_end> keep_failed(exchange& x, link& l, message_parser& parser, std::string& body, bool is_open) {
   x.status = parser.head().status;
   x.failure = "its status is " + std::to_string(x.status);
@@ -262,7 +261,7 @@ net::awaitable<attempt_end> keep_failed(exchange& x, link& l, message_parser& pa
     co_await std::move(reading);
   }
   x.sink->see_piece(body);
-  // The last piece may have been longer than what is left of the bound.
+  // The last piece may have exceeded the limit. A body that is too long is not kept.
   if (body.size() <= most_refusal_body) x.failed = std::move(body);
   co_return x.is_aborted ? attempt_end::client_lost : attempt_end::no_events;
 }
@@ -273,8 +272,8 @@ struct framing {
   std::string fields;
 };
 
-/// Whether the upstream gets the rest of a request after its response, as it would from the client itself. After an
-/// error status it wants no more.
+/// Whether the upstream gets the rest of the request's body after its response, as without the gateway. After an error
+/// status it gets no more.
 bool takes_rest(const message_parser& parser) { return parser.head().status < 300 && parser.keep_alive(); }
 
 net::awaitable<void> send_rest(exchange& x, upload& u) {
@@ -287,7 +286,7 @@ net::awaitable<void> send_rest(exchange& x, upload& u) {
 
 framing frame(exchange& x, const message_parser& parser, const upload& u) {
   framing f;
-  // The rest of the body may stay unread, so the connection can serve no other request.
+  // The rest of the request's body may stay unread, so the client's connection can't serve another request.
   if (x.body != nullptr && !x.body->is_read() && !(u.is_on && takes_rest(parser))) x.keeps_client = false;
   if (x.follows_events || (parser.has_body() && !parser.length())) {
     f.is_chunked = x.client_version >= 11;
@@ -303,9 +302,8 @@ framing frame(exchange& x, const message_parser& parser, const upload& u) {
   return f;
 }
 
-/// Passes the response on, in one loop, which reads more only once the client has taken what was read before. `ahead`:
-/// the part of the body that was read already. `is_whole`: false if the connection has broken, and more of the body is
-/// missing.
+/// Passes the response to the client. It reads more only after the client has accepted what was read before. `ahead`:
+/// the part of the body that was read already. `is_whole`: false if the connection broke before the body's end.
 net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u, std::string_view ahead,
                                   bool is_whole) {
   x.status = parser.head().status;
@@ -374,12 +372,12 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     co_await l.stream->write(rest, left_of(x, x.up->timeout.idle), error);
   }
   if (x.is_aborted) co_return attempt_end::client_lost;
-  // The upstream may have answered a part of the body already: its response is read in any case.
+  // The upstream may have answered the part of the body that was sent. Its response is read even after an error.
   if (error && !first.has_body()) co_return attempt_end::lost;
   u.is_complete = first.is_whole() && !error;
   u.over_at = clock::now();
   if (x.body != nullptr && !first.is_whole() && !error) start(x, *l.stream, u, executor);
-  // The body may have failed at once, before there was a read of the response that it could cancel.
+  // The body may have failed before the response's read began, so the failure could not cancel that read.
   if (has_failed(x.body)) co_return attempt_end::body_failed;
 
   auto parser = message_parser::of_response(response_limits, x.is_to_head);
@@ -420,7 +418,7 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   co_return end;
 }
 
-/// Sends the request over an open link, and passes the response on. For a tunnel, it passes the bytes of both sides on.
+/// Sends the request over an open link and passes the response on. For a tunnel, it passes bytes in both directions.
 net::awaitable<attempt_end> use(exchange& x, link& l) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   ++l.uses;
@@ -473,7 +471,7 @@ net::awaitable<attempt_end> run_exchange(exchange& x, link& l) {
   l.is_called_off = false;
   attempt_end end = attempt_end::client_lost;
   link_result opened = link_result::open;
-  // A tunnel needs a fresh connection, and not one that has served requests.
+  // A tunnel needs a fresh connection, because a used one has carried HTTP requests.
   if (x.tunnelled != nullptr || !l.is_ready(x.is_tls))
     opened = co_await open_link(l, *x.up, x.is_tls, x.around, x.connect_time);
   if (opened == link_result::open && !x.is_aborted) {

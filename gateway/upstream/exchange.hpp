@@ -24,63 +24,67 @@
 
 namespace canigo::gateway {
 
-/// One request, or one tunnel, on its way to an upstream and back. It belongs to the connection of the client.
+/// One request or tunnel on its way to an upstream and back. The client's connection owns it.
 struct exchange {
   exchange(const upstream& u, const surroundings& s, byte_stream& c, response_sink& r)
       : up{&u}, around{s}, client{c}, sink{&r} {}
 
-  // The request. The objects that it refers to outlive the exchange.
-  const upstream* up;                ///< its settings for the target
-  std::size_t target = 0;            ///< which of the upstream's targets gets the request
-  std::shared_ptr<const void> home;  ///< keeps `up` and `pool`, if they are of a newer configuration than the call
-  link_pool* pool = nullptr;         ///< the connections to it
+  // The request. The objects to which it refers must outlive the exchange.
+  const upstream* up;      ///< the upstream's settings for the target
+  std::size_t target = 0;  ///< the index of the upstream's target that gets the request
+  /// Keeps `up` and `pool` alive, if they belong to a newer configuration than the call.
+  std::shared_ptr<const void> home;
+  link_pool* pool = nullptr;  ///< the connections to the target
   const surroundings around;
   byte_stream& client;
-  response_sink* sink;           ///< takes the response
-  bool is_tls = false;           ///< the connection to the upstream has TLS
-  std::string head;              ///< the head of the request, with its framing and the empty line
-  request_body* body = nullptr;  ///< null: there is none
-  bool is_chunked = false;       ///< how the body is framed on its way out
-  bool is_to_head = false;       ///< the method is HEAD
-  /// Not null: this is a tunnel. It sends no request, but the bytes of this buffer, and then all that the client sends.
+  response_sink* sink;           ///< receives the response
+  bool is_tls = false;           ///< the connection to the upstream must use TLS
+  std::string head;              ///< the head of the request, with the fields for its framing and the empty line
+  request_body* body = nullptr;  ///< null: the request has no body
+  bool is_chunked = false;       ///< the outgoing body has chunked framing
+  bool is_to_head = false;       ///< the request's method is HEAD, so the response has no body
+  /// For a tunnel, the buffer with the bytes that the client has already sent; null otherwise. The exchange then sends
+  /// these bytes instead of a request, followed by all further bytes from the client.
   read_buffer* tunnelled = nullptr;
-  /// Not null: the request asks for a websocket. Once it is open, the bytes of this buffer follow, and then all that
-  /// the client sends.
+  /// For a websocket handshake, the buffer with the bytes that the client has already sent; null otherwise. Once the
+  /// websocket is open, these bytes are sent, followed by all further bytes from the client.
   read_buffer* upgraded = nullptr;
-  std::shared_ptr<scheduler> messages;  ///< the limit of the messages of clients; null: there is none
-  request message_ask;                  ///< the request for a message
+  std::shared_ptr<scheduler> messages;  ///< the rate limit for websocket messages of clients; null: none
+  request message_ask;                  ///< the request that each message makes to the limit `messages`
   int client_version = 11;
-  bool follows_events = false;  ///< the client has the head of a stream of events: only the body of one goes to it
+  /// The client has the head of an event stream, so only the body of an event stream may be sent to it.
+  bool follows_events = false;
   duration write_stall{};
-  std::string_view keep_alive_line;      ///< the line for a response after which the client's connection goes on
-  time_point until = time_point::max();  ///< the whole exchange has to have ended by then
+  std::string_view keep_alive_line;      ///< is added to the response if the client's connection stays open
+  time_point until = time_point::max();  ///< the deadline of the whole exchange
 
-  bool signs_in_connection = false;  ///< the connection then serves no other request
+  bool signs_in_connection = false;  ///< the request authenticates its connection, which then serves no other request
 
-  // The outcome.
-  bool keeps_client = true;       ///< in: whether the client's connection may go on; out: whether it can
-  std::string failure;            ///< why there is no connection, or which status is no stream; empty: unknown
-  std::string failed;             ///< the beginning of the body of a response that is no stream of events
-  bool lacks_descriptor = false;  ///< there is no connection because this process has no descriptor or no memory left
+  // The results.
+  bool keeps_client = true;       ///< in: the client's connection may stay open; out: it can stay open
+  std::string failure;            ///< why the connection failed, or which status the response had; empty: unknown
+  std::string failed;             ///< the beginning of the body of a response that is no event stream
+  bool lacks_descriptor = false;  ///< the connection failed because this process has no free descriptor or memory
   int status = 0;
-  bool has_begun = false;      ///< the client has got a byte of the response
-  bool has_lost_rest = false;  ///< the upstream has answered, and then not taken the rest of the body
+  bool has_begun = false;      ///< the client has received a byte of the response
+  bool has_lost_rest = false;  ///< the upstream answered before it had the whole body, and did not accept the rest
   duration connect_time{};
   std::optional<time_point> first_byte;
-  std::uint64_t bytes_in = 0;   ///< of a tunnel: bytes from the client
-  std::uint64_t bytes_out = 0;  ///< bytes of the response's body, or of a tunnel to the client
+  std::uint64_t bytes_in = 0;   ///< the bytes that a tunnel has received from the client
+  std::uint64_t bytes_out = 0;  ///< the bytes of the response's body, or of a tunnel, that went to the client
 
-  /// The connection to the upstream while an attempt is on; null otherwise. drop() ends its operation.
+  /// The connection to the upstream during an attempt; null otherwise. drop() cancels its operation.
   link* over = nullptr;
   bool is_aborted = false;
-  exchange* beside = nullptr;  ///< another attempt for the same request
-  /// Ends the attempt soon, with client_lost. The client's connection is left alone. From the loop's thread.
+  exchange* beside = nullptr;  ///< the concurrent second attempt for the same request; null: none
+  /// Ends the attempt soon, with attempt_end::client_lost. It does not touch the client's connection. Call it from the
+  /// loop's thread.
   void drop() noexcept;
-  /// Ends all attempts for the request soon, and the operation of the client's connection.
+  /// Ends all attempts for the request soon, and cancels the operation on the client's connection.
   void abort() noexcept;
 };
 
-/// Makes one attempt over `l`, which is opened if it is not ready, and closed unless it can serve another request.
+/// Makes one attempt over `l`. It opens `l` if `l` is not ready, and closes `l` unless it can serve another request.
 net::awaitable<attempt_end> run_exchange(exchange& x, link& l);
 
 }  // namespace canigo::gateway

@@ -24,52 +24,53 @@
 
 namespace canigo::gateway {
 
-/// The hosts that forward mode leads to, and the places for tunnels, of all hosts together.
+/// The hosts to which forward mode leads, and the places for tunnels to all hosts together.
 ///
-/// Each host has an upstream_queue, which is made on first use. For tunnels, each tenant has a queue of its own at each
-/// host, and these queues take turns.
+/// Each host has an upstream_queue, which is made on first use. For tunnels, each tenant has its own queue at each
+/// host. These queues take turns.
 ///
-/// A new host begins with the tokens of a bucket that was empty when the gateway began: the host may remember the calls
-/// of an earlier gateway.
+/// A new host starts with the tokens that its buckets would have if they had been empty at the gateway's start. The
+/// host may still count the calls of an earlier gateway.
 ///
-/// There are at most `forward.hosts`. A host is dropped once no call has used it for a minute, or at once if room is
-/// needed. But it stays until a new queue would be in the same state: otherwise the gateway would forget how much of
-/// the host's rates is used up.
+/// There are at most `forward.hosts` hosts. A host is removed after a minute without a call, or earlier if space is
+/// needed. But it stays as long as its limit differs from a new one: otherwise the gateway would forget how much of the
+/// host's rates is used up.
 /// Threads: any.
 class forwarded_hosts {
  public:
-  /// The configuration has `forward`, and outlives this.
+  /// Precondition: `c.forward` is set. `c` must outlive this object.
   forwarded_hosts(const config& c, const std::vector<net::any_io_executor>& loops);
   forwarded_hosts(const forwarded_hosts&) = delete;
   forwarded_hosts& operator=(const forwarded_hosts&) = delete;
 
-  /// The queue of this host, which stays as long as a caller holds it. Null if `forward.hosts` are in use.
+  /// Returns the queue of this host, and makes it on first use. It lives as long as a caller holds the pointer. Returns
+  /// null if there are already `forward.hosts` hosts and none can be removed.
   std::shared_ptr<upstream_queue> find(const host_name& host, std::uint16_t port, time_point now);
-  /// The queue of the host with this name; null: there is no such host.
+  /// Returns the queue of the host with this name, or null if no such host is known.
   std::shared_ptr<upstream_queue> known(std::string_view name) const;
-  /// The queues of all hosts, the one that was used last first.
+  /// Returns the queues of all hosts, the most recently used one first.
   std::vector<std::shared_ptr<upstream_queue>> all() const;
 
   semaphore& tunnels() noexcept { return *tunnels_; }
-  /// The share of the tunnels that requests of a tenant for the host with this name ask for. Null: there is no such
-  /// host.
+  /// Returns the flow in which a tenant's requests for tunnels to the host with this name wait. Null if no such host is
+  /// known.
   std::shared_ptr<const flow> share_of_tunnels(std::string_view name, std::string_view tenant);
 
-  /// Whether the configuration allows the host of this URL. A call need not have used the host.
+  /// Whether the configuration allows the host of this URL, even if no call has used it yet.
   bool allows(const origin& url) const;
 
-  /// Goes on with the hosts and tunnels of `before`, and the calls that wait there, under the terms of this
-  /// configuration. Hosts that are not allowed any more stay behind. Both have the same number of rates and classes. To
-  /// be called before any call uses this object.
+  /// Takes the hosts, the tunnels and their waiting calls from `before`, and applies the settings of this
+  /// configuration. Hosts that this configuration does not allow are dropped. Both configurations have the same number
+  /// of rates and classes. Call it before any other use of this object.
   void take_over(const forwarded_hosts& before);
-  /// Applies the terms that are looser than before; see upstream_queue.
+  /// Applies the settings that allow more than before; see upstream_queue.
   void end_take_over();
-  /// Ends all waits, here and at the hosts.
+  /// Ends all waits for tunnels and at the hosts.
   void stop() noexcept;
 
  private:
-  /// By the name of each tenant that has asked for a tunnel. Further tenants than `most_flows_of_a_host` share the one
-  /// at "".
+  /// The tunnel flows of one host, by the tenants' names. When `most_flows_of_a_host` tenants have a flow, further
+  /// tenants share the flow with the name "".
   using shares = std::map<std::string, std::shared_ptr<flow>, std::less<>>;
 
   struct entry {
@@ -83,8 +84,8 @@ class forwarded_hosts {
 
   shares taken_over(const shares& before) const;
   void add(entry e);
-  /// Takes out hosts that may be dropped, beginning with the one that was used longest ago. The caller destroys them
-  /// without the mutex.
+  /// Removes hosts that are no longer needed, the least recently used one first, and moves them to `dropped`. The
+  /// caller destroys them after it has released the mutex.
   void drop(time_point now, order& dropped);
 
   const config& config_;
@@ -92,7 +93,7 @@ class forwarded_hosts {
   time_point since_ = std::chrono::steady_clock::now();
   std::shared_ptr<semaphore> tunnels_;
   mutable std::mutex mutex_;
-  order hosts_;  // the one that was used last first
+  order hosts_;  // the most recently used host is the first
   std::unordered_map<std::string_view, order::iterator> by_name_;
 };
 

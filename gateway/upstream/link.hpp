@@ -19,57 +19,58 @@
 
 namespace canigo::gateway {
 
-/// How opening a link ended.
+/// The result of opening a link.
 enum class link_result : std::uint8_t {
   open,
   unreachable,
   timed_out,
-  forbidden,  ///< the name leads to addresses that are not public
-  own,        ///< the name leads to the gateway itself
+  forbidden,  ///< the name resolves only to addresses that are not public
+  own,        ///< the name resolves to the gateway itself
 };
 
-/// The objects of the process that opening a link needs. They outlive the link.
+/// The objects of the process that are needed to open a link. They must outlive the link.
 struct surroundings {
-  net::ssl::context& trust;  ///< the authorities of servers' certificates
-  const own_places& own;     ///< where the gateway listens
+  net::ssl::context& trust;  ///< the authorities trusted for servers' certificates
+  const own_places& own;     ///< the addresses at which the gateway listens
   name_lookup& names;
-  int most_files;  ///< a connection's descriptor is below this one
+  int most_files;  ///< the descriptor of a connection must be lower than this number
 };
 
-/// A connection to an upstream, with the buffer that its responses are read into.
+/// A connection to an upstream, with the buffer into which its responses are read.
 struct link {
   std::unique_ptr<byte_stream> stream;
   read_buffer input;
-  bool close_later = false;  ///< to be closed, because it can't serve another request
-  std::uint64_t uses = 0;    ///< requests that were sent on this connection
-  bool is_tls = false;       ///< the connection is secured
+  bool close_later = false;  ///< the connection must be closed after use, because it can't serve another request
+  std::uint64_t uses = 0;    ///< the number of requests sent on this connection
+  bool is_tls = false;       ///< the connection uses TLS
 
-  std::string failure;            ///< why it could not be opened; empty: unknown
-  bool lacks_descriptor = false;  ///< not opened, because this process has no descriptor or no memory left
+  std::string failure;  ///< why the connection could not be opened; empty: unknown
+  /// The connection was not opened because this process has no free descriptor or memory.
+  bool lacks_descriptor = false;
 
-  // In use while the link is being opened.
+  // The timer of the name look-up while the link is being opened; null otherwise.
   net::steady_timer* resolving = nullptr;
   stream_socket* connecting = nullptr;
   bool is_called_off = false;
 
-  /// Ends the operation that is under way with an error. A link that is being opened tries no further address.
+  /// Ends the running operation with an error. If the link is being opened, no further address is tried.
   void cancel() noexcept;
-  /// Whether the link can take another request: it is open, it has TLS if that is wanted, and the upstream has neither
-  /// closed it nor sent a byte unasked.
+  /// Whether the link can serve another request: it is open, it has TLS if `with_tls`, and the upstream has neither
+  /// closed it nor sent bytes without a request.
   bool is_ready(bool with_tls) noexcept {
     return stream && is_tls == with_tls && stream->is_open() && stream->is_quiet();
   }
   void close() noexcept {
     stream.reset();
-    input.consume(input.size());  // otherwise the rest of one response would begin another one
+    input.consume(input.size());  // otherwise the rest of an earlier response would be taken for the next response
     uses = 0;
   }
 };
 
-/// Resolves the name of the upstream, judges each address, connects to one that is allowed, and adds TLS if that is
-/// wanted.
+/// Resolves the name of the upstream, checks each address, connects to an allowed address, and starts TLS if
+/// `with_tls`.
 ///
-/// The address that was judged is the one that is used: there is no second look-up.
+/// The connection uses exactly the address that was checked: there is no second look-up, whose result might differ.
 net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls, const surroundings& around,
                                       duration& took);
 

@@ -14,7 +14,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// A connection that is idle for longer is closed: many servers close theirs after a minute.
+// How long an idle connection is kept. Many servers close idle connections after a minute.
 constexpr duration idle_kept_for = std::chrono::seconds{50};
 
 }  // namespace
@@ -27,7 +27,7 @@ struct link_pool::idle {
 
   explicit idle(const net::any_io_executor& loop) : sweep{loop} {}
 
-  /// Closes the connections that are too old, and runs again when the next connection is too old.
+  /// Closes the connections that are too old, and schedules itself for when the next one is too old.
   static void look(const std::shared_ptr<idle>& self) {
     const time_point oldest_kept = clock::now() - idle_kept_for;
     const auto first_kept = std::ranges::find_if(self->all, [&](const entry& e) { return e.since > oldest_kept; });
@@ -41,7 +41,7 @@ struct link_pool::idle {
     });
   }
 
-  std::vector<entry> all;  // the one that was used last is the last
+  std::vector<entry> all;  // the most recently used connection is the last
   net::steady_timer sweep;
   bool is_swept = false;
 };
@@ -65,7 +65,7 @@ void link_pool::put(std::unique_ptr<link> l) noexcept {
   try {
     idle_->all.push_back({std::move(l), clock::now()});
     if (!idle_->is_swept) idle::look(idle_);
-  } catch (...) {  // no memory: the connection is closed, now or by a later sweep
+  } catch (...) {  // without memory, the connection is closed now or by a later sweep
   }
 }
 

@@ -13,13 +13,13 @@
 
 namespace canigo::gateway {
 
-/// The idle connections of one loop to an upstream. A call takes the connection that was used last, or a new one. So
-/// the others grow old, and are closed before the upstream closes them.
+/// The idle connections of one event loop to an upstream. A call takes the most recently used connection, or a new one.
+/// So unneeded connections grow old, and are closed before the upstream closes them.
 ///
-/// Threads: those of its loop; set_most() and the destructor any.
+/// Threads: that of its loop; set_most() and the destructor: any.
 class link_pool {
  public:
-  /// `most`: how many idle connections are kept.
+  /// `most`: the max number of idle connections.
   link_pool(const net::any_io_executor& loop, std::size_t most);
   link_pool(const link_pool&) = delete;
   link_pool& operator=(const link_pool&) = delete;
@@ -29,7 +29,7 @@ class link_pool {
   /// Closes all idle connections.
   void close_idle() noexcept;
 
-  /// A connection in use, from this object's construction to its destruction. It may not be open yet.
+  /// Lends a connection of the pool for the lifetime of this object. The connection may still have to be opened.
   class use {
    public:
     explicit use(link_pool& home) : home_{home}, link_{home.take()} {}
@@ -40,7 +40,7 @@ class link_pool {
     use& operator=(const use&) = delete;
 
     link& operator*() const noexcept { return *link_; }
-    /// Keeps the connection for another call. Without this call, the destructor closes it.
+    /// Marks the connection as reusable. Without this call, the destructor closes it.
     void end() noexcept { is_sound_ = true; }
 
    private:
@@ -56,7 +56,7 @@ class link_pool {
   void put(std::unique_ptr<link> l) noexcept;
 
   std::atomic<std::size_t> most_;
-  const std::shared_ptr<idle> idle_;  // the timer's handler may run after the pool is destroyed
+  const std::shared_ptr<idle> idle_;  // shared, because the timer's handler may run after the pool is destroyed
 };
 
 }  // namespace canigo::gateway

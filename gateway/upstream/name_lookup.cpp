@@ -32,17 +32,18 @@ std::vector<net::ip::address> ask_system(const std::string& host, const net::any
 
 }  // namespace
 
-/// The question of one caller. The caller and the thread that answers share it: either may end first.
+/// One caller's question for the addresses of a name. The caller and the answering thread share it, because either may
+/// end first.
 struct name_lookup::question {
   explicit question(const net::any_io_executor& loop) : answered{loop, time_point::max()} {}
 
-  net::steady_timer answered;  // a timer of the caller's loop
+  net::steady_timer answered;  // belongs to the caller's loop; is cancelled when the answer is there
   bool is_done = false;
   error_code error;
   std::vector<net::ip::address> found;
 };
 
-/// One name to ask the system for, with the questions of all callers that wait for it.
+/// One name to resolve, with the questions of all callers that wait for it.
 struct name_lookup::look_up {
   const std::string host;
   questions from;
@@ -50,7 +51,8 @@ struct name_lookup::look_up {
 
 name_lookup::name_lookup(std::size_t threads)
     : most_of_a_zone_{std::max<std::size_t>(threads / 2, 1)}, keeps_on_{work_.get_executor()} {
-  // A thread_pool of Boost.Asio 1.81 that can't start a thread waits for ever for those that it has started.
+  // Own threads are used because thread_pool of Boost.Asio 1.81 hangs if it can't start a thread: it waits for ever for
+  // the threads that it has started.
   try {
     for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work_.run(); });
   } catch (...) {
@@ -93,7 +95,7 @@ net::awaitable<std::vector<tcp::endpoint>> name_lookup::find(std::string host, s
   co_return found;
 }
 
-/// Lets a caller wait for a host's addresses. False: too many callers wait already.
+/// Adds a question for a host's addresses. Returns false if too many callers wait already.
 bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>& q) {
   const std::lock_guard lock{mutex_};
   if (waiting_ >= most_waiting_callers) return false;
@@ -108,7 +110,7 @@ bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>
     net::post(work_, [this, name] { work(name); });
     ++z.threads;
   }
-  // If there is no memory for the look-up, that thread finds nothing to do.
+  // If the allocation of the look-up fails, the thread that was woken finds no work.
   const auto l = std::make_shared<look_up>(host, questions{q});
   z.waiting.push_back(l);
   try {
@@ -121,17 +123,19 @@ bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>
   return true;
 }
 
-/// The caller waits no longer. If no other caller waits for the name, the look-up is dropped before a thread begins it.
+/// Removes the question of a caller that stops waiting. If no other caller waits for the name, the look-up is dropped,
+/// unless a thread has begun it.
 void name_lookup::leave(const std::string& host, const std::shared_ptr<question>& q) {
   const std::lock_guard lock{mutex_};
   const auto found = by_host_.find(host);
-  if (found == by_host_.end() || std::erase(found->second->from, q) == 0) return;  // the answer is on its way
+  // A thread has already taken the question, and will answer it.
+  if (found == by_host_.end() || std::erase(found->second->from, q) == 0) return;
   --waiting_;
   if (!found->second->from.empty()) return;
   if (zones_.find(zone_of(host))->second.waiting.remove(found->second) > 0) by_host_.erase(found);
 }
 
-/// The next look-up of the zone. Null: there is none, and the zone has a thread less.
+/// Returns the next look-up of the zone. If there is none, it returns null and counts one thread less for the zone.
 std::shared_ptr<name_lookup::look_up> name_lookup::next_of(std::string_view zone_name) {
   const std::lock_guard lock{mutex_};
   const auto found = zones_.find(zone_name);
@@ -145,7 +149,7 @@ std::shared_ptr<name_lookup::look_up> name_lookup::next_of(std::string_view zone
   return l;
 }
 
-/// Ends the look-up. Returns the questions that wait for its answer.
+/// Removes the look-up, and returns the questions that wait for its answer.
 name_lookup::questions name_lookup::end(const look_up& l) {
   const std::lock_guard lock{mutex_};
   const auto found = by_host_.find(l.host);
@@ -155,7 +159,7 @@ name_lookup::questions name_lookup::end(const look_up& l) {
   return from;
 }
 
-/// A thread asks for one name of the zone. To go on with the zone's next name, it queues behind the other zones.
+/// Resolves one name of the zone. If the zone has more names, the thread queues again behind the other zones.
 void name_lookup::work(const std::string& zone_name) {
   while (const auto l = next_of(zone_name)) {
     error_code error;
@@ -173,13 +177,13 @@ void name_lookup::work(const std::string& zone_name) {
           q->is_done = true;
           q->answered.cancel();
         });
-      } catch (...) {  // no memory: the caller's time runs out
+      } catch (...) {  // without memory for the answer, the caller's time limit ends its wait
       }
     }
     try {
       net::post(work_, [this, zone_name] { work(zone_name); });
       return;
-    } catch (...) {  // no memory: this thread goes on at once
+    } catch (...) {  // without memory to queue again, this thread continues with the zone at once
     }
   }
 }

@@ -24,25 +24,25 @@
 
 namespace canigo::gateway {
 
-/// Asks the system for the addresses of names, on some threads of its own.
+/// Resolves host names by the system's resolver, on several threads of its own.
 ///
-/// Asio's resolver asks for one name after the other, and for each as long as the system likes. A name whose server is
-/// silent would then hold up all others. Here one thread asks for a name, however many callers wait for it. At most
-/// half of the threads ask for names of one zone, which is the last two labels of a name: "example.com". A caller waits
-/// no longer than it wants to.
+/// Asio's resolver asks for one name after the other, without a time limit. A name whose server does not answer would
+/// delay all other names. Here each name occupies one thread, however many callers wait for it. At most half of the
+/// threads resolve names of one zone; a zone is the last two labels of a name, such as "example.com". Each caller has
+/// its own time limit.
 /// Threads: any.
 class name_lookup {
  public:
-  /// Throws std::system_error if the system refuses a thread.
+  /// Throws std::system_error if the system can't start a thread.
   explicit name_lookup(std::size_t threads = 8);
-  /// Waits for the answers that the threads are waiting for.
+  /// Blocks until the running look-ups have ended.
   ~name_lookup();
   name_lookup(const name_lookup&) = delete;
   name_lookup& operator=(const name_lookup&) = delete;
 
-  /// The addresses of a host, which may be an address itself.
+  /// Returns the addresses of a host. An IP address is returned as it is.
   ///
-  /// `waiting`: while it waits, the timer to cancel so that it ends early; null otherwise.
+  /// `waiting`: during the wait it points to a timer whose cancellation ends the wait; otherwise it is null.
   /// Errors: errc::timed_out after `limit`; operation_aborted; no_buffer_space if 10,000 callers wait already; the
   /// errors of the system's resolver.
   net::awaitable<std::vector<net::ip::tcp::endpoint>> find(std::string host, std::uint16_t port, duration limit,
@@ -52,8 +52,8 @@ class name_lookup {
   struct question;
   struct look_up;
   struct zone {
-    std::size_t threads = 0;                      // threads that ask for names of the zone
-    std::list<std::shared_ptr<look_up>> waiting;  // look-ups that wait for a thread
+    std::size_t threads = 0;                      // the number of threads that work for this zone
+    std::list<std::shared_ptr<look_up>> waiting;  // the look-ups that no thread has begun
   };
   using questions = std::vector<std::shared_ptr<question>>;
 
@@ -66,9 +66,9 @@ class name_lookup {
 
   const std::size_t most_of_a_zone_;
   std::mutex mutex_;
-  std::size_t waiting_ = 0;  // callers that wait
+  std::size_t waiting_ = 0;  // the number of callers that wait
   std::map<std::string, std::shared_ptr<look_up>, std::less<>> by_host_;
-  std::map<std::string, zone, std::less<>> zones_;  // zones with a name that waits for a thread, or is being asked for
+  std::map<std::string, zone, std::less<>> zones_;  // the zones that have a waiting or a running look-up
   net::io_context work_;
   net::executor_work_guard<net::io_context::executor_type> keeps_on_;
   std::vector<std::thread> threads_;

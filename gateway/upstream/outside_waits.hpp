@@ -8,9 +8,9 @@
 
 namespace canigo::gateway {
 
-/// How many calls of an upstream wait outside of its queue, by class. They wait for the limit that instances share, for
-/// a tunnel, or for the end of the pause before they are sent again. Only calls of the first kind hold a place of this
-/// instance meanwhile.
+/// Counts, by class, the calls of an upstream that wait outside of its queue. Such a call waits for the limit that
+/// instances share, for a tunnel, or for the pause before another attempt. Only a call that waits for the shared limit
+/// holds a place of this instance during its wait.
 ///
 /// Threads: any.
 class outside_waits {

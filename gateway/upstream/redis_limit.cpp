@@ -19,7 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-// If Redis does not answer, a caller waits for `give_up`. Then, for `silent_for`, further callers fail at once.
+// If Redis does not answer, a caller waits for at most `give_up`. During the next `silent_for`, other callers fail at
+// once.
 constexpr duration give_up = 2s;
 constexpr duration silent_for = 1s;
 
@@ -47,7 +48,7 @@ redis::limiter_options options_of(const config& c, const upstream& u) {
   return o;
 }
 
-/// The request for Redis, which knows no flows.
+/// Returns the request without its flow, because Redis does not know flows.
 request for_all(request ask) noexcept {
   ask.flow = nullptr;
   return ask;
@@ -62,7 +63,7 @@ std::uint64_t own_concurrency(const upstream& u) noexcept {
 }
 
 bool is_store_failure(const error_code& error) noexcept {
-  // A bad certificate, or a bad file of one, is reported with the codes of TLS or as an invalid argument.
+  // An invalid certificate, or an unreadable certificate file, is reported as a TLS error or as invalid_argument.
   return error == errc::store_unavailable || error == errc::lease_lost || error == errc::invalid_argument ||
          error.category() == redis::error_category() || error.category() == redis::form_category() ||
          error.category() == net::error::get_ssl_category();
@@ -91,7 +92,7 @@ net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellatio
   granted = co_await limit_.async_acquire(
       ask, net::bind_cancellation_slot(slot, net::redirect_error(net::use_awaitable, error)));
   if (error == errc::store_unavailable) note_silence(clock::now() - now);
-  // In the modes that go on without Redis, this caller's deadline was over before that.
+  // With `open` and `local`, only the caller's deadline ends the wait for Redis, so this is a timeout.
   if (error == errc::store_unavailable && !is_closed_ && clock::now() >= ask.deadline) error = errc::timed_out;
   co_return granted;
 }
@@ -101,20 +102,21 @@ net::awaitable<redis::permit> redis_limit::acquire_now(request ask) {
   try {
     std::optional<redis::permit> p = co_await limit_.acquire_now(for_all(ask));
     if (p) granted = std::move(*p);
-  } catch (const system_error&) {  // there is no grant then
+  } catch (const system_error&) {  // a failure of Redis counts as no grant
   }
   co_return granted;
 }
 
-/// A caller has waited for `waited`, and Redis has not answered. A caller with less time than `give_up` proves nothing,
-/// as Redis may only be slow. In the modes that go on without Redis, no caller has to fail early.
+/// Notes that Redis has not answered a caller that waited for `waited`. A shorter wait than `give_up` is no evidence,
+/// because Redis may only be slow. With `open` and `local`, callers never have to fail early.
 void redis_limit::note_silence(duration waited) noexcept {
   if (is_closed_ && waited >= give_up)
     silent_until_.store((clock::now() + silent_for).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 void redis_limit::pause_until(time_point until) {
-  // In Redis a later pause replaces an earlier one, which may be longer and come from another instance.
+  // In Redis a later pause replaces an earlier one, even a longer one of another instance. So only a longer pause is
+  // written.
   if (saturating_add(clock::now(), least_wait()) < until) limit_.pause_until(until);
 }
 

@@ -19,40 +19,42 @@
 
 namespace canigo::gateway {
 
-/// The most calls of an instance that ask Redis for a grant at once. The other calls wait in the instance, where the
-/// order is exact and flows have their shares.
+/// The max number of calls of an instance that wait in Redis at the same time. Further calls wait in the instance,
+/// which keeps their exact order and their flows.
 inline constexpr std::uint64_t most_ahead = 8;
 
-/// The most calls of this instance that may be under way: the whole cap, or the instance's share of it if each instance
-/// counts its own calls only.
+/// Returns how many calls this instance may run at once: the whole cap, or the instance's share of the cap if each
+/// instance counts only its own calls.
 std::uint64_t own_concurrency(const upstream& u) noexcept;
 
-/// An upstream's limits across instances. A call waits for them after the limits of its own instance have granted it.
+/// The limits that all instances share for an upstream. A call waits for them after its own instance's limits have
+/// granted it.
 ///
-/// With `on_redis_failure = "closed"` Redis keeps rates and concurrency. Otherwise it keeps the rates alone: while
-/// Redis is away, an instance does not know how many calls of other instances are under way.
+/// With `on_redis_failure = "closed"` Redis keeps the rates and the concurrency. Otherwise it keeps only the rates:
+/// while Redis does not answer, an instance can't know how many calls other instances run.
 /// Threads: any.
 class redis_limit {
  public:
-  /// Throws system_error for a value that Redis can't count.
+  /// Throws system_error for a limit that is too large for Redis to count.
   redis_limit(redis::client& store, const config& c, const upstream& u);
   redis_limit(const redis_limit&) = delete;
   redis_limit& operator=(const redis_limit&) = delete;
 
-  /// Waits for a grant by the limits of all instances. A signal of `slot` cancels the wait.
+  /// Waits for a grant by the limits of all instances. A signal through `slot` cancels the wait.
   ///
-  /// Errors: errc::deadline_unreachable at once if Redis could not grant it in time; those of redis::limiter.
+  /// Errors: errc::deadline_unreachable at once if Redis can't grant the request before its deadline; those of
+  /// redis::limiter.
   net::awaitable<redis::permit> acquire(request ask, net::cancellation_slot slot, error_code& error);
-  /// Asks Redis for a grant without waiting in its queue; empty: no grant is possible now.
+  /// Asks Redis for a grant without waiting in its queue. Returns an empty permit if no grant is possible now.
   net::awaitable<redis::permit> acquire_now(request ask);
 
-  /// Whether permits have leases, which may be lost.
+  /// Whether permits have leases, which can be lost when Redis does not answer.
   bool has_leases() const noexcept { return is_closed_; }
-  /// Pauses all instances until `until`. Does not shorten an earlier pause.
+  /// Pauses all instances until `until`. It never shortens an earlier pause.
   void pause_until(time_point until);
-  /// Changes the rates and the cap for all instances at once. `before`: the rates until now.
+  /// Changes the rates and the cap for all instances at once. `before`: the present rates.
   void change(const std::vector<rate_limit>& before, const upstream& next);
-  /// How long a call of the first class would have to wait now, at least.
+  /// Returns the minimal wait of a new call of the most important class.
   duration least_wait() const;
   redis::limit_stats stats() const { return limit_.stats(); }
 
@@ -62,10 +64,10 @@ class redis_limit {
   const bool is_closed_;
   redis::limiter limit_;
   std::uint64_t most_;
-  std::atomic<duration::rep> silent_until_{0};  // Redis does not answer: no call asks it before then
+  std::atomic<duration::rep> silent_until_{0};  // no call asks Redis before this time, because Redis did not answer
 };
 
-/// Whether the error is a failure of Redis. If not, it is a decision of a limit.
+/// Whether the error is a failure of Redis. Any other error is a decision of a limit.
 bool is_store_failure(const error_code& error) noexcept;
 
 }  // namespace canigo::gateway

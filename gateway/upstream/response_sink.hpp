@@ -8,7 +8,7 @@
 
 namespace canigo::gateway {
 
-/// Takes the response of an exchange, and decides whether the client gets it. Threads: that of the exchange's loop.
+/// Receives the response of an exchange, and decides whether the client gets it. Threads: that of the exchange's loop.
 class response_sink {
  public:
   response_sink() = default;
@@ -16,21 +16,24 @@ class response_sink {
   response_sink& operator=(const response_sink&) = delete;
   virtual ~response_sink() = default;
 
-  /// Called first for each response, when its head has come. `body`: the part that was read, if the response is a
-  /// refusal whose body names limits; else empty. `target`: the target of the upstream that answers. Returns true if
-  /// the response refuses a quota that is used up for long. Such a response holds up only calls that need the quota.
+  /// Called first for each response, with its head. `body`: the beginning of the body, if the response is a refusal
+  /// whose body may report limits; else empty. `target`: the index of the upstream's target that answered. Returns true
+  /// if the response says that a quota is used up for a long time. Such a response affects only calls that need the
+  /// same quota.
   virtual bool see_head(const message_head& h, std::string_view body, std::size_t target) = 0;
-  /// Whether the response is dropped because the request will be sent again. Called only while a retry is possible.
+  /// Whether to drop the response, because the request will be sent again. Called only while a retry is possible.
   virtual bool drops(const message_head& h, std::string_view body, std::size_t target) = 0;
-  /// Whether the client gets this response. If not, it gets the response of another attempt.
+  /// Whether the client gets this response. If not, it gets the response of a concurrent attempt.
   virtual bool may_answer() = 0;
-  /// The head for the client: status line and fields, without framing, Connection and the empty line.
+  /// Returns the head for the client: the status line and the fields. It has no framing, no Connection field and no
+  /// empty line.
   virtual std::string head_for_client(const message_head& h) = 0;
-  /// Called with each piece of the response's body, before the piece goes to the client.
+  /// Called with each piece of the response's body before the piece is sent to the client.
   virtual void see_piece(std::string_view piece) = 0;
   /// Called before the client is told that its tunnel is open.
   virtual void begin_tunnel() = 0;
-  /// Watches whether the client of a tunnel leaves, while nothing of it is read. If it does, the exchange is aborted.
+  /// Starts or stops watching whether the client disconnects, at times when a tunnel reads nothing from it. If the
+  /// client disconnects, the exchange is aborted.
   virtual void watch_client(bool is_on) = 0;
 };
 

@@ -15,21 +15,21 @@
 
 namespace canigo::gateway {
 
-/// The Redis in which instances share limits. Each second a script is run to find out whether Redis serves the limits.
-/// It writes, as the limits' scripts do, so it also notices a Redis that answers each write with an error, such as one
-/// without memory. In a cluster it asks the node of the URL only.
+/// The connection to the Redis in which instances share limits. Each second it runs a script to check whether Redis can
+/// serve the limits. The script writes, so it also detects a Redis that rejects writes, such as one without memory. In
+/// a cluster only the node of the URL is checked.
 ///
-/// Threads: any for client() and now(). The object lives on one loop.
+/// Threads: any for client() and now(). Everything else runs on one loop.
 class shared_store {
  public:
   struct status {
-    bool is_connected = false;  ///< the last script was answered, without an error
-    std::string why;            ///< the reason if it is not connected, without a credential
+    bool is_connected = false;  ///< the last script succeeded
+    std::string why;            ///< why it is not connected; contains no credentials
   };
 
-  /// Connects on the loop of `executor`. `looked` is called there after each run of the script.
+  /// Connects on the loop of `executor`. `looked` is called on that loop after each run of the script.
   ///
-  /// Throws system_error for a URL that can't be read. Its text does not show the password.
+  /// Throws system_error for a malformed URL. The error's text does not contain the password.
   shared_store(const net::any_io_executor& executor, std::string_view url, const redis_tls_files& tls,
                std::function<void()> looked);
   shared_store(const shared_store&) = delete;

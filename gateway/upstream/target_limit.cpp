@@ -103,7 +103,8 @@ bool target_limit::report(upstream_breaker::pass& p, bool failed) noexcept {
 void target_limit::leave(const upstream_breaker::pass& p, permit& local) noexcept {
   const std::lock_guard lock{mutex_};
   breaker_.leave(p);
-  // Before the permit goes: while the breaker only lets probes through, the end of a call must not admit another one.
+  // The cap is lowered before the permit is released: while the breaker lets only probes through, a release must not
+  // admit another call.
   apply_cap(clock::now());
   local.release();
 }
@@ -204,7 +205,7 @@ bool target_limit::refuse_key(time_point started) {
 
 bool target_limit::note_failure(time_point started, bool may_rest) {
   const std::lock_guard lock{mutex_};
-  // One failure may be about the call.
+  // A single failure may be the fault of the call, so the first one causes no pause.
   has_growths_.store(true, std::memory_order_relaxed);
   if (++failures_ < 2 || !may_rest) return false;
   const time_point end = failing_.refuse(started, clock::now(), canigo::detail::next_random(random_));

@@ -26,17 +26,17 @@
 
 namespace canigo::gateway {
 
-/// The rates and the cap of an upstream, or of one of its targets.
+/// The rates and the concurrency cap of an upstream or of one of its targets.
 struct limit_terms {
   std::vector<rate_limit> rates;
   std::uint64_t concurrency = unlimited;
 };
 
-/// The terms of both at once: the lower concurrency, the slower of each two rates, the larger of each two bursts. So no
-/// request is granted sooner than by either, and none is too large that was not.
+/// Combines two settings: the lower concurrency and, for each rate, the slower speed and the larger burst. So no
+/// request is granted earlier than under either setting. No request is too large that either setting accepts.
 limit_terms both(const limit_terms& a, const limit_terms& b);
 
-/// A limiter, or one alternative of it.
+/// Gives the same functions to a limiter and to one alternative of a limiter.
 class limit_part {
  public:
   explicit limit_part(limiter& whole) noexcept : of_{&whole} {}
@@ -46,7 +46,7 @@ class limit_part {
   void resume();
   void set_concurrency(std::uint64_t concurrency);
   void lower_tokens(std::size_t index, std::uint64_t most);
-  /// Changes the rates that differ. Both have the same number, with the same units.
+  /// Changes the rates that differ. Both lists have the same number of rates, with the same units.
   void change_rates(const std::vector<rate_limit>& now, const std::vector<rate_limit>& next);
 
  private:
@@ -56,31 +56,31 @@ class limit_part {
   std::variant<limiter*, alternative_handle> of_;
 };
 
-/// One target of an upstream: its pauses, its breaker, and the quotas of which it has told that nothing is left. An
-/// upstream without a list of targets has one. A reload keeps all of it.
+/// The state of one target of an upstream: its pauses, its breaker, and its used-up quotas. An upstream without a list
+/// of targets has one target. A reload of the configuration keeps the state.
 ///
 /// Threads: any.
 class target_limit {
  public:
   struct status {
     circuit_state breaker = circuit_state::closed;
-    time_point open_until = time_point::min();  ///< when the breaker ends its pause; min(): the breaker is not open
-    std::uint64_t opened = 0;                   ///< how often the breaker has opened
+    time_point open_until = time_point::min();  ///< when an open breaker ends its pause; min(): the breaker is not open
+    std::uint64_t opened = 0;                   ///< how many times the breaker has opened
     pause_book pauses;
   };
 
-  /// `at`: the limit that has these terms. `ahead`: see upstream_breaker.
+  /// `at`: the limit to which `terms` apply. `ahead`: see upstream_breaker.
   target_limit(limit_part at, limit_terms terms, const breaker_options& b, std::uint64_t ahead);
   target_limit(const target_limit&) = delete;
   target_limit& operator=(const target_limit&) = delete;
 
-  /// Begins a call that has a permit. Nothing: the breaker has opened meanwhile.
+  /// Begins a call that has a permit. Returns nothing if the breaker has opened since the grant.
   std::optional<upstream_breaker::pass> enter();
   /// See upstream_place::report().
   bool report(upstream_breaker::pass& p, bool failed) noexcept;
   void leave(const upstream_breaker::pass& p, permit& local) noexcept;
 
-  /// See the members of upstream_limit with these names.
+  /// The following functions do the same as the members of upstream_limit with these names.
   void pause(time_point until);
   time_point end_of_growing_pause(std::string_view tenant, time_point started, duration first);
   void note_success(std::string_view tenant, time_point started);
@@ -90,20 +90,21 @@ class target_limit {
   std::vector<spent_quota> all_spent() const;
   void pause_by_operator(time_point until);
   void resume_by_operator();
-  /// The target does not take its key. Pauses it: 10 s first, and then longer, up to 5 min, until a call succeeds or
-  /// the configuration is loaded again. The call began at `started`; false: it had a key of before.
+  /// Pauses the target because it rejects its key. The first pause lasts 10 s, later ones up to 5 min, until a call
+  /// succeeds or the configuration is reloaded. `started`: when the rejected call began. Returns false, without a
+  /// pause, if the key was replaced after that.
   bool refuse_key(time_point started);
-  /// A call that began at `started` has failed. From the second one in a row on, each pauses the target if it
-  /// `may_rest`: 1 s, 2 s, 4 s, to 60 s. True: it is paused. So a target that fails gets few calls, however few there
-  /// are.
+  /// Notes the failure of a call that began at `started`. From the second failure in a row on, each failure pauses the
+  /// target if `may_rest`: for 1 s, 2 s, 4 s, up to 60 s. Returns true if it paused the target. Unlike the breaker,
+  /// this also works for a target with few calls.
   bool note_failure(time_point started, bool may_rest);
-  /// Whether its key is refused, or it rests after failures.
+  /// Whether the target is paused because its key was rejected or because its calls failed.
   bool is_out() const;
   status now() const;
 
-  /// Takes other terms, for all calls that wait.
+  /// Applies other rates and another cap to all waiting calls.
   void change(limit_terms next);
-  /// Takes the terms and the breaker of a configuration that was loaded. The key counts as new.
+  /// Applies the settings and the breaker of a reloaded configuration. Forgets the failures, as if the key were new.
   void end_change(limit_terms next, const breaker_options& b);
 
  private:
@@ -114,16 +115,17 @@ class target_limit {
 
   std::atomic<bool> has_growths_ = false;
   std::atomic<bool> has_spent_ = false;
-  mutable std::mutex mutex_;  // guards the members below; the limit may be changed under it
+  mutable std::mutex mutex_;  // guards the members below; the limit is changed while it is locked
   limit_part limit_;
   limit_terms terms_;
   upstream_breaker breaker_;
   pause_book pauses_;
-  std::map<std::string, pause_growth, std::less<>> growths_;  // by tenant; those that are as new are left out
+  // By tenant; holds only tenants whose last calls were refused.
+  std::map<std::string, pause_growth, std::less<>> growths_;
   pause_growth key_;
-  time_point key_since_ = time_point::min();  // the key may be another one since then
+  time_point key_since_ = time_point::min();  // when the key was last replaced, or may have been
   pause_growth failing_;
-  int failures_ = 0;  // in a row
+  int failures_ = 0;  // the number of failures in a row
   spent_quotas spent_;
   std::uint64_t random_;
   std::uint64_t cap_;  // the present cap of the limit

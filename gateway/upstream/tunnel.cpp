@@ -27,7 +27,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// A tunnel may be idle for long, so it begins with little room.
+// The initial size of a read, in bytes. It is small, because a tunnel may be idle for a long time.
 constexpr std::size_t least_piece = 4 << 10;
 constexpr std::size_t most_piece = 64 << 10;
 
@@ -35,7 +35,7 @@ duration idle_of(const exchange& x) noexcept {
   return x.upgraded != nullptr ? x.up->websocket->idle : x.up->timeout.idle;
 }
 
-/// The state that both ways of a tunnel share.
+/// The state that both directions of a tunnel share.
 struct tunnel {
   tunnel(exchange& x, byte_stream& far, const net::any_io_executor& e)
       : of{x}, client{x.client}, server{far}, idle{idle_of(x)}, ended{e, time_point::max()} {}
@@ -44,7 +44,7 @@ struct tunnel {
   byte_stream& client;
   byte_stream& server;
   const duration idle;
-  time_point moved = clock::now();  // the last time at which bytes moved
+  time_point moved = clock::now();  // when a byte last moved
   attempt_end end = attempt_end::complete;
   bool is_stopped = false;
   bool is_one_way_on = false;
@@ -52,7 +52,7 @@ struct tunnel {
   net::cancellation_signal token_wait;
   net::steady_timer ended;
 
-  /// Ends both ways. The first reason counts.
+  /// Ends both directions. If it is called several times, the first reason counts.
   void stop(attempt_end why) noexcept {
     if (is_stopped) return;
     is_stopped = true;
@@ -63,28 +63,30 @@ struct tunnel {
   }
 };
 
-/// One way of a tunnel.
+/// One direction of a tunnel.
 struct way {
   byte_stream& from;
   byte_stream& to;
   read_buffer& buffer;
   std::uint64_t& bytes;
-  attempt_end from_failed;  ///< how the tunnel ends if that side fails
+  attempt_end from_failed;  ///< how the tunnel ends if reading from `from` fails
   attempt_end to_failed;
   attempt_end to_stalled;
-  duration stall;  ///< how long `to` may take no byte
+  duration stall;  ///< how long `to` may accept no byte
   std::function<void()> sees_byte = {};
-  std::optional<websocket_frames> frames = {};  ///< set if each message takes a token
-  bool ends_both = false;                       ///< its end is that of the other way, too
+  std::optional<websocket_frames> frames = {};  ///< set if each websocket message takes a token
+  bool ends_both = false;                       ///< the end of this direction also ends the other one
 };
 
-/// Reads until there are bytes. False at the end of the stream, and if the tunnel has stopped.
+/// Reads until there are bytes. Returns false at the end of the stream, or if the tunnel was stopped.
 net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   for (;;) {
-    if (t.waits_for_token) t.moved = clock::now();  // it is the gateway that lets nothing move
+    // The gateway itself holds the bytes back, so the tunnel is not idle.
+    if (t.waits_for_token) t.moved = clock::now();
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);
-    if (t.of.is_aborted) t.stop(attempt_end::client_lost);  // cancel() does not reach an operation that was over
+    // Cancel() has no effect on an operation that has already completed.
+    if (t.of.is_aborted) t.stop(attempt_end::client_lost);
     if (t.is_stopped) co_return false;
     const net::mutable_buffer room = w.buffer.prepare(piece);
     error_code error;
@@ -96,13 +98,13 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
       if (w.sees_byte) w.sees_byte();
       co_return !t.is_stopped;
     }
-    if (error == errc::timed_out) continue;  // the other way may have moved meanwhile
+    if (error == errc::timed_out) continue;  // a byte may have moved in the other direction meanwhile
     if (error && error != net::error::eof) t.stop(w.from_failed);
     co_return false;
   }
 }
 
-/// Watches whether the client leaves, from construction to destruction, while nothing of it is read.
+/// Watches, during its lifetime, whether the client disconnects at a time when nothing is read from it.
 class watched {
  public:
   explicit watched(tunnel& t) : home_{t} { home_.of.sink->watch_client(true); }
@@ -114,7 +116,7 @@ class watched {
   tunnel& home_;
 };
 
-/// Sends the bytes. A websocket whose upstream takes none ends if its client leaves meanwhile.
+/// Sends the bytes. While the upstream of a websocket accepts no bytes, a client that disconnects ends the tunnel.
 net::awaitable<void> send(tunnel& t, way& w, net::const_buffer bytes, error_code& error) {
   std::array pieces{bytes};
   if (t.of.upgraded == nullptr) {
@@ -128,7 +130,7 @@ net::awaitable<void> send(tunnel& t, way& w, net::const_buffer bytes, error_code
   if (!t.is_stopped) co_await w.to.write(rest, w.stall, error);
 }
 
-/// How many of the unread bytes may go now. Waits for a token, if a message begins with the first of them.
+/// Returns how many of the unread bytes may be sent now. If the first of them begins a message, it waits for a token.
 net::awaitable<std::size_t> let_through(tunnel& t, way& w) {
   const std::string_view unread{w.buffer.unread().data(), w.buffer.size()};
   std::size_t size = w.frames->pass(unread);
@@ -173,12 +175,12 @@ net::awaitable<void> pass(tunnel& t, way& w) {
   }
   if (t.is_stopped) co_return;
   w.buffer.shrink();
-  // No websocket goes on in one direction. Its client may wait for the end of the connection (RFC 6455, 7.1.1).
+  // A websocket can't continue in one direction. Its client may wait for the end of the connection (RFC 6455, 7.1.1).
   if (w.ends_both || !w.to.end_sending()) t.stop(attempt_end::complete);
 }
 
-/// Tells the client that its tunnel is open, and passes bytes both ways. `fields`: the last lines of the head. `sent`:
-/// the bytes of the client that were read before.
+/// Tells the client that its tunnel is open, and passes bytes in both directions. `fields`: the last lines of the head.
+/// `sent`: the bytes that were already read from the client.
 net::awaitable<attempt_end> run(exchange& x, link& l, const message_head& opened, std::string_view fields,
                                 read_buffer& sent) {
   std::string head = x.sink->head_for_client(opened);
@@ -224,7 +226,7 @@ net::awaitable<attempt_end> run(exchange& x, link& l, const message_head& opened
   std::exception_ptr failed;
   try {
     co_await pass(t, down);
-  } catch (...) {  // no memory
+  } catch (...) {  // no memory for the coroutine of this direction
     failed = std::current_exception();
     t.stop(attempt_end::cut);
   }

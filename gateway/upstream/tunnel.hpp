@@ -6,16 +6,17 @@
 
 namespace canigo::gateway {
 
-/// Tells the client that its tunnel is open, and passes bytes both ways over `l`, which is open. Returns when both
-/// sides have ended, one has failed, or nothing has moved for `timeout.idle`.
+/// Tells the client that its tunnel is open, and passes bytes in both directions over the open `l`. Returns when both
+/// sides have ended, one side has failed, or no byte has moved for `timeout.idle`.
 ///
-/// A side that is slow slows the other: of each way, one piece of up to 64 KiB is read and then written. A side that
-/// ends its sending may still receive. But if the client's connection has TLS, the end of the upstream's sending ends
-/// the tunnel.
+/// A slow side slows down the other one: in each direction, one piece of up to 64 KiB is read, and then written. A side
+/// that stops sending may still receive. But if the client's connection has TLS, the tunnel ends when the upstream
+/// stops sending.
 net::awaitable<attempt_end> run_tunnel(exchange& x, link& l);
 
-/// Passes on the 101 that opens a websocket, and then bytes both ways, as a tunnel does. A message of the client waits
-/// for its token of `x.messages` before its first byte is sent, and so does all that the client sends after it.
+/// Passes the 101 response that opens a websocket to the client, and then bytes in both directions, like a tunnel. A
+/// message of the client waits for a token of `x.messages` before its first byte is sent. The client's later bytes wait
+/// behind it.
 net::awaitable<attempt_end> run_websocket(exchange& x, link& l, const message_head& opened);
 
 }  // namespace canigo::gateway

@@ -9,7 +9,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// How many calls may have a place of this instance before they are under way, as those that wait for Redis.
+/// Returns how many calls may hold a place of this instance before they are sent, for example while they wait for
+/// Redis.
 std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahead : unlimited; }
 
 limiter_options limiter_options_of(const config& c, const upstream& u) {
@@ -41,7 +42,7 @@ std::vector<std::string> units_of(const upstream& u) {
 
 limit_terms terms_of(const upstream& u) { return {u.rates, u.concurrency}; }
 
-/// The terms of the only target: this instance's part of them.
+/// Returns the settings for an upstream without a list of targets: its rates, and this instance's share of its cap.
 limit_terms own_terms(const upstream& u) { return {u.rates, own_concurrency(u)}; }
 
 std::vector<limit_terms> terms_of_targets(const upstream& u) {
@@ -89,7 +90,7 @@ void upstream_limit::pause(std::size_t target, time_point until) {
   if (shared_ != nullptr) shared_->pause_until(until);
 }
 
-/// Whether all other targets are out, because their keys are refused or they fail.
+/// Whether all other targets are paused because their keys were rejected or their calls failed.
 bool upstream_limit::is_last(std::size_t target) const {
   for (std::size_t i = 0; i < targets_.size(); ++i)
     if (i != target && !targets_[i]->is_out()) return false;
@@ -137,7 +138,7 @@ upstream_limit::status upstream_limit::now() const {
   return least;
 }
 
-/// Precondition: mutex_ is locked, and the upstream has a list of targets or is the only one.
+/// Precondition: mutex_ is locked, and the upstream has a list of targets or is the only target.
 void upstream_limit::take_terms(const upstream& u) {
   if (shared_ != nullptr) shared_->change(terms_.rates, u);
   if (has_list_) {
@@ -153,8 +154,8 @@ std::shared_ptr<scheduler> upstream_limit::messages() const {
   return messages_;
 }
 
-/// Precondition: mutex_ is locked, or no one else knows this object. Websockets that are open keep the limit that they
-/// began with, whose rate changes.
+/// Precondition: mutex_ is locked, or this object is not shared yet. Open websockets keep their limit, whose rate
+/// changes.
 void upstream_limit::take_messages(const upstream& u) {
   if (!u.websocket || !u.websocket->messages) {
     messages_.reset();

@@ -11,13 +11,13 @@
 namespace canigo::gateway {
 namespace {
 
-// The most tokens that redis::permit::settle() takes.
+// The largest amount that redis::permit::settle() accepts.
 constexpr std::uint64_t most_settled = std::uint64_t{1} << 31;
 
 net::awaitable<void> wait_for_loss(std::shared_ptr<redis::permit> held, std::shared_ptr<std::function<void()>> lost) {
   try {
     co_await held->lost();
-  } catch (const system_error&) {  // the permit was given back
+  } catch (const system_error&) {  // the permit was given back already
     co_return;
   }
   if (*lost) (*lost)();
@@ -53,7 +53,7 @@ void upstream_place::give_back() {
 void upstream_place::release() noexcept {
   if (home_ == nullptr) return;
   if (lost_ != nullptr) *lost_ = nullptr;
-  // This ends the wait of watch(), which then calls nothing.
+  // Ends the wait in watch(), which then does not call its handler.
   if (shared_ != nullptr) shared_->release();
   shared_.reset();
   std::exchange(home_, nullptr)->targets_[target_]->leave(pass_, local_);

@@ -19,8 +19,8 @@ namespace canigo::gateway {
 
 class upstream_limit;
 
-/// The place of a call at its upstream: a permit of this instance's limit, one of the limit of all instances, and a
-/// pass of the breaker. The call holds them until release(), give_back() or the destructor.
+/// The place of a running call at its upstream. It consists of a permit of this instance's limit, a permit of the limit
+/// of all instances, and a pass of the breaker. They are held until release(), give_back() or the destructor.
 ///
 /// Threads: that of the call's loop.
 class [[nodiscard]] upstream_place {
@@ -35,18 +35,18 @@ class [[nodiscard]] upstream_place {
   ~upstream_place() { release(); }
 
   explicit operator bool() const noexcept { return home_ != nullptr; }
-  /// The target that it is a place at: its index.
+  /// The index of the call's target.
   std::size_t target() const noexcept { return target_; }
 
   /// Tells the breaker whether the call has failed. Returns true if this opens the breaker. Then the caller must end
-  /// the waits that have become too long.
+  /// the waits that are now too long.
   bool report(bool failed) noexcept;
-  /// Calls `lost` on `executor`, at most once, if the permit in Redis is lost while the place is held. That is so if
-  /// Redis does not answer: another instance may get the permit.
+  /// Calls `lost` on `executor` if the permit in Redis is lost while this place is held. It calls `lost` at most once.
+  /// A permit is lost if Redis does not answer for too long: then another instance may get it.
   void watch(const net::any_io_executor& executor, std::function<void()> lost);
-  /// Charges the amounts `used`, instead of those of the request.
+  /// Charges the amounts `used` instead of the requested amounts.
   void settle(std::span<const token_amount> used);
-  /// Releases the place and refunds all its tokens, because nothing has been sent.
+  /// Releases the place and refunds all its tokens. Call it if nothing was sent.
   void give_back();
   /// Releases the place. Idempotent.
   void release() noexcept;
@@ -71,8 +71,8 @@ class [[nodiscard]] upstream_place {
   upstream_limit* home_ = nullptr;
   std::size_t target_ = 0;
   permit local_;
-  std::shared_ptr<redis::permit> shared_;        // null: the upstream's limits are not shared
-  std::shared_ptr<std::function<void()>> lost_;  // empty once the place is released
+  std::shared_ptr<redis::permit> shared_;        // null: instances do not share the upstream's limits
+  std::shared_ptr<std::function<void()>> lost_;  // empty after the place was released
   upstream_breaker::pass pass_;
 };
 

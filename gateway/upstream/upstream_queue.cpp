@@ -12,7 +12,7 @@
 namespace canigo::gateway {
 namespace {
 
-// The most idle connections that one loop keeps.
+// The max number of idle connections per loop.
 constexpr std::uint64_t most_connections = 4096;
 
 std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
@@ -32,7 +32,8 @@ flow_options terms_of(const tenant& t, const upstream& u) {
   return o;
 }
 
-/// Whether a connection that was made for `a` may serve `b`: each upstream judges addresses by its own rules.
+/// Whether `b` may use a connection that was made for `a`: both have the same address and TLS, and the same rules for
+/// addresses.
 bool leads_to_the_same(const upstream& a, const upstream& b) {
   const auto place = [](const upstream& u) {
     return std::tie(u.url.is_tls, u.url.host, u.url.port, u.private_addresses);
@@ -40,7 +41,7 @@ bool leads_to_the_same(const upstream& a, const upstream& b) {
   return place(a) == place(b);
 }
 
-/// Whether the rates of a share differ in nothing but their speed and its period.
+/// Whether the rates of two flows differ at most in their speed and period.
 bool has_same_bursts(const flow_options& a, const flow_options& b) {
   return std::ranges::equal(a.rates, b.rates, [](const rate_limit& x, const rate_limit& y) {
     return x.unit == y.unit && x.burst == y.burst && x.window == y.window;
@@ -133,9 +134,9 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
                             std::span<const token_amount> amounts) const {
   request r{.priority = priority, .deadline = deadline, .flow = share_of(tenant).get(), .tag = tag};
   for (const token_amount& a : amounts) {
-    // The unit of the first rate has number 0.
+    // The unit of the first rate has the index 0.
     const std::size_t unit = limit_->number_of(a.unit);
-    // A request asks for one token of the first unit at least. It is given back when the call is settled.
+    // A request takes at least one token of the first unit. The token is given back when the call is settled.
     if (unit == 0) {
       r.tokens = std::max<std::uint64_t>(a.amount, 1);
     } else if (a.amount > 0) {
@@ -238,7 +239,7 @@ void upstream_queue::learn(std::size_t target, const told_limits& told) {
 
 bool upstream_queue::is_as_new(time_point now) const {
   const limiter_stats limit = limit_->local().stats();
-  // Requests that began before a reload use the limit through the queue of that time.
+  // Calls that began before a reload use this limit through the queue of the earlier configuration.
   if (limit.held > 0 || limit.waiting > 0) return false;
   for (std::size_t i = 0; i < limit.tokens.size(); ++i)
     if (limit.tokens[i] < 0 || static_cast<std::uint64_t>(limit.tokens[i]) < upstream_.rates[i].burst) return false;

@@ -24,76 +24,79 @@
 
 namespace canigo::gateway {
 
-/// A flow takes some 300 bytes, and there may be thousands of tenants at each of thousands of hosts.
+/// The max number of tenants with their own flow at one host. A flow takes about 300 bytes, and there may be thousands
+/// of tenants at each of thousands of hosts.
 inline constexpr std::size_t most_flows_of_a_host = 256;
 
-/// Whether `u` is a host of forward mode.
+/// Whether `u` describes a host of forward mode.
 inline bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
 
-/// The entrance to an upstream, or to a host of forward mode. It has one limit for all loops, with a share for each
-/// tenant, and a pool of connections for each loop. There may be many hosts, so their shares are made on first use.
+/// The entrance to an upstream, or to a host of forward mode. It has one limit for all loops, with a flow for each
+/// tenant, and one pool of connections for each loop. Hosts can be numerous, so their flows are made on first use.
 ///
-/// It belongs to one configuration. It shares the parts that outlive a reload, such as the limit, with its successor.
+/// It belongs to one configuration. The queue of the next configuration takes over the limit and other lasting state.
 class upstream_queue {
  public:
-  /// Its limit lives on the first loop. Throws system_error for a value that the library refuses.
+  /// Its limit runs on the first loop. Throws system_error for a setting that the library rejects.
   ///
-  /// `store`: keeps the limits that instances share; null: no limit is shared.
-  /// `before`: the same upstream in the configuration that this one is to replace; null: there is none. Connections are
-  /// taken over from it if they lead to the same place.
+  /// `store`: keeps the limits that instances share; null: no limit is shared. `before`: the queue of the same upstream
+  /// in the configuration that is being replaced; null: there is none. Its connections are taken over if they lead to
+  /// the same address.
   upstream_queue(const config& c, upstream u, const std::vector<net::any_io_executor>& loops, redis::client* store,
                  const upstream_queue* before = nullptr);
   upstream_queue(const upstream_queue&) = delete;
   upstream_queue& operator=(const upstream_queue&) = delete;
 
-  /// Goes on with the limit of `before`, and changes its terms for all calls that wait. Both have the same number of
-  /// rates, with the same units.
+  /// Takes over the limit of `before`, and changes its settings for all waiting calls. Both queues have the same number
+  /// of rates, with the same units.
   ///
-  /// The new terms grant no call sooner, and refuse none as too large, before end_take_over(). It is to be called once
-  /// the calls that waited by the shares of `before` have moved to those of this queue.
+  /// Until end_take_over(), the new settings grant no call earlier, and refuse none as too large. Call end_take_over()
+  /// after the waiting calls have moved from the flows of `before` to those of this queue.
   void take_over(const upstream_queue& before);
   void end_take_over() { limit_->end_change(upstream_); }
 
   const upstream& settings() const noexcept { return upstream_; }
-  /// The settings as they are for one target.
+  /// The upstream's settings for one target.
   const upstream& settings(std::size_t target) const noexcept {
     return at_targets_.empty() ? upstream_ : at_targets_[target];
   }
-  /// Its limits, pauses and breaker, which all generations of the configuration share.
+  /// The limits, pauses and breaker of the upstream. They survive reloads of the configuration.
   upstream_limit& limits() noexcept { return *limit_; }
   limiter& limit() noexcept { return limit_->local(); }
-  /// The connections of a loop to a target.
+  /// The connections of one loop to one target.
   link_pool& pool(std::size_t loop, std::size_t target) noexcept { return *(*pools_[target])[loop]; }
   std::size_t targets() const noexcept { return pools_.size(); }
   retry_budget& budget() noexcept { return *budget_; }
 
-  /// How long a call waits for a response before a second attempt begins beside the first. Nothing: there is no second
-  /// attempt, or too few response times are known. Pays this call's part into the budget of hedges.
+  /// Returns how long a call waits for a response before it gets a second attempt in parallel. Nothing: it gets no
+  /// second attempt, or too few response times are known. Each call adds its share to the budget for such attempts.
   std::optional<duration> hedge_after();
 
-  /// The targets that may serve a tenant's call for this model: those that serve the model, without those that have
-  /// told that its quota is used up. 0: there is none, as find_spent() tells, or no target serves the model.
+  /// Returns the targets that may serve a tenant's call for this model: those that serve the model and whose quota for
+  /// it is not used up. 0: find_spent() tells which quota is used up, or no target serves the model.
   target_set candidates(std::size_t tenant, std::string_view model) const;
 
-  /// The request of a tenant's call for these amounts, one of each unit that the upstream's rates count.
+  /// Builds the limiter's request for a tenant's call with these amounts, one for each unit that the upstream's rates
+  /// count.
   request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
               std::span<const token_amount> amounts) const;
-  /// Lowers the amounts of `r` to the most that the tenant may ask for at its targets. True if an amount was larger.
+  /// Lowers the amounts of `r` to the largest that the tenant may ask for at its targets. Returns true if an amount was
+  /// lowered.
   bool lower_to_most(request& r, std::size_t tenant) const;
-  /// The wait to tell a call that was refused and would be granted after `wait`: others may have been told that time
-  /// already. The calls of a tenant with limits of its own are not spread.
+  /// Returns the wait to tell a refused call that could be granted after `wait`. Calls that are told a wait get
+  /// different times, so that they do not come back together. The calls of a tenant with its own limits all get `wait`.
   duration return_after(const request& refused, std::size_t tenant, duration wait);
-  /// The first waiters, as they stood a second ago at most. Listing them sorts all waiters, under the lock of the
-  /// limit.
+  /// Returns the first waiters of the queue, at most a second old. Listing them sorts all waiters under the lock of the
+  /// limit, so the result is cached.
   std::shared_ptr<const std::vector<waiting_request>> recent_line();
-  /// The share that such a request names. It lives as long as a caller holds it.
+  /// The flow that a tenant's requests use. It lives as long as a caller holds the pointer.
   std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant); }
-  /// A target wants no call before `until`: of any tenant, or of this one alone if tenants bring their own credential.
-  /// A pause that is on is only made longer.
+  /// Pauses a target until `until`, because its response asks for it. If tenants bring their own credentials, only this
+  /// tenant is paused. It never shortens a running pause.
   void pause(std::size_t target, std::size_t tenant, time_point until);
 
-  /// The end of the pause after a refusal that names no wait, or a wait of zero, for the tenants that pause() would
-  /// pause. The call began at `started`. `first`: see pause_growth.
+  /// Returns the end of the pause after a refusal that names no wait, or a wait of zero, for the tenants that pause()
+  /// would pause. `started`: when the refused call began. `first`: see pause_growth.
   time_point end_of_growing_pause(std::size_t target, std::size_t tenant, time_point started, duration first) {
     return limit_->end_of_growing_pause(target, whose_pause(tenant), started, first);
   }
@@ -103,30 +106,31 @@ class upstream_queue {
   }
   /// See upstream_limit::note_failure().
   bool note_failure(std::size_t target, time_point started) { return limit_->note_failure(target, started); }
-  /// See upstream_limit::refuse_key(). False, too, if tenants bring their own credential: the tenant's is wrong then.
+  /// Calls upstream_limit::refuse_key(), unless tenants bring their own credentials: then the tenant's credential is
+  /// wrong, and the result is false.
   bool refuse_key(std::size_t target, time_point started) {
     return !upstream_.credential.is_passed() && limit_->refuse_key(target, started);
   }
-  /// The answer of a target to a call of the tenant says that a quota is used up: of `told.model`, or of all models if
-  /// that is empty. It is one of the day unless a reset was told. Where tenants bring their own credential, it is the
-  /// tenant's.
+  /// Notes that a target's answer to the tenant's call reported a used-up quota. It covers `told.model`, or all models
+  /// if that is empty. Without a reported reset, it is a daily quota. If tenants bring their own credentials, it is
+  /// this tenant's quota.
   void note_spent(std::size_t target, std::size_t tenant, spent_quota told);
-  /// The quota that refuses a call of the tenant for this model until its reset; nothing: a target that serves the
-  /// model takes the call. Of several, it is the one that is whole first.
+  /// Returns the used-up quota that forbids a call of the tenant for this model. Nothing: a target that serves the
+  /// model can take the call. If several quotas forbid it, the one that resets first is returned.
   std::optional<spent_quota> find_spent(std::size_t tenant, std::string_view model) const;
-  /// The end of the last pause that a target wanted of the tenant; in the past: it wants none.
+  /// Returns when the target's last pause for the tenant ends. A time in the past means that there is no pause.
   time_point paused_until(std::size_t target, std::size_t tenant) const;
 
-  /// Learns from the quotas that a target's response reports, unless tenants bring their own credential: these say
-  /// nothing about the other tenants.
+  /// Learns from the quotas that a target's response reports. If tenants bring their own credentials, it does nothing,
+  /// because the quotas are those of one tenant.
   void learn(std::size_t target, const told_limits& told);
 
-  /// Whether a new queue would be in the same state: no call waits or runs, all rates are full, no pause is on, and the
-  /// breaker is closed. Ask only while no call uses the queue.
+  /// Whether this queue is in the same state as a new one: no call waits or runs, all rates are full, there is no
+  /// pause, and the breaker is closed. Call it only while no call uses the queue.
   bool is_as_new(time_point now) const;
 
  private:
-  using pools = std::vector<std::unique_ptr<link_pool>>;  // by loop
+  using pools = std::vector<std::unique_ptr<link_pool>>;  // one pool for each loop
 
   void take_pools(const upstream_queue* before, const std::vector<net::any_io_executor>& loops);
   bool takes(std::size_t target, std::size_t tenant, std::string_view model) const {
@@ -137,7 +141,7 @@ class upstream_queue {
   std::string_view whose_pause(std::size_t tenant) const noexcept {
     return upstream_.credential.is_passed() ? std::string_view{tenants_[tenant].name} : std::string_view{};
   }
-  /// The share is made if it does not exist. It does not change later.
+  /// Returns the tenant's flow, and makes it on first use.
   const std::shared_ptr<flow>& share_of(std::size_t tenant) const;
   std::shared_ptr<flow> make_share(std::size_t tenant) const;
   std::shared_ptr<flow> continue_share(std::size_t tenant, const upstream_queue& before, std::size_t old) const;
@@ -147,13 +151,14 @@ class upstream_queue {
   const std::vector<tenant>& tenants_;
   std::shared_ptr<upstream_limit> limit_;
   mutable std::mutex mutex_;
-  mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // by tenant
-  mutable std::shared_ptr<flow> others_;  // the share of the tenants of a host that come after many others
+  mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // by the index of the tenant
+  // The flow of all further tenants of a host, when most_flows_of_a_host have their own.
+  mutable std::shared_ptr<flow> others_;
   std::map<std::pair<int, std::size_t>, return_times> returns_;  // by priority and tenant
   std::mutex line_mutex_;
   std::shared_ptr<const std::vector<waiting_request>> line_;
   time_point line_made_ = time_point::min();
-  std::vector<std::shared_ptr<pools>> pools_;  // by target
+  std::vector<std::shared_ptr<pools>> pools_;  // by the index of the target
   std::shared_ptr<retry_budget> budget_;
 };
 

@@ -6,10 +6,10 @@
 
 namespace canigo::gateway {
 
-/// A value that is missing while a call waits. Like std::optional, but until there is a value it takes the room of a
+/// A value that is missing while a call waits. Like std::optional, but without a value it only has the size of a
 /// pointer.
 ///
-/// Allocates: for a value where none was.
+/// Allocates: when an empty object gets a value.
 template <class T>
 class boxed {
  public:

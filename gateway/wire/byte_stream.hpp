@@ -22,10 +22,10 @@ namespace canigo::gateway {
 
 using stream_socket = net::generic::stream_protocol::socket;
 
-/// A connection of bytes, of TCP or of a unix socket, with TLS or without.
+/// A byte stream over TCP or a unix socket, with or without TLS.
 ///
-/// Errors: errc::timed_out when a limit is over. The operations throw nothing but std::bad_alloc.
-/// Threads: those of its loop.
+/// Errors: errc::timed_out when a time limit is over. The operations throw only std::bad_alloc.
+/// Threads: that of its loop.
 class byte_stream {
  public:
   explicit byte_stream(stream_socket s);
@@ -33,53 +33,55 @@ class byte_stream {
   byte_stream(const byte_stream&) = delete;
   byte_stream& operator=(const byte_stream&) = delete;
 
-  /// Secures the connection. A client checks that the certificate is that of `host`, which goes out as SNI unless it is
-  /// an address.
+  /// Starts TLS as a client. It checks that the certificate is for `host`. It sends `host` as SNI, unless it is an
+  /// address.
   net::awaitable<void> secure_as_client(net::ssl::context& context, std::string host, bool is_address, duration limit,
                                         error_code& error);
-  /// Why secure_as_client() has failed with this error. For a certificate, the text says what is wrong with it.
+  /// Returns why secure_as_client() has failed with this error. If the certificate is invalid, the text tells the
+  /// reason.
   std::string why_not_secured(const error_code& error) const;
   net::awaitable<void> secure_as_server(net::ssl::context& context, duration limit, error_code& error);
 
-  /// Reads what is there, at least one byte. At the end of the stream the error is net::error::eof.
+  /// Reads at least one byte, and at most what has already arrived. At the end of the stream the error is
+  /// net::error::eof.
   net::awaitable<std::size_t> read_some(net::mutable_buffer to, duration limit, error_code& error);
 
-  /// Writes what the socket takes at once, which mostly is everything. Returns the rest, for write(); with TLS that is
-  /// all. It costs no frame of a coroutine and no way through the loop.
+  /// Writes what the socket accepts at once, which is usually everything. Returns the rest, to be passed to write().
+  /// With TLS the rest is everything. It needs no coroutine frame and no turn of the event loop.
   std::span<net::const_buffer> write_now(std::span<net::const_buffer> pieces, error_code& error) noexcept;
-  /// Writes everything. `stall` is the longest time without a byte that the peer takes.
+  /// Writes everything. `stall`: the longest time during which the peer may accept no byte.
   net::awaitable<void> write(std::span<net::const_buffer> pieces, duration stall, error_code& error);
 
-  /// Ends the sending side alone, so that the peer sees the end and may go on sending. False if the connection has TLS,
-  /// which ends both sides at once.
+  /// Ends the sending side only. The peer sees the end and may continue to send. Returns false if the connection has
+  /// TLS, which can only end both sides.
   bool end_sending() noexcept;
 
-  /// Ends the sending side, waits a little for the end of what the peer sends, and closes. A connection that is closed
-  /// with unread bytes is reset, and the peer may lose the last answer.
+  /// Ends the sending side, waits a little for the end of the peer's bytes, and closes. Without that wait, unread bytes
+  /// would reset the connection, and the peer might lose the last answer.
   net::awaitable<void> linger_and_close();
 
-  /// Ends the operations that are on with an error.
+  /// Ends the running operations with an error.
   void cancel() noexcept;
-  /// Ends the operations that are on with an error, and closes the connection. Idempotent.
+  /// Ends the running operations with an error, and closes the connection. Idempotent.
   void close() noexcept;
   bool is_open() const noexcept { return socket_.is_open(); }
 
-  /// Reads what has come already, at most what `to` takes. 0 bytes without an error: nothing has come. No other read
-  /// may be under way.
+  /// Reads the bytes that have already arrived, at most as many as `to` can hold. 0 bytes without an error: none have
+  /// arrived. Precondition: no other read is running.
   std::size_t read_now(net::mutable_buffer to, error_code& error) noexcept;
 
-  /// Whether nothing has come from the peer since the last message, neither bytes nor an end. No other read may be
-  /// under way.
+  /// Whether nothing has arrived since the last message: neither bytes nor the end of the stream. Precondition: no
+  /// other read is running.
   ///
-  /// With TLS, bytes that the TLS engine has read from the socket count, too. If the answer is no, a byte is lost then,
-  /// and the connection is of no further use.
+  /// With TLS it also detects bytes that the TLS engine has already read from the socket. Then one byte is lost, and
+  /// the connection can't be used any more.
   bool is_quiet() noexcept;
-  /// Whether nothing lies in the socket, neither bytes nor an end. Loses no byte.
+  /// Whether nothing is in the socket: neither bytes nor the end of the stream. It consumes nothing.
   bool is_socket_quiet() noexcept;
 
   int descriptor() { return socket_.native_handle(); }
   stream_socket& socket() noexcept { return socket_; }
-  /// The subject and the alternative names of the peer's certificate; empty if it showed none.
+  /// Returns the subject and the alternative names of the peer's certificate; empty if the peer sent none.
   std::vector<std::string> peer_names() const;
 
  private:

@@ -7,19 +7,19 @@
 
 namespace canigo::gateway {
 
-/// Tells when the peer of a socket leaves, however many of its bytes are unread. One watch serves a loop.
+/// Reports when the peer of a socket disconnects, even if bytes of the peer are unread. One watch serves a loop.
 ///
-/// A read can't tell: while a body is on its way, a socket is always readable. So this asks the kernel for the end
-/// alone (EPOLLRDHUP): a close, a reset or a half-close.
-/// Threads: those of its loop.
+/// A read can't detect this: while a body is arriving, the socket is always readable. So this class asks the kernel
+/// only for the end (EPOLLRDHUP): a close, a reset or a half-close.
+/// Threads: that of its loop.
 class disconnect_watch {
  public:
-  /// Throws system_error if the kernel has no descriptor left.
+  /// Throws system_error if no file descriptor is free.
   explicit disconnect_watch(net::io_context& loop);
   disconnect_watch(const disconnect_watch&) = delete;
   disconnect_watch& operator=(const disconnect_watch&) = delete;
 
-  /// Is told that a peer has left.
+  /// Receives the event that a peer has disconnected.
   class listener {
    public:
     virtual void peer_left() noexcept = 0;
@@ -28,7 +28,7 @@ class disconnect_watch {
     ~listener() = default;
   };
 
-  /// Watches one socket, from construction to destruction. The socket must stay open for so long.
+  /// Watches one socket during the lifetime of this object. The socket must stay open until then.
   class entry {
    public:
     entry(disconnect_watch& home, int socket);
@@ -36,8 +36,8 @@ class disconnect_watch {
     entry(const entry&) = delete;
     entry& operator=(const entry&) = delete;
 
-    /// `whom` is told at most once, on the loop: at once if the peer has left already. It must not destroy this entry,
-    /// and must outlive it or tell_no_more().
+    /// Makes the watch notify `whom` once when the peer disconnects, or at once if it has already disconnected. The
+    /// notified object must not destroy this entry. It must outlive this entry, or the next call of tell_no_more().
     void tell(listener& whom) noexcept;
     void tell_no_more() noexcept { whom_ = nullptr; }
 

@@ -12,10 +12,10 @@ struct host_name {
   enum class kind : std::uint8_t { name, v4, v6 };
 
   kind what = kind::name;
-  std::string text;  ///< lower case, without the last dot and without brackets
+  std::string text;  ///< in lower case, without a dot at the end and without brackets
 
   bool is_address() const noexcept { return what != kind::name; }
-  /// The host as in a URL or a Host field: an IPv6 address has brackets.
+  /// Returns the host as in a URL or a Host field: an IPv6 address has brackets.
   std::string in_url() const { return what == kind::v6 ? '[' + text + ']' : text; }
 
   friend bool operator==(const host_name&, const host_name&) = default;
@@ -28,16 +28,16 @@ struct host_name {
 /// refused: some resolvers read "0x7f.1" as an address.
 std::optional<host_name> parse_host(std::string_view text);
 
-/// A host and the port behind it, if there is one: "example.com:443", "[::1]:80", "example.com".
+/// A host, and the port after it if there is one: "example.com:443", "[::1]:80", "example.com".
 ///
-/// A port is 1 to 65535, of digits only. A colon without a port is refused.
+/// A port consists of digits and is in the range 1 to 65535. A colon without a port is refused.
 struct host_and_port {
   host_name host;
   std::optional<std::uint16_t> port;
 };
 std::optional<host_and_port> parse_host_and_port(std::string_view text);
 
-/// The value of the Host field for a URL, without the scheme's default port.
+/// Returns the value of the Host field for a URL. The scheme's default port is left out.
 std::string host_field_of(const host_name& host, std::uint16_t port, bool is_tls);
 
 /// Parses a port from 1 to 65535, without leading zeros.

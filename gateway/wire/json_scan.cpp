@@ -1,7 +1,7 @@
 #include "gateway/wire/json_scan.hpp"
 
 #include <boost/json/basic_parser_impl.hpp>
-#include <boost/json/src.hpp>  // its code, so that no library is linked
+#include <boost/json/src.hpp>  // includes the source of Boost.JSON, so that its library need not be linked
 
 #include <algorithm>
 #include <charconv>
@@ -16,7 +16,7 @@ namespace {
 namespace boost_json = boost::json;
 using boost_error = boost::system::error_code;
 
-/// The handler of Boost.JSON's parser. A text that has escapes comes in several parts.
+/// The handler for Boost.JSON's parser, which passes a text with escapes in several parts.
 class part_handler {
  public:
   static constexpr std::size_t max_object_size = std::size_t(-1);
@@ -86,7 +86,7 @@ class part_handler {
     return true;
   }
   bool on_double(double value, boost_json::string_view, boost_error&) {
-    visitor_->other_number(std::isnan(value) ? 0 : value);  // 1.81 makes NaN of 0e309, a zero
+    visitor_->other_number(std::isnan(value) ? 0 : value);  // Boost 1.81 returns NaN for 0e309, which is zero
     return true;
   }
   bool on_bool(bool value, boost_error&) {
@@ -109,7 +109,7 @@ class part_handler {
   std::string parts_;  // the parts of a name so far, or the beginning of a text
 };
 
-/// The number of an escape such as `\u00e9` that the text begins with.
+/// Returns the code unit of an escape such as `\u00e9` at the beginning of the text.
 std::optional<unsigned> escaped_unit(std::string_view text) noexcept {
   constexpr std::size_t length = 6;
   if (text.size() < length || text[0] != '\\' || text[1] != 'u') return std::nullopt;
@@ -119,8 +119,8 @@ std::optional<unsigned> escaped_unit(std::string_view text) noexcept {
   return error == std::errc{} && end == last ? std::optional{unit} : std::nullopt;
 }
 
-/// The document with U+FFFD for each half of a character that an escape names alone, as JavaScript writes for a text
-/// that was cut there. Boost.JSON refuses them, and most servers don't. Nothing: there is no such half.
+/// Replaces each lone half of an escaped surrogate pair in the document by U+FFFD. JavaScript writes such halves if it
+/// cuts a text there. Boost.JSON rejects them, but most servers accept them. Returns nothing if there is no such half.
 std::optional<std::string> with_whole_characters(std::string_view document) {
   constexpr std::size_t length = 6;
   constexpr auto is_first = [](unsigned unit) { return unit >= 0xd800 && unit < 0xdc00; };
@@ -129,7 +129,7 @@ std::optional<std::string> with_whole_characters(std::string_view document) {
   for (std::size_t at = document.find('\\'); at < document.size(); at = document.find('\\', at)) {
     const auto unit = escaped_unit(document.substr(at));
     if (!unit) {
-      at += 2;  // the escaped character may be a backslash
+      at += 2;  // skips the escaped character, which may be a backslash
       continue;
     }
     const auto next = escaped_unit(document.substr(at + length));

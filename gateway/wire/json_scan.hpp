@@ -6,7 +6,7 @@
 
 namespace canigo::gateway {
 
-/// Is told of the parts of a JSON document, in their order. Names and texts are decoded.
+/// Receives the parts of a JSON document in their order. Names and texts are decoded.
 class json_visitor {
  public:
   virtual void begin_object() {}
@@ -15,11 +15,11 @@ class json_visitor {
   virtual void end_list() {}
   /// The name of the next member. Its value follows.
   virtual void name(std::string_view) {}
-  /// A string of `size` bytes, and the first of them: all, or as many as scan_json() keeps.
+  /// A string of `size` bytes. `beginning`: its first bytes, at most as many as told_of_text.
   virtual void text(std::string_view beginning, std::size_t size) = 0;
-  /// A number without a sign, a fraction and an exponent.
+  /// A number without a sign, a fraction or an exponent.
   virtual void whole_number(std::uint64_t) = 0;
-  /// Any other number: infinite if it is too large, and never NaN.
+  /// Any other number. It is infinite if it is too large, and never NaN.
   virtual void other_number(double) = 0;
   virtual void boolean(bool) = 0;
   virtual void null() {}
@@ -28,17 +28,18 @@ class json_visitor {
   ~json_visitor() = default;
 };
 
-/// The bytes that may follow the document.
+/// Which bytes may follow the document.
 enum class json_end : std::uint8_t { blanks, anything };
 
-/// A text is passed on up to this size. The bytes behind it are only counted.
+/// The longest part of a text that is passed to the visitor. Further bytes are only counted.
 inline constexpr std::size_t told_of_text = 64;
 
-/// Deeper objects and lists are refused: each takes a part of the stack.
+/// The deepest nesting that is accepted, because each level of nesting uses a part of the stack.
 inline constexpr std::size_t most_json_depth = 500;
 
-/// Reads one document, without making a tree of it: a small document can make a large tree. False: it is no JSON
-/// (RFC 8259, in UTF-8, with or without a byte order mark), or too deep; the visitor was told of a part of it.
+/// Reads one document without building a tree: a small document can make a large tree. Returns false if the document is
+/// no JSON (RFC 8259, in UTF-8, with or without a byte order mark) or is nested too deeply. Then the visitor may have
+/// received a part of it.
 bool scan_json(std::string_view document, json_visitor& visitor, json_end end = json_end::blanks);
 
 }  // namespace canigo::gateway

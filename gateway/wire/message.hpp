@@ -18,7 +18,7 @@ struct message_head {
   std::string method;  ///< the method of a request
   std::string target;
   int status = 0;    ///< the status of a response
-  int version = 11;  ///< 10 or 11
+  int version = 11;  ///< 10 for HTTP/1.0, 11 for HTTP/1.1
   std::vector<field> fields;
 };
 

@@ -13,18 +13,19 @@
 namespace canigo::gateway {
 
 struct parser_limits {
-  std::uint32_t head = 16 << 10;  ///< bytes of the head
-  std::uint64_t body = 64 << 20;  ///< bytes of the body
-  std::size_t fields = 100;       ///< the most fields of the head
+  std::uint32_t head = 16 << 10;  ///< the max number of bytes in the head
+  std::uint64_t body = 64 << 20;  ///< the max number of bytes in the body
+  std::size_t fields = 100;       ///< the max number of fields in the head
 };
 
-/// The words that go with a status in HTTP/1.1.
+/// Returns the reason phrase of a status in HTTP/1.1.
 std::string_view reason_of(int status) noexcept;
 
-/// Why a message can't be read.
+/// Why a message can't be parsed.
 enum class parse_failure : std::uint8_t { none, malformed, head_too_large, body_too_large, target_too_large };
 
-/// Reads one HTTP/1.1 message from bytes: its head, then its body in pieces, without a copy. The parser is Beast's.
+/// Parses one HTTP/1.1 message: its head, then its body in pieces that are not copied. It uses the parser of
+/// Boost.Beast.
 class message_parser {
  public:
   static message_parser of_request(const parser_limits& limits);
@@ -35,16 +36,16 @@ class message_parser {
   ~message_parser();
 
   struct step {
-    std::span<const char> piece;  ///< a piece of the body; good until the buffer's next prepare() or shrink()
+    std::span<const char> piece;  ///< a piece of the body; valid until the buffer's next prepare() or shrink()
     bool wants_more = false;      ///< the next step needs more input
   };
-  /// Takes one step: to the end of the head, or to the next piece of the body. Call it while the message is not done
-  /// and has no failure.
+  /// Parses up to the end of the head, or to the end of the next piece of the body. Precondition: the message is not
+  /// done, and has no failure.
   ///
-  /// The step consumes what it reads. So when is_done() is true, the buffer begins with the first byte behind the
-  /// message, whatever has become of the pieces.
+  /// The step consumes the bytes that it parses. So when is_done() is true, the buffer begins with the first byte after
+  /// the message, even if pieces are still in use.
   step read(read_buffer& input);
-  /// Call it when the peer has ended the stream, which may end the message.
+  /// Call it when the peer has ended the stream, which may be the end of the message.
   void end();
 
   bool has_begun() const noexcept;
@@ -55,12 +56,12 @@ class message_parser {
   /// Moves the head out. Call it once. If is_done(), this also frees the parser's memory.
   message_head take_head() noexcept;
 
-  /// Whether the message has a body, and the body's length if the head tells it. Ask only after has_head().
+  /// Whether the message has a body, and the body's length if the head names it. Call it only if has_head().
   bool has_body() const noexcept;
   std::optional<std::uint64_t> length() const noexcept;
   /// Whether the body ends with the stream.
   bool ends_with_stream() const noexcept;
-  /// 10 or 11; 0 before the head is there.
+  /// 10 for HTTP/1.0, 11 for HTTP/1.1; 0 before the head has arrived.
   int version() const noexcept;
   /// Whether the connection may serve another message after this one.
   bool keep_alive() const noexcept;
@@ -81,7 +82,7 @@ class message_parser {
   const facts& known() const noexcept;
 
   std::unique_ptr<machine> machine_;
-  facts last_;  // the facts of the message, after machine_ was freed
+  facts last_;  // the properties of the message, kept after machine_ was freed
   parse_failure failure_ = parse_failure::none;
 };
 

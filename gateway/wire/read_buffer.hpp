@@ -12,20 +12,20 @@
 
 namespace canigo::gateway {
 
-/// Bytes that were read and not used yet. prepare() makes its memory larger, shrink() smaller.
+/// Bytes that were read and not consumed yet. prepare() enlarges its memory, shrink() reduces it.
 class read_buffer {
  public:
   std::span<const char> unread() const noexcept { return {data_.get() + begin_, end_ - begin_}; }
   bool empty() const noexcept { return begin_ == end_; }
   std::size_t size() const noexcept { return end_ - begin_; }
-  /// Consumes `n` bytes. They stay where they are, and readable, until prepare() or shrink().
+  /// Consumes `n` bytes. They stay readable at the same address until prepare() or shrink().
   void consume(std::size_t n) noexcept {
     begin_ += n;
     if (begin_ == end_) begin_ = end_ = 0;
   }
 
-  /// Room behind the unread bytes, so that both together are at most `most` bytes; empty if the unread bytes are as
-  /// many already.
+  /// Returns free space after the unread bytes, so that both together have at most `most` bytes. It is empty if there
+  /// are that many unread bytes.
   net::mutable_buffer prepare(std::size_t most) {
     if (capacity_ < most) {
       std::unique_ptr<char[]> larger{new char[most]};
@@ -43,8 +43,8 @@ class read_buffer {
   }
   void commit(std::size_t n) noexcept { end_ += n; }
 
-  /// Gives back the memory that no unread byte needs. A buffer of up to `keep` bytes stays whole, as the next read soon
-  /// needs it.
+  /// Frees the memory that the unread bytes do not need. A buffer of up to `keep` bytes is kept, because the next read
+  /// soon needs it.
   void shrink(std::size_t keep = 0) {
     if (capacity_ <= std::max(keep, size())) return;
     std::unique_ptr<char[]> smaller{empty() ? nullptr : new char[size()]};

@@ -11,7 +11,8 @@ namespace canigo::gateway {
 namespace {
 
 constexpr std::size_t body_piece_size = 64 << 10;
-// Of kept bytes: a write of it ends within the time that an upstream has for a write.
+// The size in which kept bytes are given out. A piece of this size can be written within an upstream's time limit for a
+// write.
 constexpr std::size_t kept_piece_size = 256 << 10;
 
 }  // namespace
@@ -40,7 +41,9 @@ std::span<const char> request_body::piece_now() {
 }
 
 std::size_t request_body::next_now(std::span<std::span<const char>> to) {
-  const bool is_again = sent_ < kept_.size();  // another piece would be kept behind this one, and might move it
+  // A piece of kept_ is returned alone. Another piece might be appended to kept_, which may move the first one in
+  // memory.
+  const bool is_again = sent_ < kept_.size();
   std::size_t n = 0;
   while (n < (is_again ? 1 : to.size())) {
     to[n] = piece_now();
@@ -66,7 +69,7 @@ net::awaitable<void> request_body::read_more() {
     co_await client_.write(pieces, idle_, error);
   }
   const net::mutable_buffer room = input_.prepare(body_piece_size);
-  if (room.size() == 0) {  // the line between two chunks has no end
+  if (room.size() == 0) {  // the line between two chunks exceeds the buffer
     status_ = status::malformed;
     co_return;
   }
@@ -77,7 +80,7 @@ net::awaitable<void> request_body::read_more() {
                                                      : status::client_failed;
 }
 
-/// Whether more of it is to be read ahead.
+/// Whether read_ahead() must read more.
 bool request_body::is_short_of(std::uint64_t most) const noexcept {
   return !parser_.is_done() && status_ == status::good && read_ < most && all_kept_.has_room(body_piece_size);
 }
@@ -110,7 +113,7 @@ void request_body::replace(std::string text) {
   rewind();
 }
 
-/// From now on the body can't be sent again.
+/// Drops the kept bytes. From now on the body can't be sent again.
 void request_body::drop_kept() noexcept {
   keeps_ = is_replaced_ = false;
   all_kept_.give_back(kept_.size());

@@ -18,21 +18,21 @@
 
 namespace canigo::gateway {
 
-/// Counts the bytes of all bodies that are kept, of every connection.
+/// Counts the kept bytes of the request bodies of all connections.
 class kept_bytes {
  public:
   explicit kept_bytes(std::uint64_t most) : most_{most} {}
-  /// Whether `n` more are allowed; if so, they are counted until give_back().
+  /// Whether `n` more bytes may be kept. If so, they are counted until give_back().
   bool take(std::uint64_t n) noexcept {
     if (now_.fetch_add(n, std::memory_order_relaxed) + n <= most_.load(std::memory_order_relaxed)) return true;
     give_back(n);
     return false;
   }
   bool has_room(std::uint64_t n) const noexcept { return now() + n <= most_.load(std::memory_order_relaxed); }
-  /// Counts `n` bytes even if that is too many.
+  /// Counts `n` bytes, even if that exceeds the limit.
   void add(std::uint64_t n) noexcept { now_.fetch_add(n, std::memory_order_relaxed); }
   void give_back(std::uint64_t n) noexcept { now_.fetch_sub(n, std::memory_order_relaxed); }
-  /// Changes the bound. Bytes that are kept already stay.
+  /// Changes the limit. It has no effect on bytes that are already kept.
   void set_most(std::uint64_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
   std::uint64_t now() const noexcept { return now_.load(std::memory_order_relaxed); }
 
@@ -41,15 +41,15 @@ class kept_bytes {
   std::atomic<std::uint64_t> now_{0};
 };
 
-/// The body of a request. It is read from the client piece by piece, each one when it is asked for.
+/// The body of a request. It reads a piece from the client when the piece is asked for.
 ///
-/// The bytes that were read are kept up to a bound, so that the body can be sent again. A longer body is not kept, and
+/// The bytes read so far are kept up to a limit, so that the body can be sent again. A longer body is not kept, and
 /// can't be sent again. Bytes that were read ahead are kept until they have been given out.
 class request_body {
  public:
   enum class status : std::uint8_t { good, interrupted, client_failed, timed_out, malformed, too_large };
 
-  /// `input` has the bytes that came with the head, and takes those that are read.
+  /// `input`: contains the bytes that came with the head; further bytes are read into it.
   request_body(byte_stream& client, message_parser& parser, read_buffer& input, duration idle, std::uint64_t most_kept,
                kept_bytes& all_kept)
       : client_{client}, parser_{parser}, input_{input}, idle_{idle}, most_kept_{most_kept}, all_kept_{all_kept} {}
@@ -57,38 +57,38 @@ class request_body {
   request_body(const request_body&) = delete;
   request_body& operator=(const request_body&) = delete;
 
-  /// The client waits for "100 Continue" before it sends the body.
+  /// Call it if the client waits for "100 Continue" before it sends the body.
   void expect_continue() noexcept { continues_ = true; }
 
-  /// The next piece, which is good until the next call. Empty at the end of the body, and after an error.
+  /// Returns the next piece, which is valid until the next call. Empty at the end of the body, and after an error.
   net::awaitable<std::span<const char>> next();
-  /// The next pieces that are there already, as many as `to` takes. Returns their number. They are good until the next
-  /// call.
+  /// Stores the next pieces that have already arrived in `to`, as many as fit. Returns their number. They are valid
+  /// until the next call.
   std::size_t next_now(std::span<std::span<const char>> to);
   /// Whether the whole body has been given out.
   bool is_given_out() const noexcept { return parser_.is_done() && sent_ == kept_.size(); }
 
-  /// Reads up to `most` bytes and a piece before anything is sent, fewer if too much is kept in all. next() begins with
-  /// them.
+  /// Reads up to `most` bytes and one piece before anything is sent. It reads less if the limit on all kept bytes is
+  /// reached. Afterwards next() begins with these bytes.
   net::awaitable<void> read_ahead(std::uint64_t most);
-  /// Like read_ahead(), but takes only what has come. False: read_ahead() would read more.
+  /// Like read_ahead(), but takes only bytes that have already arrived. Returns false if read_ahead() would read more.
   bool read_ahead_now(std::uint64_t most);
   /// The bytes that were read ahead, and whether they are the whole body.
   std::string_view ahead() const noexcept { return kept_; }
   bool is_all_ahead() const noexcept { return parser_.is_done() && kept_.size() == read_; }
-  /// Replaces the bytes that were read ahead by another text. Only while is_all_ahead().
+  /// Replaces the bytes that were read ahead by another text. Precondition: is_all_ahead().
   void replace(std::string text);
 
-  /// Gives out the body from its beginning again. Only while can_repeat().
+  /// Makes next() begin at the start of the body again. Precondition: can_repeat().
   void rewind() noexcept { sent_ = 0; }
   bool can_repeat() const noexcept { return is_replaced_ || kept_.size() == read_; }
 
-  /// Goes on after a cancellation of the client's stream, which loses no byte.
+  /// Continues after a cancellation of the client's stream. No byte is lost by the cancellation.
   void resume() noexcept {
     if (status_ == status::interrupted) status_ = status::good;
   }
   status state() const noexcept { return status_; }
-  /// Whether the client has sent the whole body, and no byte of it is left in `input`.
+  /// Whether the client has sent the whole body, and none of it is left in `input`.
   bool is_read() const noexcept { return parser_.is_done(); }
   bool has_failed() const noexcept { return status_ != status::good && status_ != status::interrupted; }
   std::uint64_t bytes() const noexcept { return read_; }
@@ -107,12 +107,12 @@ class request_body {
   const std::uint64_t most_kept_;
   kept_bytes& all_kept_;
   std::string kept_;
-  std::size_t sent_ = 0;    // how much of kept_ was sent since the last rewind()
-  std::uint64_t read_ = 0;  // bytes of the body so far
+  std::size_t sent_ = 0;    // the number of bytes of kept_ that were given out since the last rewind()
+  std::uint64_t read_ = 0;  // the number of bytes of the body read so far
   bool keeps_ = true;
   bool continues_ = false;
-  bool is_ahead_ = false;     // read_ahead() runs: no byte may be dropped
-  bool is_replaced_ = false;  // kept_ is the text of replace()
+  bool is_ahead_ = false;     // read_ahead() is running, so no byte may be dropped
+  bool is_replaced_ = false;  // kept_ is the text given to replace()
   status status_ = status::good;
 };
 

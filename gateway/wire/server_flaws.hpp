@@ -7,35 +7,38 @@
 
 namespace canigo::gateway {
 
-/// Bytes of a response, mended of a flaw that curl, Go's net/http and nginx accept, and Beast's parser does not.
+/// A part of a response in which a flaw was corrected. curl, Go's net/http and nginx accept that flaw, but Beast's
+/// parser does not.
 struct mended_text {
   std::string text;
-  std::size_t at = 0;       ///< where the text begins to differ from the server's bytes
-  std::size_t added = 0;    ///< bytes that the server has not sent
-  std::size_t dropped = 0;  ///< bytes of the server that are left out
-  bool is_line = false;     ///< the text is one line, and further input makes it no longer
+  std::size_t at = 0;       ///< where the text first differs from the server's bytes
+  std::size_t added = 0;    ///< the number of bytes that the server has not sent
+  std::size_t dropped = 0;  ///< the number of the server's bytes that were left out
+  bool is_line = false;     ///< the text is one complete line, which further input does not extend
 
-  /// How many bytes of the server the first `used` bytes of the text stand for.
+  /// Returns how many bytes of the server correspond to the first `used` bytes of the text.
   std::size_t of_server(std::size_t used) const noexcept { return used <= at ? used : used - added + dropped; }
 };
 
-/// Mends "HTTP/1.1 200" without the blank in front of an empty reason. `input`: from the beginning of the head on.
+/// Corrects "HTTP/1.1 200" that lacks the blank before an empty reason. `input`: the bytes from the beginning of the
+/// head.
 ///
-/// Source: RFC 9112, section 4, wants the blank.
+/// Source: RFC 9112, section 4, requires the blank.
 std::optional<mended_text> mend_status_line(std::string_view input);
 
-/// Whether the input ends in a status line, before or inside its line break. Beast would refuse it.
+/// Whether the input ends inside a status line, or inside its line break. Beast would reject it.
 bool ends_within_status_line(std::string_view input) noexcept;
 
-/// Mends a chunk's size with blanks behind it, and no extension. `input`: from the end of the last chunk on, with the
-/// whole line.
+/// Corrects a chunk's size that is followed by blanks without an extension. `input`: the bytes from the end of the last
+/// chunk, with the whole line.
 ///
-/// The text is that line, as the parser reads no more in one step. For the chunk of size 0 it is the whole input.
+/// The resulting text is that line only, because the parser reads no more in one step. For the chunk of size 0 it is
+/// the whole input.
 ///
-/// Source: RFC 9112, section 7.1, has blanks only in front of an extension.
+/// Source: RFC 9112, section 7.1, allows blanks only before an extension.
 std::optional<mended_text> mend_chunk_line(std::string_view input);
 
-/// Whether the whole line of a chunk's size is there.
+/// Whether the input contains the whole line of a chunk's size.
 bool has_chunk_line(std::string_view input) noexcept;
 
 }  // namespace canigo::gateway

@@ -13,7 +13,7 @@ using canigo::detail::is_letter;
 using canigo::detail::lower;
 using canigo::detail::same_text;
 
-/// The text without the spaces and tabs around it.
+/// Returns the text without the spaces and tabs around it.
 constexpr std::string_view trim(std::string_view text) noexcept {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
   while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
@@ -24,7 +24,7 @@ constexpr bool starts_with_text(std::string_view text, std::string_view start) n
   return text.size() >= start.size() && same_text(text.substr(0, start.size()), start);
 }
 
-/// A set of characters, by a table.
+/// A set of characters, stored as a table.
 class character_set {
  public:
   template <class Test>
@@ -47,7 +47,8 @@ inline constexpr character_set value_characters{[](char c) { return !(c >= 0 && 
 /// Whether the text can be a method, or the name of a header field.
 constexpr bool is_token(std::string_view text) noexcept { return !text.empty() && token_characters.has_all_of(text); }
 
-/// Whether the text can be a value: no control character but the tab. A line break in it would begin another field.
+/// Whether the text can be the value of a field: it has no control character except tabs. A line break in it would
+/// begin another field.
 constexpr bool is_field_value(std::string_view text) noexcept { return value_characters.has_all_of(text); }
 
 /// Calls `use` with each element of a comma-separated list, trimmed. Skips empty elements.
