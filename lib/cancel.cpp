@@ -42,7 +42,7 @@ class cancel_source::registry {
     r.previous_ = r.next_ = nullptr;
   }
 
-  /// Tells the next operation. False if no operation is left to tell.
+  /// Cancels the next operation. Returns false if no operation is left to cancel.
   bool tell_next() {
     std::unique_lock lock{mutex_};
     cancelled_ = true;
@@ -50,9 +50,9 @@ class cancel_source::registry {
     registration& r = *untold_;
     unlink(r);
     link(r, told_);
-    // As long as `r` is registered, its operation is there, and so is the context.
+    // While `r` is registered, its operation exists, and so does the context.
     const detail::context_visit visit{r.context_->visits()};
-    if (!visit.lasts()) return true;  // the operation ends with its context
+    if (!visit.lasts()) return true;  // the operation ends together with its context
     const std::shared_ptr<detail::child> c = r.child_;
     lock.unlock();
     try {
@@ -64,7 +64,7 @@ class cancel_source::registry {
     return true;
   }
 
-  /// The next call of cancel() tells `c` again, unless it has ended meanwhile.
+  /// Makes the next call of cancel() cancel `c` again, unless `c` has ended meanwhile.
   void untell(const detail::child& c) noexcept {
     const std::lock_guard lock{mutex_};
     for (registration* r = told_; r != nullptr; r = r->next_) {

@@ -10,7 +10,7 @@ namespace canigo {
 
 namespace {
 
-/// The text does not have the time, so that it is the same for all calls of an outage.
+/// Returns the text of the error. It does not contain the time, so that it is the same for all calls of an outage.
 std::string why_refused(duration open_for, const std::string& name) {
   const std::string who = name.empty() ? "circuit_breaker" : "circuit_breaker " + name;
   if (open_for == duration::max()) return who + ": forced open";

@@ -7,8 +7,8 @@
 namespace canigo {
 namespace {
 
-// One row per code keeps the text and the standard meaning side by side. errc{} in the third
-// column means: no standard condition fits.
+// One row per code, with its text and its standard condition. errc{} in the third column means that no standard
+// condition fits.
 struct description {
   errc code;
   const char* text;
@@ -66,7 +66,7 @@ std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(c
 
 namespace detail {
 
-// Names and arguments come from command lines and files. The text for a person stays short and on one line.
+// Returns a short text on one line for people, because names and arguments may come from command lines and files.
 std::string printable(std::string_view text) {
   constexpr std::size_t longest = 80;
   std::string shown{text.substr(0, longest)};

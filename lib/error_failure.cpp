@@ -12,7 +12,7 @@ namespace {
 bool is_failure_code(const std::error_code& code) noexcept {
   if (code == asio::error::operation_aborted || code == std::errc::resource_deadlock_would_occur) return false;
   if (code.category() != error_category()) return true;
-  switch (static_cast<errc>(code.value())) {  // without a default, so that the compiler names a new code
+  switch (static_cast<errc>(code.value())) {  // without a default, so that the compiler reports a missing code
     case errc::timed_out:
     case errc::overloaded:
       return true;
@@ -37,12 +37,12 @@ bool is_failure_code(const std::error_code& code) noexcept {
 
 bool is_overload_code(const std::error_code& code) noexcept {
   if (code.category() == error_category()) return code == errc::timed_out || code == errc::overloaded;
-  // The codes of Asio's category are not equal to the standard's.
+  // The codes of Asio's category do not compare equal to the standard conditions.
   return code == asio::error::timed_out || code == std::errc::timed_out ||
          code == std::errc::resource_unavailable_try_again;
 }
 
-/// The answer of `f` to the code of `error`; `otherwise` if it has no code.
+/// Returns the result of `f` for the code of `error`; `otherwise` if the exception has no code.
 template <class Function>
 bool judged(const std::exception_ptr& error, Function f, bool otherwise) noexcept {
   if (error == nullptr) return false;

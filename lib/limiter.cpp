@@ -25,13 +25,13 @@ std::uint64_t checked_concurrency(std::uint64_t concurrency, std::string_view fi
   return concurrency;
 }
 
-/// Rates, as the engine has them.
+/// Rates in the form that the engine needs.
 struct buckets {
   std::vector<token_bucket> rates;
   detail::rate_windows windows;
 };
 
-/// Adds the unit of each rate to `units`. `field` names the rates in the text of an error.
+/// Converts rates, and adds the unit of each to `units`. `field`: the name of the rates in error texts.
 buckets make_buckets(const std::vector<rate_limit>& limits, const std::string& field, time_point now,
                      std::vector<std::string>& units) {
   if (limits.size() > most_rates) detail::throw_invalid(field + ".size()", limits.size(), "0 to 16");
@@ -151,7 +151,8 @@ alternative_stats stats_of(const detail::alternatives::member& m, time_point now
   return s;
 }
 
-// The changes of a limiter's rates, and of those of an alternative. `field` names the index in the text of an error.
+// The following functions change the rates of a limiter or of an alternative. `field`: the name of the index in error
+// texts.
 
 void change_rate(detail::rate_set& rates, std::size_t index, time_point now, const rate& r, std::string_view field) {
   rates.set_rate(checked_index(rates, index, field), now, r);

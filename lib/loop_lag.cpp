@@ -11,7 +11,8 @@
 
 namespace canigo {
 
-/// The engine of a loop_lag. When the alarm rings, the drain of `delivery` comes to the executor as any handler does.
+/// The engine of a loop_lag. When the alarm rings, `delivery` posts its drain to the executor, like any handler. The
+/// delay until it runs is the lag.
 class detail::lag_probe final : public delivery {
  public:
   static lag_probe* open(const net::any_io_executor& executor, loop_lag_options options) {
@@ -47,7 +48,7 @@ class detail::lag_probe final : public delivery {
   }
 
  private:
-  /// Is resumed by the drain.
+  /// The measurement, which the drain resumes.
   struct look final : suspended {
     explicit look(lag_probe& p) noexcept : owner{&p} {}
     void resume() override { owner->looked(); }
@@ -85,7 +86,7 @@ class detail::lag_probe final : public delivery {
     if (!is_stopped_) make_ready(look_, true);
   }
 
-  /// Runs on the executor.
+  /// Ends a measurement. Runs on the executor.
   void looked() {
     bool is_changed = false;
     duration late{};
@@ -104,7 +105,7 @@ class detail::lag_probe final : public delivery {
     if (is_changed && options_.on_change) options_.on_change(late >= options_.threshold, late);
   }
 
-  /// The lag of the last measurement, or that of the measurement which is due and was not made yet.
+  /// Returns the lag of the last measurement, or of the present one if that is late and larger.
   duration lag() const noexcept { return is_stopped_ ? stats_.last : std::max(stats_.last, clock() - due_); }
 
   const loop_lag_options options_;

@@ -17,7 +17,7 @@ void check_direction(const metering& m, std::size_t chunk, const char* direction
   try {
     std::ignore = m.limit->estimate(step);
   } catch (const std::system_error& e) {
-    if (e.code() == errc::stopped) return;  // each operation says that
+    if (e.code() == errc::stopped) return;  // each later operation reports that
     if (e.code() == errc::too_large) {
       throw_invalid("metered_stream_options.chunk", chunk, std::string{"1 to the burst of the limit of "} + direction,
                     errc::too_large);
@@ -26,7 +26,7 @@ void check_direction(const metering& m, std::size_t chunk, const char* direction
     if (e.code() == errc::invalid_priority) {
       throw_invalid(field + ".priority", step.priority, "a class of the limit", errc::invalid_priority);
     }
-    const std::string_view why = e.what();  // and ends with the code's message, which the new error has, too
+    const std::string_view why = e.what();  // ends with the code's message, which the new error appends, too
     throw std::system_error{
         e.code(), field + " is one that the limit never grants: " + std::string{why.substr(0, why.rfind(": "))}};
   }
@@ -44,7 +44,7 @@ bool takes_at_once(scheduler& limit, const request& r) noexcept {
   try {
     return limit.try_acquire(r);
   } catch (const std::system_error&) {
-    return false;  // an acquire tells why
+    return false;  // acquire() reports the reason
   }
 }
 

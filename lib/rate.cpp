@@ -27,7 +27,7 @@ constexpr unit units[] = {{"ns", std::chrono::nanoseconds{1}},  {"us", std::chro
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 constexpr bool is_space(char c) noexcept { return c == ' ' || c == '\t'; }
 
-// Reads a rate from left to right; every complaint quotes the text and points at a character of it.
+// Parses a rate from left to right. Every error quotes the text, and marks the position of the mistake.
 class reader {
  public:
   explicit reader(std::string_view text) : text_(text), end_(text.size()) {
@@ -55,7 +55,8 @@ class reader {
   [[noreturn]] void complain(std::string_view what, std::size_t where, std::string_view allowed = syntax) const {
     const std::string why =
         " (" + std::string{what}.append(" at character ").append(std::to_string(where + 1)).append(")");
-    // Only 80 characters of a value are shown. So the quoted text is cut, and not the complaint behind it.
+    // Error texts show at most 80 characters of a value. The quoted text is cut, so that the explanation after it is
+    // complete.
     constexpr std::size_t most = 80 - std::string_view{"\"...\""}.size();
     const std::size_t longest = std::min<std::size_t>(32, most - std::min(most, why.size()));
     std::string value = '"' + std::string{text_.substr(0, longest)};

@@ -21,24 +21,24 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   watch(const net::any_io_executor& executor, std::function<void(stop_mode, duration)> stop, duration grace)
       : strand_{executor}, signals_{strand_, SIGINT, SIGTERM}, stop_{std::move(stop)}, grace_{grace} {}
 
-  /// The wait for signals begins on the strand, and `closed` ends it.
+  /// Starts the wait for signals on the strand. It ends when `closed` completes.
   template <class Result>
   void begin(net::awaitable<Result> closed) {
     begin();
     net::co_spawn(strand_, std::move(closed),
                   [self = shared_from_this()](const std::exception_ptr&, auto&&...) { self->end(); });
   }
-  /// The first signal ends the wait, and `stop` refers to the object that it stops.
+  /// Starts a wait that the first signal ends. `stop` refers to the object to stop.
   void begin_for_one_signal() {
     is_for_one_signal_ = true;
     begin();
   }
-  /// The awaitable that `stop` returns ends the wait.
+  /// Starts a wait that ends when the awaitable returned by `stop` completes.
   void begin_with(function stop) {
     run_ = std::move(stop);
     begin();
   }
-  /// May be called by any thread. Afterwards nothing is stopped any more.
+  /// Ends the connection to the object to stop. Later signals have no effect. Threads: any.
   void let_go() {
     {
       const std::lock_guard lock{mutex_};
@@ -51,7 +51,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   void begin() {
     net::post(strand_, [self = shared_from_this()] { self->wait(); });
   }
-  // Runs on the strand only, as do the members that follow.
+  // Waits for the next signal. This function and the following ones run only on the strand.
   void wait() {
     signals_.async_wait([self = shared_from_this()](std::error_code ec, int) {
       if (ec || self->is_over_) return;
@@ -70,12 +70,12 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     {
       const std::lock_guard lock{mutex_};
       if (is_gone_) return;
-      if (is_for_one_signal_) stop_(mode, grace);  // posts the ends, and runs no code of users
+      if (is_for_one_signal_) stop_(mode, grace);  // posts the completions, and calls no code of the user
     }
     if (!is_for_one_signal_ && stop_) stop_(mode, grace);
     try {
       if (run_) running = run_(mode, grace);
-    } catch (...) {  // `run_` is no coroutine, and has failed at once
+    } catch (...) {  // `run_` is not a coroutine, and has thrown before it returned an awaitable
       end();
       throw;
     }
@@ -99,9 +99,9 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   function run_;
   duration grace_;
   bool is_for_one_signal_ = false;
-  int heard_ = 0;  // signals; a third one changes nothing
+  int heard_ = 0;  // the number of signals; a third one has no effect
   bool is_over_ = false;
-  detail::mutex mutex_;  // held while `stop_` uses the object that it stops, so that the object may go after let_go()
+  detail::mutex mutex_;  // Held while `stop_` uses the object to stop. So the object may be destroyed after let_go().
   bool is_gone_ = false;
 };
 
@@ -129,7 +129,7 @@ stop_on_signals::stop_on_signals(const net::any_io_executor& executor, function 
 stop_on_signals::~stop_on_signals() {
   try {
     watch_->let_go();
-  } catch (...) {  // without memory the signals are waited for until the pool has stopped
+  } catch (...) {  // without memory, the signals are handled until the pool has stopped
   }
 }
 

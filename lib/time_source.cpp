@@ -19,7 +19,7 @@ struct time_source::on_timer {
   class end;
 };
 
-/// Notes that Asio's timers are about to be shut down; no thread may use them from then on. They are shut down before
+/// Notes that Asio's timers will now be shut down, so that no thread uses them any more. Asio shuts them down before
 /// the time source, because the time source may have made them. So this service is made after them.
 class time_source::on_timer::end : public net::execution_context::service {
  public:
@@ -75,8 +75,8 @@ bool time_source::cancel(deadline& d) noexcept {
   const std::lock_guard lock{mutex_};
   if (!d.linked()) return false;
   wheel_.remove(d);
-  // A timer that stays armed would keep run() from returning. But to cancel it at once costs 1 µs, for nothing if the
-  // loop arms a deadline again soon. So the loop gets one more turn first.
+  // An armed timer keeps run() from returning. Cancelling it at once costs 1 µs, which is wasted if the loop soon sets
+  // another deadline. So the timer stays armed for one more turn of the loop.
   if (wheel_.empty() && waiting_ && !retiming_ && !quieting_) {
     quieting_ = true;
     try {
@@ -97,13 +97,14 @@ bool time_source::idle() const noexcept {
 void time_source::wake_by_next() noexcept {
   const time_point next = wheel_.next();
   if (waiting_) {
-    // Only one wait is out at any time, so its memory can be fixed. The end of the cancelled wait starts the next one.
+    // Only one wait is running at a time, so its memory can be fixed. The handler of the cancelled wait starts the next
+    // one.
     if (next < wake_at_) stop_waiting();
     return;
   }
   wake_at_ = next;
-  // An expired timer takes a turn through the reactor: 4 µs, where a post takes 25 ns. Without memory for a timer, the
-  // loop looks at the clock until there is some.
+  // An expired timer needs a turn of the reactor: 4 µs, while a post takes 25 ns. Without memory for a timer, the loop
+  // polls the clock by posts until there is memory.
   waiting_ = (next <= now() && wake_by_post()) || wake_by_timer() || wake_by_post();
 }
 
@@ -145,7 +146,7 @@ void time_source::timer_fired() noexcept {
     retiming_ = false;
     due = std::exchange(wake_at_, time_point::max());
   }
-  // Asio's timer goes by the system's clock. The processor's counter may be behind that clock.
+  // Asio's timer uses the system's clock. The processor's counter may be behind that clock.
   if (now() < due && !is_virtual_) detail::processor_clock.look();
   fire(now());
   const std::lock_guard lock{mutex_};

@@ -15,7 +15,7 @@ namespace {
 
 using namespace detail;
 
-/// A coroutine that sleeps.
+/// The waiter of a coroutine that sleeps.
 class sleeper : public timed_wait {
  public:
   using results = std::tuple<std::error_code>;

@@ -7,8 +7,8 @@ namespace canigo {
 wait_group::wait_group(const net::any_io_executor& executor) : admission_{detail::open_idle(executor)} {}
 
 wait_group::~wait_group() {
-  // Work that was added and not done must not keep the engine alive. The stop comes first, so that its waiters do not
-  // take the release for the end of the work.
+  // Unfinished work must not keep the engine alive. stop() comes first, so that waiters do not mistake the release for
+  // the end of the work.
   admission_->stop();
   admission_->release(admission_->occupied());
   admission_->close();

@@ -101,7 +101,7 @@ circuit::tally circuit::counted(time_point now) const noexcept {
   return then.all_;
 }
 
-/// Moves the window on to `now`: forgets the calls of the buckets that have left it.
+/// Moves the window forward to `now`, and drops the calls of the buckets that have left it.
 void circuit::advance(time_point now) noexcept {
   if (now < bucket_end_) return;
   const auto over = static_cast<std::uint64_t>((now - bucket_end_) / bucket_length_) + 1;
@@ -128,7 +128,7 @@ bool circuit::is_bad(const tally& t, std::uint64_t of) const noexcept {
   return t.failed * 100 >= failures_ * of || t.slow * 100 >= slow_percent_ * of;
 }
 
-/// Judges all probes, as soon as the missing reports can't change the result.
+/// Ends the half-open state as soon as the missing reports of probes can't change the result.
 void circuit::decide(time_point now) noexcept {
   if (is_bad(all_, probes_)) return open(now);
   const std::uint64_t left = probes_ - all_.calls;

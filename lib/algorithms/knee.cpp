@@ -17,7 +17,7 @@ constexpr double ms = 1e6, second = 1e9;
 constexpr int windows_to_learn = 4;
 constexpr int most_steps = 8;
 constexpr double probe_share = .6;
-constexpr std::uint64_t drops_need = 250;  // calls, to tell a share of drops from chance
+constexpr std::uint64_t drops_need = 250;  // the number of calls that distinguishes a share of drops from chance
 constexpr std::uint64_t least_ok = 25;
 constexpr std::uint64_t starved_from = 20;
 
@@ -79,7 +79,7 @@ bool knee_control::drops_too_many() const noexcept {
   return window_.dropped_share() > usual_drops_ + std::max(.05, usual_drops_ / 2);
 }
 
-/// Drops may come from the load, or from anything else. Only a try with a lower limit tells.
+/// Starts a trial with a lower limit, because only that tells whether drops come from the load or from something else.
 void knee_control::heed_drops(time_point now) noexcept {
   streak_ = 0;
   if (is_probing_) {
@@ -95,8 +95,8 @@ void knee_control::heed_drops(time_point now) noexcept {
   set(std::exchange(trial_back_, 0), limit_reason::unrelated, now);
 }
 
-/// Whether a clearly lower limit has changed nothing: as many calls are dropped as before, and the others are as fast
-/// as ever.
+/// Whether a clearly lower limit has had no effect: as many calls are dropped as before, and the others are as fast as
+/// before.
 bool knee_control::has_cut_in_vain() const noexcept {
   if (trial_back_ == 0 || limit_ > .75 * trial_limit_ || window_.ok() < least_ok) return false;
   const bool is_slow = baseline_ > 0 && window_.median_ns() > 1.5 * baseline_;
@@ -104,8 +104,9 @@ bool knee_control::has_cut_in_vain() const noexcept {
          window_.dropped_time_share() > .8 * trial_time_share_;
 }
 
-/// A call that is refused frees its place at once, so the share of refusals says too much. The number of calls that
-/// succeed at a time is what the callee can do. If hardly any do, that number says nothing.
+/// Lowers the limit to the number of calls that succeed at the same time, which is the callee's capacity. The share of
+/// refusals would overstate the load, because a refused call frees its place at once. If hardly any calls succeed,
+/// their number says nothing.
 void knee_control::cut_to_what_succeeds(time_point now) noexcept {
   if (trial_back_ == 0) trial_back_ = limit_;
   if (trial_back_ == limit_ || limit_ <= .75 * trial_limit_) {
@@ -122,10 +123,9 @@ void knee_control::cut_to_what_succeeds(time_point now) noexcept {
   hold_until_ = saturating_add(now, as_duration(5 * second * any_of(.75, 1.25)));
 }
 
-/// A call that its caller has given up before it could end says nothing about the callee. But if most calls at a limit
-/// end so, their callers spend their time on waiting for a place: more of them must be let in. Callers that cancel as a
-/// matter of course, such as the losers of a race, had no long wait. If they had, a raise lets hardly more calls
-/// succeed.
+/// Handles a call that its caller gave up before it could end. It says nothing about the callee. But if most calls at a
+/// limit end so, their callers spend their time waiting for a place, so the limit must be raised. Callers that often
+/// cancel, such as the losers of a race, have not waited long. If they have, a raise hardly lets more calls succeed.
 void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {
   if (s.in_flight < limit() || s.waited <= s.latency || limit_ >= most_ || now < raise_again_at_) return;
   ++given_up_early_;
@@ -142,7 +142,7 @@ void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept
   set(from + std::max(1., from / 2), limit_reason::starved, now);
 }
 
-/// Whether a limit that was raised for starving callers has changed nothing: hardly more calls succeed than before.
+/// Whether a limit that was raised for starving callers has had no effect: hardly more calls succeed than before.
 bool knee_control::has_raised_in_vain(time_point now) const noexcept {
   return raised_from_ > 0 && limit_ > raised_from_ && window_.ok() >= least_ok &&
          static_cast<double>(window_.ok()) < 1.1 * raised_rate_ * window_.age_ns(now);
@@ -236,7 +236,8 @@ void knee_control::probe(double back, time_point now) noexcept {
   set(probe_share * limit_, limit_reason::probe, now);
 }
 
-/// Sets the next probe to a multiple of the period on the wall clock, which all clients of a callee share.
+/// Sets the next probe to a multiple of the period on the wall clock. So all clients of a callee probe at the same
+/// time.
 void knee_control::schedule_probe(time_point now) noexcept {
   duration period = 30s;
   while (static_cast<double>(period.count()) < 100 * baseline_ && period < 24h) period *= 2;

@@ -21,7 +21,7 @@ latency_window::latency_window(const options& o) : half_{checked(o).length / 2},
 /// Whether the younger histogram is still the younger one at `now`.
 bool latency_window::is_current(time_point now) const noexcept { return now < saturating_add(since_, half_); }
 
-/// Whether the younger histogram still counts at `now`, if only as the older one.
+/// Whether the younger histogram still counts at `now`, even if it has become the older one.
 bool latency_window::is_previous(time_point now) const noexcept {
   return now < saturating_add(saturating_add(since_, half_), half_);
 }

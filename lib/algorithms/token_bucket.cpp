@@ -76,8 +76,8 @@ void token_bucket::set_rate(time_point now, const canigo::rate& supply) noexcept
   if (full(credit)) {
     fill(now);
   } else {
-    // The missing tokens are `whole` less a fraction that is already on its way. The new origin lies so far back that
-    // the new rate has brought at most this fraction by now.
+    // The missing tokens are `whole` less a fraction that has already accumulated. The new origin is as far back as the
+    // new rate needs to produce at most this fraction by now.
     const uint128 missing = spent(taken_) - credit;
     const uint128 whole = divide_up(missing, period_);
     const uint128 fraction = whole * period_ - missing;
@@ -108,8 +108,8 @@ void token_bucket::fill(time_point now) noexcept {
   taken_ = 0;
 }
 
-// tokens_ tokens take exactly period_ nanoseconds: moving the origin by whole periods changes nothing that can be
-// seen. It may not move past `now`, for an origin in the future would count as full.
+// tokens_ tokens take exactly period_ nanoseconds, so moving the origin by whole periods has no visible effect. It must
+// not move past `now`, because an origin in the future would count as full.
 void token_bucket::reanchor(time_point now) noexcept {
   const std::uint64_t periods = std::min(taken_ / tokens_, elapsed(now) / period_);
   origin_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(origin_) + periods * period_);

@@ -11,7 +11,7 @@
 namespace canigo::http::detail {
 namespace {
 
-/// Sets the locale of this thread to UTF-8 as long as this object lives.
+/// Sets the locale of this thread to UTF-8 during the lifetime of this object.
 class utf8_locale {
  public:
   utf8_locale() noexcept {

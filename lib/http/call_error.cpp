@@ -19,7 +19,7 @@ namespace canigo::http {
 namespace {
 
 constexpr int request_timed_out = 408, too_many_requests = 429, first_failure = 500, unavailable = 503;
-constexpr int overloaded = 529;  // the status is Anthropic's
+constexpr int overloaded = 529;  // Anthropic's status for an overload
 
 template <std::size_t N>
 bool is_one_of(const std::error_code& code, const error (&some)[N]) noexcept {
@@ -39,7 +39,7 @@ bool was_not_executed(const std::error_code& code) noexcept {
          is_one_of(code, {error::could_not_connect, error::could_not_resolve_host, error::could_not_resolve_proxy});
 }
 
-/// Whether the failure may pass, although the request may have been executed.
+/// Whether a later call may succeed after this failure. The server may have executed the request anyway.
 bool may_pass(const std::error_code& code, int status) noexcept {
   constexpr int passing[]{request_timed_out, first_failure, 502, 504};
   if (code == make_error_code(error::server_failed)) return std::ranges::find(passing, status) != std::end(passing);
@@ -50,7 +50,7 @@ bool may_pass(const std::error_code& code, int status) noexcept {
 
 std::optional<duration> wait_before(const std::error_code& code, const request& r, const response& answer) {
   const bool is_refused = (is_refusal(answer.status) && code == errc::overloaded) || was_not_executed(code);
-  // A server that led on to another place may have executed the request before, as by 303 after a POST.
+  // A server that has redirected the request may have executed it before, for example with 303 after a POST.
   const bool is_harmless = is_refused && answer.redirects == 0;
   const bool may_help = is_refused || may_pass(code, answer.status);
   if (!is_harmless && !(may_help && detail::is_idempotent(r.method))) return std::nullopt;

@@ -22,7 +22,7 @@
 namespace canigo::http {
 namespace {
 
-/// Checks which files are set. curl reads the files themselves later.
+/// Checks that the certificate options are consistent. curl reads the files themselves later.
 void check_certificates(const client_options& o) {
   if (!o.ca_file.empty() && !o.ca_data.empty()) {
     canigo::detail::throw_invalid("client_options.ca_data", std::to_string(o.ca_data.size()) + " bytes",
@@ -80,7 +80,7 @@ const client_options& checked(const client_options& o) {
   return o;
 }
 
-/// Whether the environment names a proxy, in one of the ways that curl looks for.
+/// Whether an environment variable that curl reads names a proxy.
 bool environment_has_proxy() noexcept {
   constexpr std::array names{"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
   return std::ranges::any_of(names, [](const char* name) {
@@ -89,11 +89,11 @@ bool environment_has_proxy() noexcept {
   });
 }
 
-/// curl asks the environment with each request. This function asks once: if there is no proxy now, there is none later.
+/// curl reads the environment for each request. This function reads it once: without a proxy now, none is used later.
 client_options with_known_proxy(client_options o) {
   if (!o.proxy && (!environment_has_proxy() || !o.unix_socket.empty())) o.proxy = "";
   if (o.allow_address && o.proxy != "") {
-    // The URL of the proxy may have a password.
+    // The value is not shown, because the URL of a proxy may contain a password.
     canigo::detail::throw_invalid("client_options.proxy", o.proxy ? "(hidden)" : "that of the environment",
                                   "empty with allow_address, as a proxy resolves names itself");
   }

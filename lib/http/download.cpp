@@ -23,7 +23,7 @@ namespace {
   throw std::system_error{error, std::system_category(), file.string()};
 }
 
-/// A new file beside another file. It replaces the other file, or is removed without a trace.
+/// A new file in the folder of an existing path. At the end it replaces the file at the path, or it is removed.
 class new_file {
  public:
   explicit new_file(std::filesystem::path to) : to_{std::move(to)} {
@@ -55,7 +55,7 @@ class new_file {
   }
 
   void take_place() {
-    // Some file systems tell only in close() that the disk is full.
+    // Some file systems report a full disk only in close().
     if (::close(std::exchange(fd_, -1)) != 0) throw_of(errno, to_);
     if (::rename(name_.c_str(), to_.c_str()) != 0) throw_of(errno, to_);
     is_in_place_ = true;
@@ -68,7 +68,8 @@ class new_file {
   bool is_in_place_ = false;
 };
 
-/// curl pauses for a moment when a part fills the room. So a body that comes fast gets more room.
+/// Copies the body to the file. curl pauses the transfer when a part fills the buffer, so a fast body gets a larger
+/// buffer.
 net::awaitable<std::uint64_t> copy(exchange& from, new_file& to) {
   constexpr std::size_t first_room = 64 << 10;
   constexpr std::size_t most_room = 256 << 10;
@@ -90,7 +91,7 @@ net::awaitable<std::uint64_t> copy(exchange& from, new_file& to) {
 }  // namespace
 
 net::awaitable<response> download(client& c, request r, std::filesystem::path to) {
-  // To replace a device or a pipe by a file would break its other users.
+  // A device or a pipe is not replaced by a file, because that would break its other users.
   std::error_code unknown;
   if (const auto now = status(to, unknown); exists(now) && !is_regular_file(now)) {
     canigo::detail::throw_invalid("download.to", to.string(), "a regular file, or a name that is free");

@@ -17,17 +17,17 @@
 #include <sys/socket.h>
 #include <utility>
 
-// A function of OpenSSL. This library does not link OpenSSL; curl does, if it uses it.
+// A function of OpenSSL. This library does not link OpenSSL, but curl may do so.
 extern "C" [[gnu::weak]] int SSL_has_pending(const void* ssl);
 
 namespace canigo::http::detail {
 namespace {
 
-/// The most bytes of a body over HTTP/2 that are stored until the caller reads them. Beyond that, curl keeps the next
-/// part.
+/// The max number of bytes of an HTTP/2 body that are stored until the caller reads them. Beyond that, curl keeps the
+/// next part.
 constexpr std::size_t most_ahead = 4 * easy_handle::read_size;
 
-// Without a scheme, curl guesses one, which turns a typing error into a name look-up.
+// Without a scheme, curl guesses one, so that a typing error causes a name look-up.
 std::error_code check_scheme(std::string_view url) noexcept {
   if (starts_with_any_case(url, "http://") || starts_with_any_case(url, "https://")) return {};
   const auto scheme = url.substr(0, std::min(url.find("://"), url.size()));
@@ -49,8 +49,8 @@ easy_handle* easy_handle::of(CURL* easy) noexcept {
   return reinterpret_cast<easy_handle*>(self);
 }
 
-/// curl 8.23 lets OpenSSL read up to 64 KiB of a socket at once. So OpenSSL may read a record that belongs to no
-/// request together with the end of a response. Then the socket itself has nothing more to read.
+/// curl 8.23 lets OpenSSL read up to 64 KiB of a socket at once. So OpenSSL may read, together with the end of a
+/// response, a record that belongs to no request. Then the socket itself has nothing more to read.
 bool easy_handle::has_unread_tls() const noexcept {
   const curl_tlssessioninfo* tls = nullptr;
   if (curl_easy_getinfo(get(), CURLINFO_TLS_SSL_PTR, &tls) != CURLE_OK || tls == nullptr) return false;
@@ -127,13 +127,13 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   transfer& t = *transfer_;
   transfer_ = nullptr;
   t.easy_ = nullptr;
-  // After this error, newer versions of curl try to begin the upload of each later request anew, too.
+  // After this error, newer versions of curl also try to restart the upload of each later request.
   is_worn_ = is_worn_ || result == CURLE_SEND_FAIL_REWIND;
   std::error_code ec = refused_ ? *refused_ : reason(result);
-  // If a head breaks off, curl takes it for a complete one.
+  // If a head is cut off, curl treats it as complete.
   if (!ec && !head_.is_complete()) ec = error::partial_response;
   try {
-    // After an abort, `problem` already has the reason.
+    // After an abort, `problem` already contains the reason.
     if (t.response_.problem.empty()) t.response_.problem = problem(t, ec, result);
     fill(t.response_);
   } catch (...) {
@@ -152,7 +152,7 @@ void easy_handle::waits_for_nothing() noexcept {
 }
 
 void easy_handle::pause() noexcept {
-  is_paused_ = true;  // set first, because curl may say meanwhile that it waits no more
+  is_paused_ = true;  // set first, because curl may call waits_for_nothing() during the next statement
   is_paused_ = curl_easy_pause(get(), CURLPAUSE_RECV) == CURLE_OK;
   if (is_paused_) source_->paused(*this);
 }
@@ -187,7 +187,7 @@ void easy_handle::fill(response& r) const {
   if (redirect != nullptr) r.redirect = redirect;
 }
 
-// curl calls these functions, so no exception may leave them. A result other than `size` ends the transfer.
+// curl calls the following functions, so they must not throw. A result other than `size` ends the transfer.
 
 std::size_t easy_handle::on_header(char* data, std::size_t, std::size_t size, void* self) noexcept {
   auto& h = *static_cast<easy_handle*>(self);
@@ -231,7 +231,7 @@ std::size_t easy_handle::on_read(char* to, std::size_t, std::size_t room, void* 
   return size.value_or(CURL_READFUNC_PAUSE);
 }
 
-/// curl begins the body anew for another connection. It can, as long as no byte of it has been given.
+/// curl rewinds the body for another connection. That is possible if curl has not got a byte of it yet.
 int easy_handle::on_seek(void* self, curl_off_t offset, int) noexcept {
   return offset == 0 && !static_cast<easy_handle*>(self)->has_given_ ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
 }
@@ -242,14 +242,14 @@ bool easy_handle::take(std::string_view part) {
     is_body_too_large_ = true;
     return false;
   }
-  // Pauses after the part instead of refusing it. After a refusal curl would copy the rest of its read again for each
-  // part of it, and a newer curl drops the refused bytes when the connection breaks.
+  // Pauses the transfer after this part instead of refusing the part. After a refusal curl would repeatedly copy the
+  // rest of its read. A newer curl also drops refused bytes when the connection breaks.
   if (transfer_->ahead() != 0 && !is_http2()) pause();
   return true;
 }
 
-/// curl must go on reading an HTTP/2 connection for its other transfers. It tells the server that this transfer is
-/// paused only after a part was refused.
+/// Whether to refuse a part of this size. curl has to continue to read an HTTP/2 connection for its other transfers. It
+/// tells the server to pause this transfer only after a part was refused.
 bool easy_handle::refuses(std::size_t size) noexcept {
   const std::size_t ahead = transfer_->ahead();
   if (ahead == 0 || ahead + size <= std::min(most_ahead, most_unread()) || !is_http2() || must_read()) return false;
@@ -259,8 +259,8 @@ bool easy_handle::refuses(std::size_t size) noexcept {
 }
 
 std::size_t easy_handle::most_unread() const noexcept {
-  // Without decoding, a part is at most one read of curl, and the transfer pauses after it. So a smaller max_body_ need
-  // not refuse it.
+  // Without decoding, a part is at most one read of curl, and the transfer pauses after it. So a smaller max_body_ does
+  // not have to refuse the part.
   return decodes_ || must_read() ? max_body_ : std::max(max_body_, most_ahead);
 }
 
@@ -269,15 +269,15 @@ bool easy_handle::is_http2() const noexcept { return number(CURLINFO_HTTP_VERSIO
 bool easy_handle::must_read() const noexcept { return transfer_->is_writing() && is_http2(); }
 
 bool easy_handle::is_final_head() const noexcept {
-  // The response head of a proxy comes before the request is sent.
+  // The head of a proxy's response comes before the request is sent.
   if (!head_.is_complete() || !was_sent_in_this_hop()) return false;
   const int status = number(CURLINFO_RESPONSE_CODE);
   constexpr int switching = 101, first_final = 200, first_redirect = 300, first_error = 400, expectation_failed = 417;
   if (status < first_final && status != switching) return false;
   const headers& fields = transfer_->response_.headers;
   if (follows_ && status >= first_redirect && status < first_error) return fields.find("Location").value_or("").empty();
-  // After this status curl sends the request again, without the field Expect. If curl does not, the first part of the
-  // body or the end of the transfer shows that the head is final.
+  // After this status curl sends the request again without the field Expect. If it does not, the first part of the body
+  // or the end of the transfer shows that the head is final.
   return status != expectation_failed || !transfer_->request_.headers.contains("Expect");
 }
 
@@ -339,7 +339,7 @@ bool easy_handle::may_send(int local_port) noexcept {
     return status >= 300 && status < 400;
   };
   const bool was_broken = hop == sent_hop_;
-  // The other reason to send again is a server that refuses the field Expect; curl counts that as a redirect.
+  // curl also sends a request again if the server rejects the field Expect. curl counts that as a redirect.
   const bool is_again = was_broken || (sent_hop_ >= 0 && !was_redirected());
   is_worn_ = is_worn_ || is_again;
   is_spoiled_ = false;
@@ -347,18 +347,18 @@ bool easy_handle::may_send(int local_port) noexcept {
     refused_ = was_broken ? make_error_code(error::no_response) : std::error_code{};
     return false;
   }
-  // If the request is sent again, it must use a connection that has not been idle.
+  // A request that is sent again must use a new connection.
   if (may_resend_) curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
   const int connects = number(CURLINFO_NUM_CONNECTS);
   const bool is_reused = connects == sent_connects_;
-  // A spoiled connection can send nothing, so curl takes another one.
+  // A connection that was shut down can't send, so curl takes another one.
   if (source_->spoil_if_unclean(local_port, is_reused && has_unread_tls())) {
     curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
     is_worn_ = is_spoiled_ = true;
     return true;
   }
-  // After a redirect curl may still take an idle connection, perhaps as stale as the first. So spoil all idle ones:
-  // then curl makes a new one.
+  // After a redirect curl may take another idle connection, which may be as stale as the first one. With all idle ones
+  // shut down, curl makes a new connection.
   if (was_broken && is_reused && source_->spoil_idle(local_port)) return true;
   if (is_again) {
     may_resend_ = false;

@@ -11,18 +11,19 @@
 #include <string>
 #include <system_error>
 
-// The client's options, and those of a request, set in a handle of curl's.
+// The setting of the options of the client and of a request in one of curl's handles.
 
 namespace canigo::http::detail {
 namespace {
 
 long to_milliseconds(duration d) noexcept {
-  constexpr duration most = std::chrono::hours{24} * 24;  // curl counts in a long, 32 bits on some systems
+  // Curl stores milliseconds in a long, which has 32 bits on some systems.
+  constexpr duration most = std::chrono::hours{24} * 24;
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(std::min(d, most)).count());
 }
 
-/// A server of HTTP/2 that does not want a body may end the stream behind its answer, as servers in Go do. libcurl then
-/// loses the answer, and a 429 would never be heard. So a body goes by HTTP/1.1, unless the user says otherwise.
+/// An HTTP/2 server that does not want a body may end the stream after its answer, as servers in Go do. libcurl then
+/// loses the answer, such as a 429. So requests with a body use HTTP/1.1 by default.
 long number_of(http_version v, bool sends_body) noexcept {
   if (v == http_version::http2) return CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE;
   return v == http_version::http1 || sends_body ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS;
@@ -74,8 +75,8 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   if (known_addresses_) set(CURLOPT_RESOLVE, known_addresses_.get());
   if (options.proxy) set(CURLOPT_PROXY, options.proxy->c_str());
   if (options.proxy == "") {
-    // Without a proxy the agent goes to the server only, so it can be an ordinary field. Otherwise curl formats it
-    // twice for each request. It would also look in the environment for exceptions to a proxy that is not there.
+    // Without a proxy, User-Agent is set as an ordinary field. Otherwise curl would format it twice for each request.
+    // The empty option stops curl from looking in the environment for hosts to reach without a proxy.
     set(CURLOPT_NOPROXY, "");
     if (!options.user_agent.empty()) {
       append_line(agent_, "User-Agent: " + options.user_agent);
@@ -89,8 +90,8 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
     throw std::system_error{reason(code), "http::client"};
   if (set.result() != CURLE_OK) throw std::system_error{reason(set.result()), "http::client"};
 #if LIBCURL_VERSION_NUM >= 0x075700
-  // Without this option, a transfer that is cancelled while its name is looked up waits for the resolver, and so do all
-  // other transfers.
+  // Without this option, a transfer that is cancelled during its name look-up waits for the resolver. All other
+  // transfers would wait, too.
   curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L);
 #endif
 }
@@ -100,7 +101,8 @@ void easy_handle::set_headers(const request& r, bool has_body) {
   const auto append = [&](const std::string& one) { append_line(fields_, one); };
   std::string line;
   for (const auto h : r.headers) {
-    // A semicolon is curl's form for a field without a value. A colon would take away a field that curl adds itself.
+    // For curl, a semicolon after the name means a field without a value. A colon would remove a field that curl adds
+    // itself.
     line.assign(h.name);
     if (const auto value = trim(h.value); value.empty()) {
       line += ';';
@@ -110,7 +112,7 @@ void easy_handle::set_headers(const request& r, bool has_body) {
     append(line);
   }
   if (has_body) {
-    // By default curl takes every body for a form, and asks the server's leave before it sends a large one.
+    // By default curl declares every body a form. It also asks for 100 Continue before it sends a large one.
     if (!r.headers.contains("Content-Type")) append("Content-Type:");
     if (!r.headers.contains("Expect")) append("Expect:");
   }
@@ -128,7 +130,7 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
   if (is_plain_get && is_set_for_get_) return CURLE_OK;
   option_setter set{get()};
   set(CURLOPT_HTTP_VERSION, number_of(version_, length_to_write || !r.body.empty()));
-  // Takes back the options of the request before. The order matters: any POSTFIELDS makes it a POST.
+  // Resets the options of the previous request. The order matters, because setting POSTFIELDS makes the request a POST.
   set(CURLOPT_POSTFIELDS, nullptr)(CURLOPT_CUSTOMREQUEST, nullptr)(CURLOPT_HTTPGET, 1L);
   if (is_head) {
     set(CURLOPT_NOBODY, 1L);
@@ -139,18 +141,20 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(r.body.size()));
   }
   if (!is_get && !is_head && (!is_post || length_to_write)) set(CURLOPT_CUSTOMREQUEST, r.method.c_str());
-  // curl would repeat any other method at the new place whatever the status says. It would also send the target there.
+  // For any other method, curl would repeat the request at the new place for every redirect status, and with the
+  // target.
   follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty() && !length_to_write;
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
   if (decodes_) {
-    // curl decodes all that it has read at once, so it is to read little: gzip makes 4 MB of this at most. But if an
-    // older curl has no room for a whole frame of HTTP/2 while the transfer is paused, it stands still.
+    // curl decodes all bytes of a read at once, so the reads are small: gzip expands one to at most 4 MB. But if an
+    // older curl has no space for a whole HTTP/2 frame while the transfer is paused, it blocks.
     const bool may_be_http2 = version_ == http_version::http2 ||
                               (version_ == http_version::negotiated && starts_with_any_case(r.url, "https://"));
     set(CURLOPT_BUFFERSIZE, may_be_http2 ? static_cast<long>(read_size) : 4096L);
   }
   most_body_ = is_stream ? std::numeric_limits<std::size_t>::max() : max_body_;
-  // The length that HEAD announces is not a body, and that of an encoded body says nothing of its bytes.
+  // This option is off, because the length in the answer to HEAD is no body, and an encoded length is not that of the
+  // body.
   constexpr std::size_t no_limit = 0;
   const std::size_t most = is_head || is_stream || decodes_ ? no_limit : std::max<std::size_t>(max_body_, 1);
   set(CURLOPT_MAXFILESIZE_LARGE,

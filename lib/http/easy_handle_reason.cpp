@@ -15,7 +15,7 @@
 #include <system_error>
 #include <unistd.h>
 
-// Why a transfer has ended, as a code and in words.
+// The reason why a transfer has ended, as an error code and as a text.
 
 namespace canigo::http::detail {
 namespace {
@@ -31,7 +31,7 @@ bool has_memory_for(std::size_t size) noexcept {
   return std::unique_ptr<char[]>{new (std::nothrow) char[size]} != nullptr;
 }
 
-/// Another TLS library has other numbers for the problems of a certificate.
+/// Whether curl uses OpenSSL. The numbers for certificate problems differ in other TLS libraries.
 bool curl_uses_openssl() noexcept {
   static const bool does = [] {
     const char* name = curl_version_info(CURLVERSION_NOW)->ssl_version;
@@ -65,7 +65,7 @@ const char* easy_handle::missing_to_send() const noexcept {
   curl_off_t microseconds = 0;
   curl_easy_getinfo(get(), CURLINFO_NAMELOOKUP_TIME_T, &microseconds);
   if (microseconds == 0) return "the address of the server, or of its proxy, was known";
-  // curl tells the time of TCP's connection only when that of TLS is there, too.
+  // curl reports the time of the TCP connect only together with that of TLS, so the socket itself is asked.
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
   const bool is_connected = ::getpeername(newest_socket_, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
@@ -85,10 +85,11 @@ std::string easy_handle::passed_bound(const transfer& t, CURLcode result) const 
 }
 
 std::error_code easy_handle::reason(CURLcode result) const noexcept {
-  // The bound of a header line in curl, several times over.
+  // Several times the size limit of a header line in curl. If that much memory is available, the error is no lack of
+  // memory.
   constexpr std::size_t longest_line = 1 << 20;
-  constexpr int too_large = 100;  // CURLE_TOO_LARGE, of 8.6
-  // The bound of a response's head in curl is 300 KiB; its last line, of 100 KiB at most, does not come here.
+  constexpr int too_large = 100;  // CURLE_TOO_LARGE, which exists since curl 8.6
+  // curl limits a response's head to 300 KiB. The last line, of at most 100 KiB, is not counted here.
   constexpr std::size_t near_bound_of_head = std::size_t{200} << 10;
   switch (static_cast<int>(result)) {
     case CURLE_OK:
@@ -99,25 +100,26 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
     case too_large:
       return errc::too_large;
     case CURLE_OUT_OF_MEMORY:
-      // Older versions of curl say the same of a header line beyond their bound.
+      // Older versions of curl also report this error for a header line that exceeds their limit.
       if (was_sent_in_this_hop() && !head_.is_complete() && has_memory_for(longest_line)) return errc::too_large;
       // Older versions of curl also report this error for bytes that they decode while the transfer is paused.
       if (decodes_ && is_paused_ && has_memory_for(longest_line)) return errc::too_large;
       return errc::not_enough_memory;
     case CURLE_WRITE_ERROR:
-      // curl says so of bytes behind the end of an encoded body, such as a second member of gzip.
+      // curl also reports this error for bytes after the end of an encoded body, such as a second gzip member.
       if (decodes_ && head_.is_complete()) return error::bad_content_encoding;
       break;
     case CURLE_RECV_ERROR:
-      // Older versions of curl report this error for a head beyond their bound.
+      // Older versions of curl report this error for a head that exceeds their limit.
       if (!head_.is_complete() && head_.bytes() > near_bound_of_head) return errc::too_large;
       break;
     case CURLE_SEND_FAIL_REWIND:
-      // Later versions of curl say so of an upload whose connection has broken, when they can't begin it anew.
+      // Later versions of curl report this error if the connection of an upload has broken and the upload can't be
+      // restarted.
       if (!head_.is_complete()) return error::no_response;
       break;
     case CURLE_UNSUPPORTED_PROTOCOL:
-      // Once the request was sent, the protocol is that of the answer: HTTP/0.9, or an invalid status line.
+      // Once the request was sent, the error is about the answer's protocol: HTTP/0.9, or an invalid status line.
       return was_sent_in_this_hop() ? error::weird_server_reply : error::unsupported_protocol;
     case CURLE_COULDNT_CONNECT:
       if (no_socket_ && !(has_opened_ && no_socket_ == error::address_refused)) return no_socket_;
@@ -128,7 +130,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       if (is_out_of_descriptors()) return std::make_error_code(std::errc::too_many_files_open);
       break;
     case CURLE_BAD_FUNCTION_ARGUMENT:
-      // curl 8.23 says so of a key that does not fit its certificate.
+      // curl 8.23 reports this error for a key that does not match its certificate.
       if (has_identity_) return error::client_certificate_unusable;
       break;
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -147,8 +149,8 @@ error easy_handle::certificate_problem() const noexcept {
     case 9:   // X509_V_ERR_CERT_NOT_YET_VALID
     case 10:  // X509_V_ERR_CERT_HAS_EXPIRED
       return error::certificate_expired;
-    case 0:  // X509_V_OK; curl itself has compared the names, before it asked for the result
-    case 1:  // curl's initial value
+    case 0:  // X509_V_OK: curl has compared the names itself before
+    case 1:  // the initial value in curl
       return error::certificate_of_another_host;
     default:
       return error::certificate_rejected;

@@ -14,13 +14,12 @@
 namespace canigo::http::detail {
 namespace {
 
-// One turn of work is bounded, so that the other handlers of the loop get theirs.
+// The max number of rounds in one turn, so that other handlers of the event loop can run.
 constexpr int rounds_per_turn = 16;
 constexpr int mail_per_round = 64;
 
-/// Knows the engines of a context. It is a service of its own, made after the reactor. A context shuts its services
-/// down in the reverse order. So an engine that gives up its sockets on another thread is done before the reactor shuts
-/// down.
+/// Knows the engines of a context. This service is made after the reactor, and a context shuts its services down in
+/// reverse order. So an engine that another thread destroys has released its sockets before the reactor shuts down.
 class engine_service final : public canigo::detail::context_service {
  public:
   using key_type = engine_service;
@@ -53,12 +52,12 @@ engine::engine(const net::any_io_executor& executor, const client_options& optio
   context_->add(*this);
 }
 
-// This and context_shutdown() meet here: the second of the two deletes.
+// Either this function or context_shutdown() deletes the engine: the one that is called second.
 void engine::unreferenced() noexcept {
   {
     const std::lock_guard use{context_use_};
     if (!context_gone_) {
-      // The context may be gone right after remove(), but not while this holds context_use_.
+      // The context may be destroyed right after remove(), but not while this thread holds context_use_.
       let_go_of_context();
       is_left_to_context_ = !context_->remove(*this);
       if (is_left_to_context_) return;
@@ -72,11 +71,11 @@ void engine::let_go_of_context() noexcept {
   std::ignore = alarm_.disarm();
   work_guard_ = {};
   loop_executor_ = {};
-  executor_ = {};  // the executor of a strand would reach for its context when this engine goes
+  executor_ = {};  // the executor of a strand would use its context in its destructor
 }
 
 void engine::context_shutdown() noexcept {
-  const auto keep = weak_from_this().lock();  // null: unreferenced() is at work
+  const auto keep = weak_from_this().lock();  // null: unreferenced() is running
   linked_list<transfer, in_engine> doomed;
   bool is_mine = false;
   {
@@ -99,7 +98,7 @@ void engine::context_shutdown() noexcept {
     let_go_of_context();
     is_mine = is_left_to_context_;
   }
-  // No lock is held here: the frames of the callers may hold anything, even this client.
+  // No lock is held here, because the coroutine frames of callers may own any object, including this client.
   while (transfer* t = doomed.pop()) t->destroy();
   if (is_mine) delete this;
 }
@@ -136,7 +135,7 @@ client_stats engine::stats() const noexcept {
   return stats_;
 }
 
-/// `put` notes the news under the lock. It returns false if no thread is to work on it.
+/// Stores an event by `put`, under the lock, and has a thread work on it. If `put` returns false, no work is needed.
 template <class Put>
 void engine::bring(Put&& put) noexcept {
   const auto keep = shared_from_this();
@@ -210,7 +209,7 @@ void engine::socket_fired(socket_watch& w, int what, std::error_code ec) noexcep
   {
     const std::lock_guard lock{mutex_};
     w.fired |= what;
-    // curl finds any other error by looking at the socket.
+    // curl detects any other error itself when it uses the socket.
     if (ec == net::error::operation_aborted) w.aborted |= what;
     socket_mail_.push(w);
     if (!claim_work()) return;
@@ -240,7 +239,7 @@ void engine::post_or_work() noexcept {
     try {
       canigo::detail::post(loop_executor_, on_work{shared_from_this()});
       return;
-    } catch (...) {  // the work calls no code of the user, so this thread may do it
+    } catch (...) {  // posting has failed, so this thread does the work, which calls no code of the user
     }
   } while (!turn());
 }

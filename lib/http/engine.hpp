@@ -20,26 +20,27 @@
 
 namespace canigo::http::detail {
 
-/// curl's multi interface. The thread that has news for curl also does curl's work.
+/// The client's engine around curl's multi interface. It needs no strand: a thread that has an event for curl also does
+/// curl's work.
 ///
-/// Each event (a new request, a cancellation, a socket that is ready, a time that has come) goes into the mail under a
-/// short lock. One thread at a time reads the mail and works on curl, with no lock held. If no thread works when mail
-/// comes, a thread of the event loop begins to work, and any other thread posts the work. So curl is never entered
-/// twice, no thread waits for it, and one thread pays for no strand.
+/// Each event (a new request, a cancellation, a ready socket, an expired timer) is added to a mailbox under a short
+/// lock. One thread at a time reads the mailbox and calls curl, without holding a lock. If no thread is working when an
+/// event comes, a thread of the event loop begins to work at once; any other thread posts the work. So curl is never
+/// entered twice, and no thread waits for it.
 class engine final : public std::enable_shared_from_this<engine>,
                      private socket_listener,
                      private canigo::detail::context_member {
  public:
-  /// The options are checked.
+  /// Precondition: the options were checked.
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, const client_options& options);
 
   void start(transfer& t) noexcept;
   void cancel(transfer& t) noexcept;
-  /// Lets a caller wait for the next step of an exchange that was started.
+  /// Makes a caller wait for the next step of an exchange that was started.
   void ask(stream& s, step& w) noexcept;
-  /// The caller of that step wants to cancel. Has no effect if it was told already.
+  /// Cancels the wait of the caller of that step. It has no effect after the caller was notified.
   void cancel(stream& s, const step& w) noexcept;
-  /// Called for the deadline of a transfer, whose time has come.
+  /// Called when the deadline of a transfer has come.
   void time_is_up(transfer& t) noexcept;
   void close() noexcept;
 
@@ -47,16 +48,16 @@ class engine final : public std::enable_shared_from_this<engine>,
   const net::any_io_executor& executor() const noexcept { return executor_; }
   std::size_t most_per_host() const noexcept { return queue_.most_per_host(); }
 
-  // Called for a stream, on the thread that works.
+  // Called for a stream when its head has arrived. Threads: the working thread.
   void head_came(transfer& t) noexcept;
-  /// From here on the timeout does not count: the caller of the transfer may take any time.
+  /// Disables the timeout of the transfer, because from now on its caller determines the duration.
   void time_of_caller_begins(transfer& t) noexcept;
-  /// The step of this stream that waits; null if no step waits.
+  /// Returns the waiting step of this stream; null if no step waits.
   step* waiting_step(const stream& s) const noexcept;
-  /// Has the caller of the transfer told at the end of this round.
+  /// Makes the engine notify the caller of the transfer at the end of this round.
   void has_news(transfer& t) noexcept { undelivered_.push(t); }
-  /// Tells the caller that waits for the next step, if that step is complete. Throws if there is no memory; nothing has
-  /// happened then.
+  /// Notifies the caller that waits for the next step, if that step is complete. Throws, without a change, if there is
+  /// no memory.
   void tell(stream& s);
 
  private:
@@ -64,12 +65,12 @@ class engine final : public std::enable_shared_from_this<engine>,
   engine(const net::any_io_executor& executor, const client_options& options);
   ~engine() = default;
 
-  // The end of the engine, and that of its context, which may go on another thread.
+  // The following functions handle the end of the engine and of its context, which may be destroyed on another thread.
   void unreferenced() noexcept;
   void context_shutdown() noexcept override;
   void let_go_of_context() noexcept;
 
-  // These may be called from any thread.
+  // Threads: any.
   template <class Put>
   void bring(Put&& put) noexcept;
   void alarm_called() noexcept;
@@ -77,12 +78,12 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::shared_ptr<socket_listener> share() noexcept override { return {shared_from_this(), this}; }
   bool claim_work() noexcept;
   void post_work() noexcept;
-  /// Like post_work(), with context_use_ held and the context there.
+  /// Does the same as post_work(). Precondition: context_use_ is held, and the context exists.
   void post_or_work() noexcept;
 
-  // From here on, only the thread that works calls the members.
+  // Only the working thread calls the following functions.
   void work() noexcept;
-  /// Whether nothing is left to do.
+  /// Does a part of the work. Returns whether all of it is done.
   bool turn() noexcept;
   bool read_one() noexcept;
   bool nothing_left() noexcept;
@@ -90,22 +91,21 @@ class engine final : public std::enable_shared_from_this<engine>,
   void read_results() noexcept;
   void close_curl() noexcept;
 
-  // A transfer's way through.
+  // The following functions lead a transfer from its start to its end.
   void begin(transfer& t) noexcept;
   void start_waiting_ones() noexcept;
   std::error_code hand_to_curl(transfer& t);
   void set_deadline(transfer& t) noexcept;
-  /// Lets the timeout of the transfer count from `begin` on.
+  /// Starts the timeout of the transfer at `begin`.
   void set_timeout(transfer& t, time_point begin) noexcept;
-  /// If a time limit of the transfer has passed, gives the transfer up and returns true. Otherwise waits for the next
-  /// one.
+  /// If a time limit of the transfer has passed, ends the transfer and returns true. Otherwise sets the next deadline.
   bool deadline_passed(transfer& t) noexcept;
   void resume(transfer& t) noexcept;
-  /// Names the time limit that the transfer has passed, and the step that it still waited for; empty without memory.
+  /// Names the time limit that has passed, and the step that the transfer was waiting for; empty without memory.
   std::string passed_limit(const transfer& t) const noexcept;
-  /// A text of two parts: the host, with a note if the transfer still waits for a place there, and the problem.
+  /// Builds the text of an error: the host, with a note if the transfer is still in the queue, and the problem.
   static std::string with_place(const transfer& t, std::error_code ec) noexcept;
-  /// Ends the transfer for its caller. If it lingers, it goes on without the caller; otherwise it ends, too.
+  /// Ends the transfer for its caller. A lingering transfer continues without the caller; any other transfer is ended.
   void give_up(transfer& t, std::error_code ec) noexcept;
   void finish(transfer& t, std::error_code ec) noexcept;
   void hand_over(transfer& t) noexcept;
@@ -117,31 +117,32 @@ class engine final : public std::enable_shared_from_this<engine>,
   time_source* time_;
   canigo::detail::context_service* context_;
   net::any_io_executor executor_;
-  net::any_io_executor loop_executor_;  // without a strand around it: the work needs none
+  net::any_io_executor loop_executor_;  // without a strand, because the work needs none
   canigo::detail::fixed_memory<128> work_memory_;
 
-  // Held by a thread that uses the context outside of the context's own handlers, because the context might go
-  // meanwhile. The end of the context waits for this lock.
+  // Held by a thread that uses the context outside of the context's own handlers. The destruction of the context waits
+  // for this lock.
   canigo::detail::mutex context_use_;
-  bool is_left_to_context_ = false;  // the last reference went during the shutdown: context_shutdown() deletes this
+  // The last reference ended during the shutdown: context_shutdown() deletes this engine.
+  bool is_left_to_context_ = false;
 
-  // Guarded by mutex_.
+  // The following members are guarded by mutex_.
   mutable canigo::detail::mutex mutex_;
-  linked_list<transfer, in_engine> transfers_;  // all transfers that have not been handed over
+  linked_list<transfer, in_engine> transfers_;  // all transfers that have not been handed to their callers
   linked_list<transfer, in_mail> transfer_mail_;
   linked_list<socket_watch, in_mail> socket_mail_;
   bool alarm_called_ = false;
-  bool has_mail_ = false;  // some mail may not have been read
+  bool has_mail_ = false;  // the mailbox may contain unread events
   bool closing_ = false;
-  bool context_gone_ = false;  // written with both locks held
-  bool busy_ = false;          // a thread works, or work is posted
+  bool context_gone_ = false;  // written with context_use_ and mutex_ held
+  bool busy_ = false;          // a thread is working, or work is posted
   client_stats stats_;
 
-  // Only for the thread that works.
+  // The following members are used only by the working thread.
   multi multi_;
   host_queue queue_;
-  linked_list<transfer, in_delivery> undelivered_;  // with news for their callers, or without the memory to end
-  net::any_io_executor work_guard_;                 // while any transfer is pending
+  linked_list<transfer, in_delivery> undelivered_;  // have something to tell their callers, or had no memory to do so
+  net::any_io_executor work_guard_;                 // set while any transfer is pending
   canigo::detail::shared_alarm<engine> alarm_;
 };
 

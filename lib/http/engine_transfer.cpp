@@ -12,12 +12,12 @@
 #include <system_error>
 #include <utility>
 
-// A transfer's way through: the queue, curl, its deadlines, and the news for its caller.
+// The part of the engine that leads a transfer from the queue through curl and its deadlines to its caller.
 
 namespace canigo::http::detail {
 namespace {
 
-/// Whether the text of an error should tell the host. A URL that makes no sense may have anything in its place.
+/// Whether the text of this error should name the host. A malformed URL may have any text in the host's place.
 bool is_of_host(std::error_code ec) noexcept {
   return ec != errc::stopped && ec != errc::invalid_argument && ec != errc::not_enough_memory &&
          ec != error::malformed_url && ec != error::unsupported_protocol;
@@ -63,7 +63,8 @@ std::error_code engine::hand_to_curl(transfer& t) {
 
 void engine::set_deadline(transfer& t) noexcept {
   const time_point when = t.connected_ ? t.done_by_ : std::min(t.connect_by_, t.done_by_);
-  t.deadline_.set(*time_, when);  // if the deadline is being called just now, its mail leads back here
+  // If the deadline expires at this moment, its event in the mailbox leads to deadline_passed() again.
+  t.deadline_.set(*time_, when);
 }
 
 void engine::set_timeout(transfer& t, time_point begin) noexcept {
@@ -90,7 +91,7 @@ std::string engine::passed_limit(const transfer& t) const noexcept {
 }
 
 bool engine::deadline_passed(transfer& t) noexcept {
-  // Before the connection is there, the earlier of the two limits was armed, and has passed.
+  // Before the connection exists, the deadline was the earlier of the two limits, so one of them has passed.
   if (!t.connected_ || time_->now() >= t.done_by_) {
     if (!t.is_left()) t.response_.problem = passed_limit(t);
     give_up(t, errc::timed_out);
@@ -122,7 +123,7 @@ void engine::tell(stream& s) {
     const bool has_ended = s.deadline_.has_ended();
     if (s.waiting_ == nullptr || !s.waiting_->settle(s, has_ended)) return;
     w = std::exchange(s.waiting_, nullptr);
-    // From here on the caller may let go of the stream. If the stream has ended, it goes then.
+    // From now on the caller may release the stream. If the stream has ended, that destroys it.
     if (has_ended) {
       transfer_mail_.remove(s);
       transfers_.remove(s);
@@ -169,7 +170,8 @@ std::string engine::with_place(const transfer& t, std::error_code ec) noexcept {
 
 void engine::give_up(transfer& t, std::error_code ec) noexcept {
   const duration more = t.lingers();
-  // Only a server that has the whole request works on it. The rest of a body is not sent for a caller that has gone.
+  // Only a server that has the whole request may be working on it. The rest of a body is not sent for a caller that is
+  // gone.
   if (more == duration::zero() || t.easy_ == nullptr || !easy_handle::of(t).has_sent_all()) return finish(t, ec);
   easy_handle::of(t).send_no_more();
   t.done_by_ = saturating_add(time_->now(), more);
@@ -194,7 +196,8 @@ void engine::hand_over(transfer& t) noexcept {
   undelivered_.remove(t);
   {
     const std::lock_guard lock{mutex_};
-    if (!t.deadline_.end(*time_)) return;  // the deadline is being called just now, and its mail leads back here
+    // If the deadline expires at this moment, its event in the mailbox leads to this function again.
+    if (!t.deadline_.end(*time_)) return;
     transfer_mail_.remove(t);
     transfers_.remove(t);
   }

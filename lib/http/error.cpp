@@ -10,7 +10,8 @@ namespace {
 template <error Name, CURLcode Code>
 constexpr bool is = static_cast<int>(Name) == static_cast<int>(Code);
 
-// The header can't include curl's, so the numbers stand there a second time; curl never renumbers.
+// The public header can't include curl's header, so it repeats curl's numbers, which curl never changes. This checks
+// them.
 static_assert(is<error::unsupported_protocol, CURLE_UNSUPPORTED_PROTOCOL>);
 static_assert(is<error::malformed_url, CURLE_URL_MALFORMAT>);
 static_assert(is<error::could_not_resolve_proxy, CURLE_COULDNT_RESOLVE_PROXY>);

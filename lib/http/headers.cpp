@@ -10,7 +10,7 @@
 namespace canigo::http {
 namespace {
 
-// Enough for the fields of most messages, so that they are two allocations.
+// Enough fields for most messages, so that a message needs only two allocations.
 constexpr std::size_t first_fields = 8;
 constexpr std::size_t first_text = 256;
 
@@ -29,7 +29,7 @@ void headers::add(std::string_view name, std::string_view value) {
   if (wanted <= text_.capacity()) {
     text_.append(name).append(value);
   } else {
-    // The views may point into the text that is about to move.
+    // The views may point into the text that is about to be reallocated.
     std::string grown;
     grown.reserve(std::max({wanted, text_.capacity() * 2, first_text}));
     grown.append(text_).append(name).append(value);
@@ -40,7 +40,7 @@ void headers::add(std::string_view name, std::string_view value) {
 }
 
 void headers::set(std::string_view name, std::string_view value) {
-  // The views may point into this very list.
+  // The views may point into this list.
   const std::string own_name{name};
   const std::string own_value{value};
   remove(own_name);

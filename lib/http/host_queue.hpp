@@ -14,29 +14,30 @@
 
 namespace canigo::http::detail {
 
-/// One scheme, host and port, with the transfers that wait for it and the number of places that it takes up.
+/// One scheme, host and port, with the transfers that wait for it and the number of its occupied places.
 struct host : list_node<host, struct with_room> {
   std::string_view key;
   std::size_t running = 0;
   linked_list<transfer, in_queue> waiting;
 };
 
-/// The host of a URL and its port, if it is not the scheme's, for a person. Empty: the URL has no host.
+/// Returns the host of a URL, and its port unless that is the scheme's, as a text for people. Empty: the URL has no
+/// host.
 std::string host_in(std::string_view url);
 
-/// Chooses the next transfer, with a number of places in all and a number for each host.
+/// Chooses the next transfer. It limits the number of places in total and for each host.
 ///
 /// For one host the order is that of arrival. Hosts with a free place and a waiting transfer take turns.
 class host_queue {
  public:
-  /// `per_host` unlimited: hosts are not told apart.
+  /// `per_host`: places for each host; `unlimited`: hosts are not distinguished.
   host_queue(std::size_t places, std::uint64_t per_host) noexcept : places_{places}, per_host_{per_host} {}
 
-  /// Throws std::bad_alloc, with nothing changed.
+  /// Adds a transfer. Throws std::bad_alloc, without a change.
   void push(transfer& t);
-  /// The next transfer for which there is a place. It holds the place from now on. Null if there is none.
+  /// Returns the next transfer for which a place is free, and gives it the place. Null if there is none.
   transfer* next() noexcept;
-  /// Takes out a transfer that waits or holds a place; no effect on any other.
+  /// Removes a transfer that waits or holds a place. It has no effect on other transfers.
   void remove(transfer& t) noexcept;
 
   std::size_t waiting() const noexcept { return waiting_; }
@@ -45,7 +46,7 @@ class host_queue {
 
   static bool is_waiting(const transfer& t) noexcept;
 
-  /// The key of a host: scheme, host and port in lower case, without the default port.
+  /// Returns the key of a host: scheme, host and port in lower case, without the default port.
   static std::string key_of(std::string_view url);
 
  private:

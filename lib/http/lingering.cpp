@@ -11,7 +11,7 @@ void lingering_call::request_cancel() noexcept { request_->cancel(); }
 const net::any_io_executor& lingering_call::home_executor() const noexcept { return request_->executor(); }
 
 void start(lingering_call& c) noexcept {
-  // The operation may end in ask(), and with it its reference to the request.
+  // The operation may end inside ask(), which then releases its reference to the request.
   const auto keep = c.request_;
   keep->ask(c);
 }

@@ -20,7 +20,7 @@ namespace canigo::http::detail {
 
 class lingering;
 
-/// A caller that waits for the end of a request, or for its own end at the timeout.
+/// A caller that waits for the end of a request. At the timeout the caller's wait ends alone.
 class lingering_call : public canigo::detail::suspended {
  public:
   using results = std::tuple<std::error_code, ended_transfer>;
@@ -32,7 +32,7 @@ class lingering_call : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the call before the engine knows of it.
+  /// Ends the call before the engine knows it.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
@@ -46,23 +46,23 @@ class lingering_call : public canigo::detail::suspended {
   std::error_code error_;
 };
 
-/// A request that its server may still work on when its caller has gone: see request::linger.
+/// A request that continues after its caller has gone, because its server may still work on it: see request::linger.
 ///
-/// When the caller has gone, the answer is dropped. From its start to its end the request keeps itself alive.
+/// When the caller has gone, the answer is dropped. The request owns itself from its start to its end.
 class lingering final : public transfer, public std::enable_shared_from_this<lingering> {
  public:
-  /// `executor`: the executor of the caller, which may be the work of a policy. Throws std::bad_alloc.
+  /// `executor`: the executor of the caller, which may be doing work for a policy. Throws std::bad_alloc.
   lingering(std::shared_ptr<engine> e, request&& r, const net::any_io_executor& executor)
       : transfer{std::move(e), own_request_}, places_{executor}, own_request_{std::move(r)} {}
   ~lingering() = default;
 
-  // The members for its caller:
+  // The following members are for the caller.
   void ask(lingering_call& c) noexcept;
   void cancel() noexcept;
   ended_transfer take_end() noexcept { return std::move(end_); }
   const net::any_io_executor& executor() const noexcept;
 
-  // The members for the engine:
+  // The following members are for the engine.
   void resume() override {}
   void post() override;
   void destroy() noexcept override;
@@ -76,9 +76,9 @@ class lingering final : public transfer, public std::enable_shared_from_this<lin
 
   const canigo::detail::kept_places places_;
   request own_request_;
-  std::shared_ptr<lingering> self_;    // while the engine has it
-  lingering_call* waiting_ = nullptr;  // from the start on, only on the thread that works
-  ended_transfer end_;                 // the end, for the caller
+  std::shared_ptr<lingering> self_;    // set while the engine has the request
+  lingering_call* waiting_ = nullptr;  // after the start, used only by the working thread
+  ended_transfer end_;                 // the result for the caller
   bool is_left_ = false;
 };
 

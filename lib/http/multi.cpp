@@ -21,7 +21,7 @@ bool initialised_curl() {
 }
 
 CURLM* make_multi() {
-  [[maybe_unused]] static const bool once = initialised_curl();  // if that fails, the next client tries again
+  [[maybe_unused]] static const bool once = initialised_curl();  // if this fails, the next client tries again
   CURLM* m = curl_multi_init();
   if (m == nullptr) throw std::bad_alloc{};
   return m;
@@ -52,13 +52,13 @@ multi::multi(const client_options& options, const net::any_io_executor& executor
   curl_multi_setopt(m, CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(m, CURLMOPT_TIMERFUNCTION, &on_timer);
   curl_multi_setopt(m, CURLMOPT_TIMERDATA, this);
-  // The queue bounds the transfers under way. These options bound the idle connections, and those that redirects open.
+  // The queue limits the running transfers. These options limit the idle connections, and those that redirects open.
   const auto connections = static_cast<long>(options.connections);
   curl_multi_setopt(m, CURLMOPT_MAXCONNECTS, connections);
   curl_multi_setopt(m, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
   const std::uint64_t of_each = options.connections_per_host;
   curl_multi_setopt(m, CURLMOPT_MAX_HOST_CONNECTIONS, of_each == unlimited ? 0L : static_cast<long>(of_each));
-  // A setting that can't be used is refused here, not by every request.
+  // Checks the options once, so that an invalid one is reported here instead of by every request.
   idle_handle();
 }
 
@@ -80,7 +80,7 @@ std::error_code multi::add(transfer& t) {
   easy_handle& h = idle_handle();
   if (const auto ec = h.begin(t)) return ec;
   if (const auto code = curl_multi_add_handle(multi_.get(), h.get()); code != CURLM_OK) {
-    // Only a lack of memory can be the cause here.
+    // Only a lack of memory can cause this.
     h.end(CURLE_OK);
     return errc::not_enough_memory;
   }
@@ -90,7 +90,7 @@ std::error_code multi::add(transfer& t) {
 
 std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
   easy_handle& h = easy_handle::of(t);
-  // If the transfer ended while it was paused, curl has not said that it waits for the socket no more.
+  // If the transfer ended while it was paused, curl has not reported that it no longer waits for the socket.
   if (socket_watch* w = sockets_.paused_by(h, h.local_port())) stop_wanting(h.get(), *w);
   curl_multi_remove_handle(multi_.get(), h.get());
   unwatched_.remove(h);
@@ -114,8 +114,8 @@ std::error_code multi::resume(transfer& t) noexcept {
 void multi::abort(transfer& t) noexcept {
   easy_handle& h = easy_handle::of(t);
   const int port = h.local_port();
-  // curl keeps a connection of HTTP/2, and bytes for the server in it that are not sent before its next use. So the
-  // connection is closed if this was its last transfer. Otherwise curl is made to write.
+  // curl keeps an HTTP/2 connection, and does not send the bytes that it still owes the server before the connection's
+  // next use. So the connection is closed if this was its last transfer. Otherwise curl is made to write now.
   curl_easy_setopt(h.get(), CURLOPT_FORBID_REUSE, 1L);
   remove(t, CURLE_OK);
   if (port != 0 && sockets_.is_in_use(port)) flush(port);
@@ -124,7 +124,7 @@ void multi::abort(transfer& t) noexcept {
 void multi::flush(int local_port) noexcept {
   for (const auto& h : handles_) {
     if (h->current() == nullptr || h->local_port() != local_port) continue;
-    // To pause and go on sends a window update, and with it all bytes that wait to be written.
+    // A pause and a resumption send a window update, and with it all bytes that wait to be written.
     curl_easy_pause(h->get(), CURLPAUSE_RECV);
     curl_easy_pause(h->get(), CURLPAUSE_CONT);
   }
@@ -132,7 +132,7 @@ void multi::flush(int local_port) noexcept {
 
 easy_handle& multi::idle_handle() {
   if (idle_handles_.empty()) {
-    // Room for this handle, so that giving it back needs no memory.
+    // Reserves memory for this handle, so that giving it back can't fail.
     idle_handles_.reserve(handles_.size() + 1);
     connection_source& source = *this;
     handles_.push_back(std::make_unique<easy_handle>(options_, trust_, source, &on_close, this));
@@ -145,7 +145,7 @@ std::optional<multi::outcome> multi::next_outcome() noexcept {
   if (easy_handle* h = unwatched_.pop()) return outcome{h->current(), CURLE_OK, h->unwatched};
   if (!multi_) return std::nullopt;
   int more = 0;
-  // curl has no other message than that a transfer is done.
+  // curl's only message is that a transfer is done.
   const CURLMsg* message = curl_multi_info_read(multi_.get(), &more);
   if (message == nullptr) return std::nullopt;
   return outcome{easy_handle::of(message->easy_handle)->current(), message->data.result, {}};
@@ -157,8 +157,8 @@ void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
   const int ready = fired & ~aborted & w.wanted;
   const int events =
       ((ready & CURL_POLL_IN) != 0 ? CURL_CSELECT_IN : 0) | ((ready & CURL_POLL_OUT) != 0 ? CURL_CSELECT_OUT : 0);
-  // curl reads once. If that filled its buffer, there is more, and asking the reactor costs more than reading it. The
-  // bound lets the other connections have their turn.
+  // curl reads once per call. If that filled its buffer, more bytes are probably there, and another call is cheaper
+  // than waiting for the reactor. The limit lets the other connections have their turn.
   constexpr int most_reads = 4;
   constexpr std::size_t nearly_full = easy_handle::read_size / 4 * 3;
   for (int reads = 0; reads < most_reads; ++reads) {
@@ -168,7 +168,7 @@ void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
     const socket_watch* still = sockets_.find(fd);
     if (taken_ < nearly_full || still != &w || (still->wanted & CURL_POLL_IN) == 0) break;
   }
-  // curl may have closed the socket, and opened another one with the same number.
+  // curl may have closed the socket, and opened another one with the same descriptor.
   if (socket_watch* still = sockets_.find(fd)) sockets_.wait(*still);
 }
 
@@ -180,8 +180,9 @@ void multi::run() noexcept {
   curl_multi_socket_action(multi_.get(), CURL_SOCKET_TIMEOUT, 0, &running);
 }
 
-/// curl 7.87 to 8.3 closes the socket of an address whose time has passed, and forgets to look at the next address. To
-/// pause and go on makes it look. See https://github.com/curl/curl/issues/11920.
+/// Makes curl try the next address of connecting transfers. After a connect has timed out, curl 7.87 to 8.3 closes the
+/// socket without trying the next address. A pause and a resumption make it do so. See
+/// https://github.com/curl/curl/issues/11920.
 void multi::go_on_connecting() noexcept {
   for (const auto& h : handles_) {
     if (!h->is_connecting()) continue;
@@ -204,7 +205,8 @@ curl_socket_t multi::open_socket(const curl_sockaddr& address) noexcept {
   const int fd = ::socket(address.family, address.socktype, address.protocol);
 #endif
   static_assert(CURL_SOCKET_BAD == -1);
-  // After an address that failed, curl tries the next one. If the socket gets the same number, curl reports no change.
+  // After a failed address, curl tries the next one. If the new socket gets the same descriptor, curl reports no
+  // change.
   if (fd >= 0) sockets_.reopened(fd);
   return fd;
 }
@@ -216,7 +218,7 @@ bool multi::spoil_if_unclean(int local_port, bool has_more) noexcept {
 bool multi::spoil_idle(int local_port) noexcept { return sockets_.spoil_idle(local_port); }
 
 void multi::paused(const easy_handle& h) noexcept {
-  // If curl sends, reads and pauses in one go, it says nothing of the socket.
+  // If curl sends, reads and pauses within one call, it does not report that it uses the socket.
   if (socket_watch* w = sockets_.idle_at(h.local_port())) w->paused = &h;
 }
 
@@ -232,7 +234,7 @@ int multi::on_socket(CURL* easy, curl_socket_t fd, int what, void* self, void*) 
   } else if (socket_watch* w = m.sockets_.find(fd)) {
     m.stop_wanting(easy, *w);
   }
-  return 0;  // with any other result curl gives up every transfer
+  return 0;  // any other result would end all of curl's transfers
 }
 
 void multi::want(CURL* easy, curl_socket_t fd, int what) noexcept {
@@ -258,7 +260,7 @@ void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   if (h != nullptr) h->waits_for_nothing();
   has_lost_socket_ = has_lost_socket_ || (h != nullptr && h->is_connecting());
   w.paused = h != nullptr && h->is_paused() ? h : nullptr;
-  // A wait on an idle connection would keep the loop running.
+  // Waiting for events of an idle connection would keep the event loop running.
   if (w.is_connection || w.paused != nullptr) {
     socket_table::stop_waiting(w);
   } else {
@@ -266,7 +268,7 @@ void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   }
 }
 
-/// The socket of a finished transfer is a connection, which another transfer may use.
+/// Watches the socket of a finished transfer as a connection, which another transfer may use.
 void multi::watch_connection(CURL* easy, curl_socket_t fd) noexcept {
   sockets_.unwatch(fd);
   curl_socket_t connection = CURL_SOCKET_BAD;

@@ -17,48 +17,49 @@
 
 namespace canigo::http::detail {
 
-/// curl's multi interface. Transfers go in, and results come out. It asks for news of sockets through the listener, and
-/// for a call at a time through alarm_at(). One thread at a time uses it. It calls only the listener.
+/// A wrapper of curl's multi interface. Transfers are added, and results are taken out. It waits for socket events
+/// through the listener, and names in alarm_at() when it must be called. One thread at a time uses it. It calls only
+/// the listener.
 class multi : private connection_source {
  public:
-  /// Throws std::bad_alloc, and errc::… for an option that curl can't use.
+  /// Throws std::bad_alloc, or system_error with a code of errc for an option that curl can't use.
   multi(const client_options& options, const net::any_io_executor& executor, const time_source& time,
         socket_listener& listener);
 
   bool is_open() const noexcept { return multi_ != nullptr; }
-  /// Gives up every transfer and closes every connection.
+  /// Ends every transfer and closes every connection.
   void close() noexcept;
-  /// Call it when the execution context goes.
+  /// Call it when the execution context is destroyed.
   void shutdown() noexcept;
 
-  /// Starts a transfer. Throws std::bad_alloc; with an error nothing was started.
+  /// Starts a transfer. Throws std::bad_alloc. After an error nothing was started.
   std::error_code add(transfer& t);
-  /// Ends a transfer that was started and has ended by itself.
+  /// Removes a transfer that was started and has ended by itself.
   std::error_code remove(transfer& t, CURLcode result) noexcept;
 
-  /// Lets the body of a transfer go on after a pause. After an error the transfer is to be aborted.
+  /// Continues the body of a transfer after a pause. After an error the transfer must be aborted.
   std::error_code resume(transfer& t) noexcept;
 
-  /// Ends a transfer in any state. Its server is told at once.
+  /// Ends a transfer in any state. The server is informed at once.
   void abort(transfer& t) noexcept;
 
   struct outcome {
     transfer* ended;
     CURLcode result;
-    std::error_code error;  // why a socket could not be watched; then `result` means nothing
+    std::error_code error;  // why a socket could not be watched; if set, `result` has no meaning
   };
-  /// The next transfer that has ended by itself, still to be removed.
+  /// Returns the next transfer that has ended by itself; it must then be removed.
   std::optional<outcome> next_outcome() noexcept;
 
-  /// Tells curl about ended waits for the socket of `w`.
+  /// Tells curl about completed waits for the socket of `w`.
   void socket_news(socket_watch& w, int fired, int aborted) noexcept;
-  /// Tells curl that the time it asked for has come. It may have asked for another one since.
+  /// Tells curl that the time it asked for has come, unless it has asked for another time since.
   void alarm_rang() noexcept { is_due_ = is_due_ || alarm_at_ != time_point::max(); }
-  /// Whether curl wants to be called at once; the next run() does that. A timer that has already expired would cost a
-  /// turn of the reactor.
+  /// Whether curl must be called at once, which the next run() does. Setting an expired timer instead would cost a turn
+  /// of the reactor.
   bool is_due() const noexcept { return is_due_ || has_lost_socket_; }
   void run() noexcept;
-  /// When curl wants to be called; time_point::max(): not at all.
+  /// When curl must be called; time_point::max() if there is no such time.
   time_point alarm_at() const noexcept { return alarm_at_; }
 
  private:
@@ -87,13 +88,13 @@ class multi : private connection_source {
   const trust trust_;
   const time_source* time_;
   socket_table sockets_;
-  std::unique_ptr<CURLM, cleanup> multi_;  // null: closed
+  std::unique_ptr<CURLM, cleanup> multi_;  // null after close()
   std::vector<std::unique_ptr<easy_handle>> handles_;
   std::vector<easy_handle*> idle_handles_;
-  linked_list<easy_handle, in_unwatched> unwatched_;  // those with a socket that could not be watched
-  std::size_t taken_ = 0;                             // bytes of bodies, in one call of curl's
+  linked_list<easy_handle, in_unwatched> unwatched_;  // the handles with a socket that could not be watched
+  std::size_t taken_ = 0;                             // the bytes of bodies that were accepted during one call of curl
   bool is_due_ = false;
-  bool has_lost_socket_ = false;  // a transfer that connects has none now
+  bool has_lost_socket_ = false;  // a connecting transfer has lost its socket
   time_point alarm_at_ = time_point::max();
 };
 

@@ -7,7 +7,7 @@
 
 namespace canigo::http::detail {
 
-/// Sets options until one fails.
+/// Sets curl options one after the other, until one fails.
 class option_setter {
  public:
   explicit option_setter(CURL* easy) noexcept : easy_{easy} {}
@@ -24,7 +24,7 @@ class option_setter {
   CURLcode result_ = CURLE_OK;
 };
 
-/// Throws std::bad_alloc.
+/// Appends a line to a list of curl. Throws std::bad_alloc.
 template <class List>
 void append_line(List& list, const std::string& line) {
   curl_slist* longer = curl_slist_append(list.get(), line.c_str());

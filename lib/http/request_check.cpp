@@ -15,8 +15,8 @@ std::optional<request_problem> problem_of(const header& h) {
   if (!is_token(h.name)) return request_problem{"request.headers: a name", std::string{h.name}, token};
   // The value may be a secret, so it is not shown.
   if (!is_field_value(h.value)) return request_problem{field(), "(hidden)", "no line break and no zero byte"};
-  // Only the client writes the fields that say where the body ends. With another value, a request that is hidden in the
-  // body would count as the next request.
+  // Only the client may write the fields that define where the body ends. With a wrong value, a server would take a
+  // part of the body for the next request.
   if (same_text(h.name, "Content-Length")) {
     return request_problem{field(), std::string{h.value}, "not to be given; it is that of the body"};
   }

@@ -8,17 +8,18 @@
 
 namespace canigo::http::detail {
 
-/// The part of a request that can't be sent, in the words of errc::invalid_argument.
+/// A part of a request that can't be sent, in the terms of errc::invalid_argument's message.
 struct request_problem {
   std::string field;
   std::string value;
   std::string_view allowed;
 };
 
-/// The first problem by which a request would become another one on the wire, or an invalid one. curl checks the URL.
+/// Returns the first problem that would make the sent request invalid, or change its meaning. curl itself checks the
+/// URL.
 std::optional<request_problem> problem_of(const request& r);
 
-/// RFC 9110, 9.2.2: methods with the same effect whether a request arrives once or twice.
+/// Whether repeating a request with this method has no further effect (RFC 9110, 9.2.2).
 bool is_idempotent(std::string_view method) noexcept;
 
 }  // namespace canigo::http::detail

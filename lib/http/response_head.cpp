@@ -11,7 +11,7 @@
 namespace canigo::http::detail {
 namespace {
 
-/// Whether this is a status line of HTTP/1.0, 1.1, 2 or 3. curl accepts lines with less in them, such as "HTTP 200".
+/// Whether this is a status line of HTTP/1.0, 1.1, 2 or 3. curl also accepts incomplete lines, such as "HTTP 200".
 bool is_status_line(std::string_view line) noexcept {
   constexpr std::string_view protocol = "HTTP/";
   if (!line.starts_with(protocol)) return false;
@@ -29,7 +29,8 @@ bool is_status_line(std::string_view line) noexcept {
 }  // namespace
 
 std::error_code response_head::take(std::string_view line, headers& fields, const headers& asked) {
-  // The bytes of all hops and of all interim responses count: a server may send interim responses without end.
+  // The bytes of all redirects and interim responses are counted, because a server may send interim responses
+  // endlessly.
   bytes_ += line.size();
   if (bytes_ > most_bytes_) return errc::too_large;
   if (!is_inside_ && (line.starts_with("HTTP/") || !is_complete_)) return begin(line, fields, asked);
@@ -56,7 +57,7 @@ std::error_code response_head::take(std::string_view line, headers& fields, cons
 
 std::error_code response_head::begin(std::string_view status_line, headers& fields, const headers& asked) {
   if (!is_status_line(status_line)) return error::weird_server_reply;
-  // A request without the field Upgrade has not asked for 101. Bytes after such an answer would not be HTTP.
+  // A request without the field Upgrade has not asked for a 101. The bytes after such an answer would not be HTTP.
   constexpr std::string_view switching = "101";
   const auto status = status_line.substr(status_line.find(' ') + 1);
   if (status.starts_with(switching) && !asked.contains("Upgrade")) return error::weird_server_reply;
@@ -67,8 +68,8 @@ std::error_code response_head::begin(std::string_view status_line, headers& fiel
   return {};
 }
 
-/// If two lengths differ, or one is no number, the end of the body is unknown, and so is the begin of the next
-/// response.
+/// Reads the value of Content-Length. If two lengths differ, or one is no number, the end of the body is unknown, and
+/// with it the beginning of the next response.
 bool response_head::take_length(std::string_view value) noexcept {
   std::uint64_t length = 0;
   const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), length);

@@ -10,20 +10,20 @@
 
 namespace canigo::http::detail {
 
-/// The heads of an answer, line by line as curl hands them over: those of interim responses and of all hops, too.
+/// Reads the heads of an answer, line by line as curl passes them: also those of interim responses and of redirects.
 ///
-/// curl lets pass more than HTTP allows: a strange status line, two lengths, a head that breaks off. This class does
-/// not.
+/// It rejects three flaws that curl accepts: a malformed status line, two different lengths, and a head that is cut
+/// off.
 class response_head {
  public:
   explicit response_head(std::size_t most_bytes) noexcept : most_bytes_{most_bytes} {}
 
-  /// Takes the next line, and keeps the fields of the last head in `fields`. `asked`: the fields of the request.
+  /// Reads the next line, and keeps the fields of the last head in `fields`. `asked`: the fields of the request.
   ///
-  /// Errors: errc::too_large for more than `most_bytes` of all heads together; error::weird_server_reply. Allocates.
+  /// Errors: errc::too_large for more than `most_bytes` in all heads together; error::weird_server_reply. Allocates.
   std::error_code take(std::string_view line, headers& fields, const headers& asked);
 
-  /// Whether the last head has ended. When a body begins, the last head is that of the answer.
+  /// Whether the last head has ended. When a body begins, the last head is that of the final response.
   bool is_complete() const noexcept { return is_complete_; }
   /// The bytes of all heads together.
   std::size_t bytes() const noexcept { return bytes_; }
@@ -36,7 +36,7 @@ class response_head {
   std::size_t bytes_ = 0;
   bool is_inside_ = false;
   bool is_complete_ = false;
-  std::optional<std::uint64_t> length_;  // the length of the body, by Content-Length
+  std::optional<std::uint64_t> length_;  // the length of the body, from Content-Length
 };
 
 }  // namespace canigo::http::detail

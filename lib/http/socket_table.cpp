@@ -12,7 +12,7 @@
 namespace canigo::http::detail {
 namespace {
 
-/// The handler of a wait.
+/// The completion handler of a wait.
 struct on_ready {
   using allocator_type = canigo::detail::fixed_allocator<void, socket_watch::wait_size>;
   allocator_type get_allocator() const noexcept {
@@ -20,7 +20,7 @@ struct on_ready {
   }
   void operator()(std::error_code ec) const noexcept { listener->socket_fired(*watch, what, ec); }
 
-  std::shared_ptr<socket_listener> listener;  // keeps the listener, and with it the table and the watch
+  std::shared_ptr<socket_listener> listener;  // keeps the listener alive, and with it the table and the watch
   socket_watch* watch;
   int what;
 };
@@ -55,7 +55,7 @@ void socket_table::reopened(int fd) noexcept {
   const socket_watch* closed = find(fd);
   if (closed == nullptr) return;
   const int wanted = closed->wanted;
-  if (watch(fd, false)) return;  // after an error the transfer ends by its time limit
+  if (watch(fd, false)) return;  // after an error the transfer ends at its time limit
   socket_watch& w = *find(fd);
   w.wanted = wanted;
   wait(w);
@@ -67,7 +67,8 @@ void socket_table::wait(socket_watch& w) noexcept {
     if ((w.wanted & ~w.waiting & what) == 0) continue;
     w.waiting |= what;
     const auto event = what == CURL_POLL_IN ? descriptor::wait_read : descriptor::wait_write;
-    w.descriptor->async_wait(event, on_ready{listener_->share(), &w, what});  // never throws: `w` has its memory
+    // Never throws, because `w` provides its memory.
+    w.descriptor->async_wait(event, on_ready{listener_->share(), &w, what});
   }
 }
 
@@ -90,7 +91,8 @@ void socket_table::unwatch_all() noexcept {
 
 bool socket_table::spoil_if_unclean(int local_port, bool has_more) noexcept {
   bool was_any = false;
-  // Connections to different servers may share a local port. It does no harm to lose another unclean connection, too.
+  // Connections to different servers may have the same local port. It is harmless if another unclean connection is shut
+  // down, too.
   for (socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
     if (w->local_port != local_port || !w->is_idle()) continue;
     char first = 0;
@@ -119,7 +121,7 @@ socket_watch* socket_table::paused_by(const easy_handle& h, int local_port) cons
 }
 
 socket_watch* socket_table::idle_at(int local_port) const noexcept {
-  if (local_port == 0) return nullptr;  // all Unix sockets have port 0
+  if (local_port == 0) return nullptr;  // all unix sockets have port 0
   socket_watch* w = ports_like(local_port).first();
   while (w != nullptr && (w->local_port != local_port || !w->is_idle())) w = port_list::after(*w);
   return w;

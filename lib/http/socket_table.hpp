@@ -15,7 +15,7 @@
 
 namespace canigo::http::detail {
 
-/// Receives the ready events of sockets. Each wait under way holds a reference to it.
+/// Receives the events of sockets. Each running wait holds a reference to it.
 class socket_listener {
  public:
   /// Called on any thread when a wait for `what`, CURL_POLL_IN or CURL_POLL_OUT, has completed.
@@ -26,7 +26,7 @@ class socket_listener {
   ~socket_listener() = default;
 };
 
-/// The sockets that curl waits on, by descriptor. Used by one thread at a time.
+/// The sockets that curl waits on, by descriptor. Threads: one at a time.
 class socket_table {
  public:
   socket_table(const net::any_io_executor& executor, socket_listener& listener)
@@ -41,11 +41,11 @@ class socket_table {
   /// Call it when a new socket has this descriptor. If an older socket with this descriptor was watched, the new one is
   /// watched instead.
   void reopened(int fd) noexcept;
-  /// Begins each wait that curl wants on `w`, unless it is under way already.
+  /// Starts each wait that curl wants on `w`, unless it is running already.
   void wait(socket_watch& w) noexcept;
   /// Cancels the waits of `w`. Each of them still calls the listener.
   static void stop_waiting(socket_watch& w) noexcept;
-  /// Stops watching a socket, which stays open. Its watch is destroyed when no wait on it is under way any more.
+  /// Stops watching a socket, which stays open. Its watch is destroyed when its last wait has ended.
   void unwatch(int fd) noexcept;
   void unwatch_all() noexcept;
   /// Shuts down each idle HTTP/1 connection with this local port that has bytes to read or has ended. With `has_more`,
@@ -54,16 +54,16 @@ class socket_table {
   bool spoil_if_unclean(int local_port, bool has_more) noexcept;
   /// Shuts down all idle HTTP/1 connections. Returns whether one of them had this local port.
   bool spoil_idle(int local_port) noexcept;
-  /// The socket with this local port whose `paused` is `h`; null: none.
+  /// Returns the socket with this local port whose `paused` is `h`; null if there is none.
   socket_watch* paused_by(const easy_handle& h, int local_port) const noexcept;
-  /// An idle HTTP/1 connection with this local port; null: none.
+  /// Returns an idle HTTP/1 connection with this local port; null if there is none.
   socket_watch* idle_at(int local_port) const noexcept;
   /// Whether curl waits for an event on a connection with this local port.
   bool is_in_use(int local_port) const noexcept;
-  /// Records that the waits `fired` have completed. Returns false if `w` was unwatched before and this was its last
-  /// wait: `w` is destroyed then.
+  /// Notes that the waits `fired` have completed. Returns false if `w` was unwatched before and this was its last wait.
+  /// Then `w` is destroyed.
   bool heard(socket_watch& w, int fired) noexcept;
-  /// Call it when the execution context is destroyed. The waits under way then end without a call of the listener.
+  /// Call it when the execution context is destroyed. Running waits then end without calling the listener.
   void shutdown() noexcept;
 
  private:
@@ -75,8 +75,8 @@ class socket_table {
 
   net::any_io_executor executor_;
   socket_listener* listener_;
-  std::vector<std::unique_ptr<socket_watch>> watches_;  // index: descriptor
-  std::array<port_list, 256> by_port_;                  // index: local port modulo 256
+  std::vector<std::unique_ptr<socket_watch>> watches_;  // the index is the descriptor
+  std::array<port_list, 256> by_port_;                  // the index is the local port modulo 256
   linked_list<socket_watch, in_limbo> let_go_of_;
 };
 

@@ -44,7 +44,8 @@ socket_watch::socket_watch(const net::any_io_executor& executor, int socket, boo
 }
 
 void socket_watch::let_go() noexcept {
-  // Not close(): then the reactor assumes that the descriptor has left the kernel's set, but a duplicate stays in it.
+  // Not close(): that makes the reactor assume that the kernel has removed the descriptor from its set. But the kernel
+  // keeps it there while a duplicate is open.
   const int watched = descriptor->release();
   if (!is_connection) ::close(watched);
   descriptor.reset();

@@ -40,7 +40,7 @@ bool step::settle(stream& s, bool has_ended) noexcept {
 }
 
 void start(step& w) noexcept {
-  // The operation may end in ask(), and with it its reference to the stream.
+  // The operation may end inside ask(), which then releases its reference to the stream.
   const auto keep = w.stream_;
   keep->ask(w);
 }
@@ -70,7 +70,7 @@ void stream::post() {
     has_head_ = true;
     head_ = std::move(response_);
   }
-  // Bytes that came before an error are read before it, unless the caller wants them no more.
+  // The caller gets the bytes that came before an error first, unless the caller itself has ended the transfer.
   if (error_ == net::error::operation_aborted || error_ == errc::stopped) ahead_.clear();
   read_ahead();
   engine_->tell(*this);

@@ -24,14 +24,14 @@ namespace canigo::http::detail {
 
 class stream;
 
-/// A caller that waits for the next step of an exchange: bytes of the body, or the head.
+/// A caller that waits for the next step of an exchange: for bytes of the body, or for the head.
 class step : public canigo::detail::suspended {
  public:
   using results = std::tuple<std::error_code, std::size_t>;
 
-  /// Waits for bytes of the body, or, if `to` has no room, for the head.
+  /// Waits for bytes of the body, or for the head if `to` is empty.
   step(std::shared_ptr<stream> s, net::mutable_buffer to) noexcept : stream_{std::move(s)}, to_{to} {}
-  /// Waits until bytes of `from` are taken.
+  /// Waits until curl has accepted bytes of `from`.
   step(std::shared_ptr<stream> s, net::const_buffer from) noexcept : stream_{std::move(s)}, from_{from} {}
 
   results take_results() noexcept { return {error_, size_}; }
@@ -39,19 +39,19 @@ class step : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the step before the engine knows of it.
+  /// Ends the step before the engine knows it.
   void fail(errc code) noexcept { error_ = code; }
 
   std::error_code error() const noexcept { return error_; }
 
-  /// Copies as much as there is room for, and returns its size.
+  /// Copies as many bytes as fit, and returns their number.
   std::size_t take(std::string_view part) noexcept;
   bool is_write() const noexcept { return from_.size() != 0; }
-  /// How many bytes the step can still take; none if it writes.
+  /// The number of bytes that the step can still read; 0 for a step that writes.
   std::size_t room() const noexcept { return is_write() ? 0 : to_.size() - size_; }
-  /// Moves bytes to be written, and returns how many.
+  /// Copies bytes of the caller to `to`, and returns their number.
   std::size_t give(char* to, std::size_t room) noexcept;
-  /// Whether the step is complete. Sets its error if the stream has ended before.
+  /// Whether the step is complete. If the stream has ended before that, sets the step's error.
   bool settle(stream& s, bool has_ended) noexcept;
 
  protected:
@@ -63,21 +63,21 @@ class step : public canigo::detail::suspended {
   std::shared_ptr<stream> stream_;
   const net::mutable_buffer to_;
   const net::const_buffer from_;
-  std::size_t size_ = 0;  // how many bytes were read or written
+  std::size_t size_ = 0;  // the number of bytes that were read or written
   std::error_code error_;
 };
 
-/// The length of a body that the caller writes part by part; nothing: the length is unknown.
+/// The length of a body that the caller writes in parts; nothing: the length is unknown.
 struct body_length {
   std::optional<std::uint64_t> bytes;
 };
 
-/// A transfer whose caller reads the body of the response part by part. The caller may also write the body of the
-/// request part by part.
+/// A transfer whose caller reads the body of the response in parts. The caller may also write the body of the request
+/// in parts.
 ///
-/// If the caller has no room for all of a part, the stream keeps the rest, and curl reads no more of the body until the
-/// caller has read that. During an upload over HTTP/2 curl has to go on reading, so the stream keeps an answer as it
-/// comes. From its start to its end the stream keeps itself alive.
+/// If a part does not fit into the caller's buffer, the stream keeps the rest, and curl reads no more of the body until
+/// the caller has read the rest. During an upload over HTTP/2 curl must continue to read, so the stream then stores all
+/// bytes of the answer. The stream owns itself from its start to its end.
 class stream final : public transfer, public std::enable_shared_from_this<stream> {
  public:
   stream(std::shared_ptr<engine> e, request&& r) noexcept
@@ -87,31 +87,31 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   }
   ~stream() = default;
 
-  // The members for its caller:
+  // The following members are for the caller.
   /// Starts the step `w`. The first step also starts the transfer.
   void ask(step& w) noexcept;
   void cancel(const step& w) noexcept;
-  /// Ends the transfer if it has begun and not ended.
+  /// Ends the transfer if it has started and has not ended.
   void reset() noexcept;
   bool has_head() const noexcept { return has_head_; }
-  /// The head of the response; empty until has_head().
+  /// The head of the response; empty while has_head() is false.
   const response& head() const noexcept { return head_; }
-  /// The reason in words, after a step has failed.
+  /// The explanation of an error, after a step has failed.
   const std::string& problem() const noexcept { return response_.problem; }
   const net::any_io_executor& executor() const noexcept;
-  /// How many bytes of its body the caller may still write.
+  /// How many bytes of the request's body the caller may still write.
   std::uint64_t bytes_to_write() const noexcept;
-  /// How many bytes of its announced body the caller has not written yet.
+  /// How many bytes of the announced body the caller has not written yet.
   std::uint64_t missing_bytes() const noexcept;
-  /// Notes that the caller was told that no more of its body is taken.
+  /// Notes that the caller was told that the server accepts no more of its body.
   void writes_no_more() noexcept { writes_no_more_ = true; }
   /// Whether the server has answered that it does not want the rest of the body.
   bool was_turned_down() const noexcept { return has_head_ && to_write_ && (head_.status >= 300 || sends_no_more_); }
 
-  /// The error that the transfer has ended with.
+  /// The error with which the transfer has ended.
   std::error_code error() const noexcept { return error_; }
 
-  // The members for the engine:
+  // The following members are for the engine.
   void resume() override {}
   void post() override;
   void destroy() noexcept override;
@@ -135,16 +135,16 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   request own_request_;
   std::optional<body_length> to_write_;
   std::uint64_t written_ = 0;
-  bool was_told_the_end_ = false;  // curl knows that a body without a length has ended
-  bool sends_no_more_ = false;     // curl has sent the last byte that it will send
-  bool writes_no_more_ = false;    // the caller knows that no more of its body is taken
+  bool was_told_the_end_ = false;  // curl knows that a body of unknown length has ended
+  bool sends_no_more_ = false;     // curl sends no more bytes of the body
+  bool writes_no_more_ = false;    // the caller knows that no more of its body is accepted
   response head_;
   bool is_started_ = false;
   bool has_head_ = false;
-  std::string ahead_;             // bytes of the body that came before the caller had room
+  std::string ahead_;             // bytes of the body for which the caller's buffer had no space
   std::size_t ahead_taken_ = 0;   // how many bytes of `ahead_` the caller has read
   std::shared_ptr<stream> self_;  // set while the engine has the stream
-  step* waiting_ = nullptr;       // with the engine's lock held
+  step* waiting_ = nullptr;       // guarded by the engine's lock
 };
 
 void start(step& w) noexcept;

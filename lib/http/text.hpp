@@ -18,7 +18,7 @@ constexpr bool starts_with_any_case(std::string_view text, std::string_view star
   return same_text(text.substr(0, start.size()), start);
 }
 
-/// Whether the value of a field, a list with commas, has this element.
+/// Whether the value of a field, as a comma-separated list, contains this element.
 constexpr bool has_element(std::string_view list, std::string_view element) noexcept {
   for (;;) {
     const auto comma = list.find(',');
@@ -35,7 +35,7 @@ constexpr bool is_token(std::string_view text) noexcept {
   });
 }
 
-/// Whether the text can be a value. A line break in it would begin another field, or another request.
+/// Whether the text can be the value of a field. A line break in it would begin another field, or another request.
 constexpr bool is_field_value(std::string_view text) noexcept {
   return text.find_first_of(std::string_view{"\r\n\0", 3}) == std::string_view::npos;
 }

@@ -8,7 +8,7 @@
 
 namespace canigo::http::detail {
 
-/// The limits that a response reports for its server. Their texts lie in the response.
+/// Returns the limits that a response reports for its server. The result refers to texts in the response.
 inline canigo::detail::told_limits told_by(const response& r, std::chrono::system_clock::time_point now,
                                            duration most) noexcept {
   canigo::detail::limit_fields fields;

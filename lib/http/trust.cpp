@@ -26,7 +26,7 @@
 namespace canigo::http::detail {
 namespace {
 
-/// Whether a file's name is eight hexadecimal digits, a dot, and a number.
+/// Whether a file name consists of eight hexadecimal digits, a dot, and a number, as c_rehash names files.
 bool is_hash(std::string_view name) noexcept {
   constexpr std::size_t digits = 8;
   const auto is_hex = [](char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); };
@@ -43,7 +43,7 @@ std::size_t hashes_in(const char* folder) {
   return count;
 }
 
-/// The number of objects in a PEM file whose first line has `what`.
+/// Returns the number of objects in a PEM file whose first line contains `what`.
 std::size_t count_in(const char* file, std::string_view what) {
   std::ifstream in{file};
   std::size_t count = 0;
@@ -62,7 +62,7 @@ trust curls_own() {
 
 trust trust_in(const char* file, const char* folder) {
   if (folder != nullptr) {
-    // The folder is enough if it has all certificates of the file, as on Debian.
+    // The folder suffices if it contains all certificates of the file, as on Debian.
     const std::size_t hashes = hashes_in(folder);
     const bool has_all = hashes > 0 && (file == nullptr || hashes >= count_in(file, "CERTIFICATE-----"));
     return has_all ? trust{.folder = folder, .is_known = true} : trust{};
@@ -92,7 +92,8 @@ CURLcode set_trust(CURL* easy, const trust& trusted) noexcept {
     result = curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &text);
   }
 #if LIBCURL_VERSION_NUM >= 0x075700
-  // curl keeps the certificates for ever. By default it would read them again after a day, and hold up the loop.
+  // With this value curl keeps the certificates for ever. By default it reads them again after a day, which blocks the
+  // loop.
   curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, -1L);
 #endif
   return result;
@@ -104,7 +105,7 @@ CURLcode set_identity(CURL* easy, const client_options& options) noexcept {
   if (result == CURLE_OK && !options.key_file.empty()) {
     result = curl_easy_setopt(easy, CURLOPT_SSLKEY, options.key_file.c_str());
   }
-  // Without a password, OpenSSL would ask the terminal for it.
+  // Without a password, OpenSSL would ask for it at the terminal.
   if (result == CURLE_OK) result = curl_easy_setopt(easy, CURLOPT_KEYPASSWD, options.key_password.c_str());
   return result;
 }
@@ -130,9 +131,9 @@ CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_opti
   const easy_pointer easy{curl_easy_init(), &curl_easy_cleanup};
   if (!easy) throw std::bad_alloc{};
   try {
-    // curl reads the file when a server has sent something. So this server sends a text that is no TLS. It sends it to
-    // every connection, because another process may connect as well. It keeps the connections open, because the end of
-    // one might reach its peer before the text does.
+    // curl reads the file when a server has sent something. So a local server sends a text that is not TLS. It sends it
+    // to every connection, because other processes may connect, too. It keeps the connections open, because the end of
+    // a connection might arrive before the text does.
     net::io_context io;
     net::ip::tcp::acceptor server{io, {net::ip::address_v4::loopback(), 0}};
     server.non_blocking(true);
@@ -156,13 +157,13 @@ CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_opti
       curl_multi_wait(multi, nullptr, 0, ms, nullptr);
     }
   } catch (const std::system_error&) {
-    // There is no loopback, or no descriptor. So curl reads the file when a connection needs it.
+    // Without a loopback interface or a free descriptor, curl reads the file when a connection needs it.
   }
   int more = 0;
   const CURLMsg* message = curl_multi_info_read(multi, &more);
   CURLcode result = message != nullptr ? message->data.result : CURLE_OK;
   curl_multi_remove_handle(multi, easy.get());
-  // curl 8.23 says so of a key that does not fit its certificate.
+  // curl 8.23 reports this error for a key that does not match its certificate.
   if (result == CURLE_BAD_FUNCTION_ARGUMENT && !options.cert_file.empty()) result = CURLE_SSL_CERTPROBLEM;
   constexpr std::array theirs{CURLE_SSL_CACERT_BADFILE, CURLE_SSL_CERTPROBLEM, CURLE_OUT_OF_MEMORY};
   return std::ranges::find(theirs, result) != theirs.end() ? result : CURLE_OK;

@@ -8,23 +8,24 @@
 
 namespace canigo::http::detail {
 
-/// Where the certificates are that a client trusts.
+/// The location of the certificates that a client trusts.
 ///
-/// By default, curl reads its bundle of a hundred certificates or more for each new connection, which blocks the loop
-/// for 40 ms. Two ways avoid that. In a folder with one file per certificate, named by its hash, OpenSSL reads only the
-/// file that it needs. If curl gets a file and no folder, it reads the file once and keeps the certificates.
+/// By default, curl reads its bundle of a hundred or more certificates for each new connection, which blocks the loop
+/// for 40 ms. There are two ways to avoid that. If the certificates are in a folder, in files named by their hashes,
+/// OpenSSL reads only the file that it needs. If curl gets a file and no folder, it reads the file once and keeps the
+/// certificates.
 struct trust {
-  std::string file = {};    // PEM
-  std::string folder = {};  // a folder of files with names made by c_rehash
-  std::string data = {};    // certificates as PEM text, instead of a file and a folder
+  std::string file = {};    // a PEM file
+  std::string folder = {};  // a folder of PEM files whose names c_rehash has made
+  std::string data = {};    // certificates as a PEM text, instead of a file and a folder
   bool is_known = false;    // false: curl uses its own default
 };
 
-/// The choice between curl's default file and its default folder, either of which may be null.
+/// Chooses between curl's default file and its default folder. Either may be null.
 trust trust_in(const char* file, const char* folder);
 
-/// The certificates that `options` names. If it names none: the file in CURL_CA_BUNDLE or SSL_CERT_FILE, else curl's
-/// default.
+/// Returns the location that `options` names. If it names none: the file in CURL_CA_BUNDLE or SSL_CERT_FILE, else
+/// curl's default.
 trust trust_of(const client_options& options);
 
 /// Makes curl trust `trusted`, which must outlive `easy`. From libcurl 7.87 on, curl reads a file once for each multi
@@ -38,10 +39,10 @@ CURLcode set_identity(CURL* easy, const client_options& options) noexcept;
 /// key contains no key.
 void check_identity_files(const client_options& options);
 
-/// Makes curl read the certificates now, so that no connection waits for it later. Returns only errors of the
-/// certificates.
+/// Makes curl read the certificates now, so that no connection has to wait for that later. It returns only errors in
+/// the certificates.
 ///
-/// curl reads certificates when a server has sent something. So this function opens a server on a loopback port for a
+/// curl reads certificates when a server has sent something. So this function runs a server on a loopback port for a
 /// moment. The server answers up to 64 connections, because other processes may connect, too. If there are more, or
 /// after 5 s, curl reads the certificates with its first connection.
 ///

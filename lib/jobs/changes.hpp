@@ -12,7 +12,7 @@
 
 namespace canigo::jobs::detail {
 
-/// A number that rises with every change, and the callers that wait for it to rise. Threads: any.
+/// A counter of changes, and the callers that wait for the next change. Threads: any.
 class changes {
  public:
   explicit changes(const net::any_io_executor& executor) : executor_{executor} {}
@@ -31,7 +31,7 @@ class changes {
   mutable canigo::detail::mutex mutex_;
   std::uint64_t number_ = 1;
   bool is_stopped_ = false;
-  std::shared_ptr<wait_group> round_;  // all callers that wait for the next number; null: none
+  std::shared_ptr<wait_group> round_;  // the group of all callers that wait for the next change; null: no caller waits
 };
 
 }  // namespace canigo::jobs::detail

@@ -1,4 +1,4 @@
-// Jobs that wait for others.
+// Conformance cases about jobs that wait for the end of a batch.
 #include "conformance_cases.hpp"
 
 #include <chrono>
@@ -15,7 +15,7 @@ new_job after(std::string name, std::string queue = "last") {
   return {.queue = std::move(queue), .kind = "kind", .after_batch = std::move(name)};
 }
 
-/// Whether the job that waits is due: it is the only one in its queue.
+/// Checks that a job waits for a batch although it is due. It must be the only job in its queue.
 void waits(tool& s, job_id id, const place& at = place::current()) {
   same(s.state(id, at), job_state::waiting, at);
   expect(s.look(id, at).run_at == instant::max(), "it waits for the batch", at);
@@ -82,13 +82,13 @@ void may_grow(world& w) {
   tool s{w};
   tool other{w};
   const auto id = s.put(after("g", "early"));
-  // The batch has no job yet.
+  // The batch has no job yet, so the job that waits for it can begin.
   same(s.claim_one_of("early").lease.id, id);
   s.put(of_batch("g"));
   const auto first = s.claim_one().lease;
   const auto last = other.put(after("g"));
   const auto another = s.put(after("g", "third"));
-  // A job that runs adds more, so that the batch is not over in between.
+  // A running job adds more jobs to its batch, so the batch does not end in between.
   s.put(of_batch("g"));
   same(s.complete(first), verdict::accepted);
   waits(s, last);
@@ -107,7 +107,7 @@ void runs_again(world& w) {
   waits(s, put[2].id);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   is_due(s, put[2].id);
-  // The job has begun, so the fate of the batch does not concern it.
+  // The job has begun, so changes of the batch no longer affect it.
   same(s.requeue(run[1].lease.id).what, requeue_answer::type::requeued);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   same(s.claim(9, "last").size(), 0u);

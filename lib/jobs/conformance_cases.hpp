@@ -46,7 +46,7 @@ void same(const T& came, const std::type_identity_t<T>& wanted, const place& at 
   if (!(came == wanted)) fail("wanted " + text_of(wanted) + ", and " + text_of(came) + " came", at);
 }
 
-/// A store whose calls end before their function returns.
+/// Makes a store synchronous: each function waits for the end of the store's operation.
 class tool {
  public:
   explicit tool(world& w) : world_{w}, store_{w.open()} {}
@@ -58,7 +58,7 @@ class tool {
     return std::move(*result);
   }
   void wait(net::awaitable<void> call) { world_.run(std::move(call)); }
-  /// The error of the call; empty if the call succeeds.
+  /// Returns the error of the operation; no error if it succeeds.
   template <class T>
   std::error_code error_of(net::awaitable<T> call) {
     std::error_code error;
@@ -73,12 +73,12 @@ class tool {
     return wait(store_->put(std::move(j))).id;
   }
   std::vector<claimed_job> claim(std::size_t limit, std::string queue = "default");
-  /// The one job that is due.
+  /// Claims the one job that is due.
   claimed_job claim_one(const place& at = place::current()) { return claim_one_of("default", at); }
   claimed_job claim_one_of(std::string queue, const place& at = place::current());
-  /// Ends the leases and deadlines that ran out: each claim does so, also one that brings no job.
+  /// Ends expired leases and deadlines. Each claim does so, even one that gets no job.
   void reap() { same(claim(1, "nobody knows it").size(), 0u); }
-  /// The numbers of the jobs that a claim brings.
+  /// Returns the numbers of the claimed jobs.
   std::vector<job_id> ids(std::size_t limit, std::string queue = "default");
   verdict complete(lease l, std::string result = {}) { return wait(store_->complete(l, std::move(result))); }
   verdict fail_run(lease l, duration retry_in = duration::zero()) {
@@ -113,7 +113,7 @@ class tool {
   std::shared_ptr<jobs::store> store_;
 };
 
-// Each of these functions adds its cases.
+// Each of the following functions adds cases to the list.
 void add_lease_cases(std::vector<test_case>& list);
 void add_order_cases(std::vector<test_case>& list);
 void add_failure_cases(std::vector<test_case>& list);

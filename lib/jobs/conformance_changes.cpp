@@ -1,4 +1,4 @@
-// The cases of changes of jobs from outside.
+// Conformance cases about changes of jobs by others than their worker.
 #include "conformance_cases.hpp"
 
 #include <chrono>

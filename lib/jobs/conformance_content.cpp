@@ -1,4 +1,4 @@
-// The content of jobs, refusals, and wake-ups.
+// Conformance cases about the content of jobs, about refusals, and about wake-ups.
 #include "canigo/error.hpp"
 
 #include "conformance_cases.hpp"

@@ -1,4 +1,4 @@
-// The cases of failures and crashes.
+// Conformance cases about failures and crashes.
 #include "conformance_cases.hpp"
 
 #include <chrono>
@@ -78,7 +78,7 @@ void poison_is_set_aside(world& w) {
   const auto id = s.put({});
   const auto crashes = store_policy{}.most_crashes;
   for (unsigned i = 1; i <= crashes; ++i) {
-    s.fail_run(s.claim_one().lease);  // a run that ends without a crash does not reset the count of crashes
+    s.fail_run(s.claim_one().lease);  // a normal failure keeps the number of crashes
     std::ignore = s.claim_one();
     s.advance(1h);
     same(s.claim(1).size(), 0u);

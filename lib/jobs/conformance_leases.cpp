@@ -1,4 +1,4 @@
-// The right to end a run.
+// Conformance cases about leases, which give the right to end a run.
 #include "canigo/wait_group.hpp"
 
 #include "conformance_cases.hpp"

@@ -1,4 +1,4 @@
-// The cases of which job is next, and when.
+// Conformance cases about which job is claimed next, and when.
 #include "conformance_cases.hpp"
 
 #include <chrono>

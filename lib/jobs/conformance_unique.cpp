@@ -1,4 +1,4 @@
-// The cases of jobs of which there is one only.
+// Conformance cases about jobs with unique keys.
 #include "conformance_cases.hpp"
 
 #include <chrono>

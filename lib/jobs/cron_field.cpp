@@ -28,7 +28,7 @@ std::optional<unsigned> value_of(const cron_field& f, std::string_view text) {
   return n && *n >= f.least && *n <= f.most ? n : std::nullopt;
 }
 
-/// Reads one part of a list; nothing if the part is wrong.
+/// Returns a bit for each value of one element of a list; nothing if the element is invalid.
 std::optional<std::uint64_t> bits_of(const cron_field& f, std::string_view part) {
   const std::size_t slash = part.find('/');
   const std::string_view values = part.substr(0, slash);
@@ -40,7 +40,7 @@ std::optional<std::uint64_t> bits_of(const cron_field& f, std::string_view part)
   unsigned step = 1;
   if (slash != part.npos) {
     const auto n = number_of(part.substr(slash + 1));
-    // A step beyond the range is seldom what was meant: every 90 minutes can't be said so.
+    // A step beyond the range is probably a mistake: for example, cron can't express "every 90 minutes".
     if (!n || *n < 1 || *n > *last - *first) return std::nullopt;
     step = *n;
   }

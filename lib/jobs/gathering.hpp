@@ -9,14 +9,15 @@
 
 namespace canigo::jobs::detail {
 
-/// Callers whose steps were one transaction often come again together, one after the other. A short wait for the rest
-/// lets them share the next transaction, too. Without it, one half of them waits for the disk while the other half
-/// comes. A caller that comes alone does not wait, nor does a worker that ends a job and claims the next one.
+/// Waits briefly so that more operations share a transaction. Callers whose operations shared one often come again at
+/// about the same time. Without the wait, half of them would come during the next transaction and wait for the disk
+/// twice. A single caller is not delayed, nor is a worker that ends a job and claims the next one.
 class gathering {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// `size` counts the steps that wait. Returns how many there are in the end.
+  /// Waits for more operations, if the last transaction had several. `size`: returns the number of waiting operations.
+  /// Returns that number at the end.
   template <class Size>
   std::size_t wait(Size size) const {
     std::size_t there = size();
@@ -28,7 +29,7 @@ class gathering {
     }
     return there;
   }
-  /// Carries out a transaction of so many steps.
+  /// Calls `carry_out` for a transaction, and remembers its duration and its number of operations.
   template <class Transaction>
   void note(std::size_t steps, Transaction carry_out) {
     const auto begun = clock::now();
@@ -38,10 +39,10 @@ class gathering {
   }
 
  private:
-  /// Fewer steps than this may be those of one worker.
+  /// Fewer operations than this may all come from one worker.
   static constexpr std::size_t few = 4;
   static constexpr duration slice = std::chrono::microseconds{50};
-  /// The system lets a thread sleep for longer.
+  /// The expected duration of a sleep of `slice`, because the system wakes a thread late.
   static constexpr duration slice_takes = 2 * slice;
 
   std::size_t last_ = 0;

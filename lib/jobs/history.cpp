@@ -10,9 +10,9 @@
 namespace canigo::jobs::detail {
 namespace {
 
-constexpr std::string_view letters = "fce";  // the letters by event::type
+constexpr std::string_view letters = "fce";  // the letters of event::type, in its order
 
-/// Takes a number and the space behind it from the front.
+/// Removes a number, and the blank after it, from the front of a line.
 template <class Number>
 bool take(std::string_view& line, Number& n) {
   if (!take_number(line, n) || !line.starts_with(' ')) return false;

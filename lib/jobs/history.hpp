@@ -8,12 +8,12 @@
 
 namespace canigo::jobs::detail {
 
-/// Adds an entry, and drops the oldest beyond most_events.
+/// Adds an entry to a history. If there are more than most_events, the oldest ones are removed.
 void add_event(std::vector<event>& history, event e);
 
-/// A history as a database keeps it: a line for each entry, with its instant, kind, attempt and text.
+/// Encodes a history for a database: one line per entry, with its instant, kind, attempt and text.
 std::string encode(const std::vector<event>& history);
-/// The entries of such a text. It leaves out lines that it does not understand.
+/// Decodes the text that encode() has made. Malformed lines are skipped.
 std::vector<event> decode_history(std::string_view text);
 
 }  // namespace canigo::jobs::detail

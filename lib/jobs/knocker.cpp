@@ -21,13 +21,13 @@ knocker::~knocker() {
 }
 
 void knocker::knock() noexcept {
-  // A call that does not block is not interrupted, and in an empty pipe there is room for a byte.
+  // A non-blocking write is not interrupted by signals, and an empty pipe has space for a byte.
   if (!is_knocked_.exchange(true)) std::ignore = ::write(pipe_[1], "k", 1);
 }
 
 void knocker::answer() noexcept {
-  // The pipe is read first: a knock in between writes nothing, but its work is there already. A byte that is still on
-  // its way ends a later wait at once, which does no harm.
+  // The pipe is read before the flag is cleared. A knock in between writes no byte, but the caller looks for work
+  // afterwards anyway. A byte that arrives later only ends the next wait early.
   char bytes[16];
   std::ignore = ::read(pipe_[0], bytes, sizeof bytes);
   is_knocked_ = false;

@@ -5,20 +5,20 @@
 
 namespace canigo::jobs::detail {
 
-/// Wakes a thread that waits in poll(): a pipe with a byte in it, or none.
+/// Wakes a thread that waits in poll(), by means of a pipe that contains at most one byte.
 class knocker {
  public:
-  /// Throws std::system_error. `whose` is for its text.
+  /// Throws std::system_error, whose text contains `whose`.
   explicit knocker(const std::string& whose);
   knocker(const knocker&) = delete;
   knocker& operator=(const knocker&) = delete;
   ~knocker();
 
-  /// Threads: any.
+  /// Wakes the waiting thread. Threads: any.
   void knock() noexcept;
-  /// Readable after a knock.
+  /// The descriptor for poll(). It is readable after knock().
   int descriptor() const noexcept { return pipe_[0]; }
-  /// The thread that waits calls this before it looks for work.
+  /// Empties the pipe. The waiting thread calls it before it looks for work.
   void answer() noexcept;
 
  private:

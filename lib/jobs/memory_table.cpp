@@ -16,7 +16,7 @@ bool waits_for_batch(const job_info& j) {
 
 }  // namespace
 
-/// The job whose last claim has this lease, if it still runs.
+/// Returns the running job whose last claim has this lease; null if there is none.
 memory_table::row* memory_table::held(lease l) {
   const auto found = rows_.find(l.id);
   if (found == rows_.end()) return nullptr;
@@ -24,7 +24,7 @@ memory_table::row* memory_table::held(lease l) {
   return r.state == job_state::running && r.token == l.token ? &r : nullptr;
 }
 
-/// Puts the job into the indexes of its state.
+/// Adds the job to the indexes of its state.
 void memory_table::enter(row& r) {
   if (!r.batch.empty() && !has_ended(r.state)) ++unended_[r.batch];
   if (waits_for_batch(r)) after_batches_[r.after_batch].insert(r.id);
@@ -61,7 +61,7 @@ void memory_table::wait_no_longer(const row& r) {
   const auto found = after_batches_.find(r.after_batch);
   if (found == after_batches_.end()) return;
   found->second.erase(r.id);
-  if (found->second.empty()) after_batches_.erase(found);  // otherwise each name of a batch would stay
+  if (found->second.empty()) after_batches_.erase(found);  // an empty entry would keep the name of the batch for ever
 }
 
 void memory_table::drop_key(row& r) {
@@ -69,7 +69,7 @@ void memory_table::drop_key(row& r) {
   r.unique_key.clear();
 }
 
-/// The job that has the key at this time.
+/// Returns the job that has the unique key at this time.
 std::optional<job_id> memory_table::holder_of(const std::string& key, instant now) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return std::nullopt;
@@ -79,7 +79,7 @@ std::optional<job_id> memory_table::holder_of(const std::string& key, instant no
   return std::nullopt;
 }
 
-/// The job must be in no index.
+/// Ends a job. Precondition: the job is in no index.
 void memory_table::end(row& r, job_state s, instant now) {
   r.state = s;
   r.finished_at = now;
@@ -91,7 +91,7 @@ void memory_table::end(row& r, job_state s, instant now) {
   note_news();
 }
 
-/// Lets the jobs begin that wait for a batch whose last job has ended.
+/// Makes the jobs claimable that wait for a batch whose last job has ended.
 void memory_table::settle(const std::string& batch, instant now) {
   if (unended_.contains(batch)) return;
   const auto found = after_batches_.find(batch);
@@ -105,7 +105,7 @@ void memory_table::settle(const std::string& batch, instant now) {
   }
 }
 
-/// Ends a run, which may not be the end of the job.
+/// Ends a run. The job itself may continue with another run.
 void memory_table::end_run(row& r, job_state s, instant run_at, instant now) {
   if (r.cancel_at) s = job_state::cancelled;
   if (s != job_state::waiting) return end(r, s, now);
@@ -177,7 +177,7 @@ std::vector<put_answer> memory_table::put_all(const std::vector<new_job>& list, 
   return answers;
 }
 
-/// Allocates first: if that failed later, the job would wait no longer, and no lease would bring it back.
+/// This allocates first. If it failed later, the job would neither wait nor have a lease that brings it back.
 void memory_table::begin(row& r, instant lease_until) {
   leases_.emplace(lease_until, r.id);
   const auto batch = unended_.find(r.batch);

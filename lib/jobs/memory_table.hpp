@@ -16,7 +16,7 @@
 
 namespace canigo::jobs::detail {
 
-/// Jobs in memory. The other stores are compared with it.
+/// Jobs in memory. The tests compare the other stores with this one.
 class memory_table final : public table {
  public:
   explicit memory_table(const store_policy& p) : policy_{p} {}
@@ -65,14 +65,14 @@ class memory_table final : public table {
   rows rows_;
   job_id last_id_ = 0;
   std::uint64_t random_ = 0x9E3779B97F4A7C15;
-  std::map<std::string, bool> queues_;  // by name: whether the queue is paused
+  std::map<std::string, bool> queues_;  // the name of each queue, and whether the queue is paused
   std::map<std::string, job_id> keys_;
-  // The jobs in order, by their state.
+  // The following sets contain the jobs, ordered, by their state.
   std::set<ready_place> ready_;
-  std::set<std::pair<instant, job_id>> deadlines_;  // the deadlines of jobs that wait
+  std::set<std::pair<instant, job_id>> deadlines_;  // the deadlines of waiting jobs
   std::set<std::pair<instant, job_id>> leases_;
-  std::map<std::string, std::size_t> unended_;             // jobs of a batch
-  std::map<std::string, std::set<job_id>> after_batches_;  // jobs that wait for it
+  std::map<std::string, std::size_t> unended_;             // the number of jobs of each batch that have not ended
+  std::map<std::string, std::set<job_id>> after_batches_;  // the jobs that wait for each batch
   std::set<std::tuple<std::string, instant, job_state, job_id>> ended_;
 };
 

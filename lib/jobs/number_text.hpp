@@ -9,7 +9,7 @@
 
 namespace canigo::jobs::detail {
 
-/// Takes a number from the front of a text. False: the text does not begin with one that fits.
+/// Removes a number from the front of a text. Returns false if the text does not begin with a number that fits.
 template <class Number>
 bool take_number(std::string_view& text, Number& n) noexcept {
   const char* const begin = std::to_address(text.begin());
@@ -18,7 +18,7 @@ bool take_number(std::string_view& text, Number& n) noexcept {
   return error == std::errc{};
 }
 
-/// Whether the text is a number, and nothing else.
+/// Whether the whole text is one number.
 template <class Number>
 bool is_number(std::string_view text, Number& n) noexcept {
   return take_number(text, n) && text.empty();

@@ -5,7 +5,7 @@ namespace canigo::jobs::detail {
 bool postgres_hearing::hear(int pid, std::string_view payload) noexcept {
   if (state_ == state::unknown && payload == probe_) {
     state_ = state::works;
-    // The other connection has the server process of this one: all clients share one session.
+    // The other connection uses the same server process, so all clients share one session, as in PGlite.
     is_shared_ = pid == pid_;
   }
   const bool is_own = state_ == state::works && !is_shared_ && pid == pid_;

@@ -9,43 +9,45 @@
 
 namespace canigo::jobs::detail {
 
-/// Whether notifications reach a connection that listens. A proxy may lend its connections to the server by
-/// transaction; then they go to another client, or to none.
+/// Finds out whether notifications reach a connection that listens. Behind a proxy that lends server connections for
+/// single transactions, notifications go to another client, or to none.
 ///
-/// A connection to the server itself is known by the number of its process, which a proxy invents. Behind a proxy
-/// another connection sends a notification, which has to arrive.
+/// A direct connection is recognized by the number of its server process, which a proxy makes up. Behind a proxy,
+/// another connection sends a test notification, which must arrive.
 class postgres_hearing {
  public:
   enum class state : std::uint8_t {
     works,    ///< notifications arrive
-    unknown,  ///< no notification has shown that yet
-    lent,     ///< notifications do not arrive
+    unknown,  ///< no notification has arrived yet that shows it
+    lent,     ///< a proxy lends the server connection, so notifications do not arrive
   };
-  /// A notification that has not come after this time counts as lost.
+  /// The time after which a test notification counts as lost.
   static constexpr duration longest_way = std::chrono::seconds{5};
 
-  /// `told` is the process that was named when the connection was made; `pid` is the one that it listens with.
+  /// `told`: the process that was named when the connection was made. `pid`: the process in which the connection
+  /// listens.
   postgres_hearing(int told, int pid, std::string probe)
       : pid_{pid}, state_{told == pid ? state::works : state::unknown}, probe_{std::move(probe)} {}
 
-  /// Whether another connection should send probe().
+  /// Whether another connection should send the notification probe().
   bool needs_probe() const noexcept { return state_ == state::unknown; }
   const std::string& probe() const noexcept { return probe_; }
   /// Notes that the probe was sent.
   void has_sent(time_point now) noexcept { sent_at_ = now; }
 
-  /// Call it when a notification of a process has come. True if other connections have news.
+  /// Call it when a notification of a process has come. Returns true if it is about a change by another connection.
   bool hear(int pid, std::string_view payload) noexcept;
-  /// Notes that a process carried out a transaction.
+  /// Notes which process has carried out a transaction.
   void note_process(int pid) noexcept;
-  /// Every notification that has arrived by now was heard.
+  /// Decides whether the test notification is lost. Precondition: hear() was called for all notifications that have
+  /// arrived.
   void judge(time_point now) noexcept;
   state now() const noexcept { return state_; }
 
  private:
   int pid_;
   state state_;
-  bool is_shared_ = false;  // all clients have one session
+  bool is_shared_ = false;  // all clients share one session
   std::string probe_;
   time_point sent_at_ = time_point::max();
 };

@@ -19,19 +19,19 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// The most steps of one transaction.
+/// The max number of operations in one transaction.
 constexpr std::size_t most_at_once = 500;
-/// How often a step is done again that was in the way of another transaction.
+/// How often an operation is repeated that has conflicted with another transaction.
 constexpr int most_conflicts = 20;
-/// How long a step waits for a lock while it holds the other steps up. Then the other steps go on, and the step is
-/// tried again after a pause.
+/// How long an operation waits for a lock while the other operations of its transaction have to wait. Afterwards the
+/// others continue without it, and it is tried again later.
 constexpr duration lock_wait = 20ms;
 constexpr duration lock_pause = 50ms;
-/// The connection for steps that read much is closed after so many times `poll` without such a step.
+/// The connection for long reads is closed after this many times `poll` without such an operation.
 constexpr int idle_polls = 2;
-/// The time for the answer of a server that has ended a statement which took too long.
+/// How long the store waits for the error of a statement that the server has ended at its time limit.
 constexpr duration answer_margin = 5s;
-/// How often callers look by themselves if no notification arrives.
+/// How often callers check the store themselves if notifications do not arrive.
 constexpr duration lent_poll = 1s;
 /// The shortest time between two attempts to connect.
 constexpr duration shortest_pause = 50ms;
@@ -102,7 +102,7 @@ std::int64_t postgres_store::line::mark() {
   return static_cast<std::int64_t>(marks_ >> 1);
 }
 
-/// Waits until a caller knocks, the server says something, or the time is over.
+/// Waits until a caller adds an operation, the server sends something, or the time is over.
 void postgres_store::line::wait(duration most) noexcept {
   pollfd fds[2] = {{.fd = knocker_.descriptor(), .events = POLLIN, .revents = 0},
                    {.fd = link_ ? link_->descriptor() : -1, .events = POLLIN, .revents = 0}};
@@ -139,14 +139,14 @@ void postgres_store::line::run() noexcept {
       try {
         look_around();
       } catch (...) {
-        lose_link();  // no caller asked for this: the next step says what is wrong
+        lose_link();  // no caller is waiting for this: the next operation reports the error
       }
       wait((held_.empty() ? look_at_ : std::min(look_at_, retry_at_)) - now());
     }
   }
 }
 
-/// Reads what the server says unasked: others have news, or the connection has ended.
+/// Reads unrequested messages of the server: a notification, or the end of the connection.
 void postgres_store::line::hear() noexcept {
   if (link_ == nullptr) return;
   try {
@@ -179,13 +179,13 @@ store_facts postgres_store::line::facts() const {
   return f;
 }
 
-/// How often callers look at the store although nothing woke them.
+/// Returns how often callers check the store even without a notification.
 duration postgres_store::line::poll() const noexcept {
   const bool works = link_ == nullptr || link_->hearing() == detail::postgres_hearing::state::works;
   return works ? options_.poll : std::min(options_.poll, lent_poll);
 }
 
-/// While nothing is to be done: connects again, and lets callers look by themselves now and then.
+/// Does the work of an idle thread: it connects again, and makes callers check the store now and then.
 void postgres_store::line::look_around() {
   if (type_ == type::reads && has_come(look_at_)) {
     link_.reset();
@@ -213,13 +213,14 @@ void postgres_store::line::connect(duration most) {
     const std::lock_guard lock{mutex_};
     engine_ = link_->engine();
   }
-  news_->bump();  // no notification told of earlier changes
+  news_->bump();  // changes before the connection caused no notification here
 }
 
 std::unique_ptr<detail::postgres_link> postgres_store::line::dial(duration most) {
   const bool reads = type_ == type::reads;
   const duration statement = reads ? options_.answer_limit : duration::max();
-  // The server ends the statement first: otherwise it would go on with a statement whose caller has gone.
+  // The server must end the statement before the client gives up. Otherwise it would continue with a statement that no
+  // caller waits for.
   const duration answer = std::min(options_.answer_limit, duration::max() - answer_margin) + answer_margin;
   return std::make_unique<detail::postgres_link>(
       place_, detail::postgres_link::limits{.connect = most,
@@ -255,22 +256,22 @@ void postgres_store::line::carry_out(orders list) {
     look_at_ = saturating_add(now(), std::min(options_.poll, duration::max() / idle_polls) * idle_polls);
   bool has_news = false;
   for (const auto& o : all) has_news = has_news || (o->tells && !o->error && !o->is_held);
-  if (has_news) news_->bump();  // first, so that the caller finds the new number
+  if (has_news) news_->bump();  // before the callers resume, so that they find the new number
   for (const auto& o : all) {
     if (!o->is_held) o->done.done();
   }
 }
 
-/// Whether a step that a lock stopped is to be tried again; the others go on meanwhile.
+/// Whether to try an operation again that waits for a lock. The other operations continue without it.
 bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::exception_ptr& e) {
   if (has_come(o->lock_end) || is_ending_) return false;
-  o->error = e;  // if the time passes
+  o->error = e;  // the caller gets this error if the time limit passes
   o->is_held = true;
   held_.push_back(o);
   return true;
 }
 
-/// Takes the steps from the list that would wait for the same lock as a step that is held back.
+/// Removes the operations from the list that would wait for the same lock as one that is held back already.
 void postgres_store::line::hold_back(orders& list) {
   std::erase_if(list, [this](const auto& o) {
     const auto before = std::ranges::find_if(held_, [&](const auto& h) { return h->waits_with(*o); });
@@ -280,7 +281,7 @@ void postgres_store::line::hold_back(orders& list) {
   });
 }
 
-/// Tries the first of the steps that wait for locks, and ends the steps whose time has passed.
+/// Tries the first of the operations that wait for locks, and ends those whose time limit has passed.
 void postgres_store::line::retry_held() {
   const auto first = held_.front();
   held_.erase(held_.begin());
@@ -294,8 +295,8 @@ void postgres_store::line::retry_held() {
   });
 }
 
-/// Divides steps that were refused because of one of them: the parts are carried out again. If the cause was a lock,
-/// the steps that seldom wait for one come first: leases must be renewed.
+/// Splits the list after a transaction that failed because of one operation: the parts are tried separately. If a lock
+/// was the cause, operations that seldom wait for one come first, because leases must be renewed in time.
 std::vector<postgres_store::line::orders> postgres_store::line::parts_of(const orders& list, bool was_locked) {
   std::vector<orders> parts(3);
   for (const auto& o : list) {
@@ -315,18 +316,19 @@ void postgres_store::line::lose_link() noexcept {
   look_at_ = saturating_add(now(), pause());
 }
 
-/// The pause before the next attempt to connect: as long as the server has been gone already, so less and less often.
+/// Returns the pause before the next attempt to connect. It grows with the time since the connection was lost.
 duration postgres_store::line::pause() const noexcept {
   return std::clamp<duration>(now() - lost_at_, shortest_pause, longest_pause);
 }
 
-/// When a step gives up its wait for the server. The wait counts from the call, or from the loss of the connection if
-/// that is later.
+/// Returns when an operation stops waiting for the server. That time counts from the call, or from the loss of the
+/// connection if that is later.
 time_point postgres_store::line::give_up_at(const order& o) const noexcept {
   return saturating_add(std::max(o.asked_at, lost_at_), options_.reconnect_limit);
 }
 
-/// Tries to carry out the list. True if nothing is left to do; otherwise the list has the orders that are left.
+/// Tries to carry out the operations in the list. Returns true if none is left; otherwise the list has those that are
+/// left.
 bool postgres_store::line::try_once(orders& list) {
   const auto all_fail = [&](const std::exception_ptr& e) {
     for (const auto& o : list) o->error = e;
@@ -368,7 +370,7 @@ bool postgres_store::line::try_once(orders& list) {
         continue;
       }
       if (e.ends_connection()) lose_link();
-      // A step that can't be carried out must not take the others with it.
+      // An operation that fails must not make the others fail, too.
       const bool is_locked = e.state() == "55P03";
       if (was_open && list.size() > 1) {
         for (orders& part : parts_of(list, is_locked)) {

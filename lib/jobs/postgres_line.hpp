@@ -28,36 +28,36 @@
 
 namespace canigo::jobs {
 
-/// A step that a caller waits for. It may outlive the caller, and the context of the caller.
+/// An operation that a caller waits for. It may outlive the caller, and the caller's context.
 struct postgres_store::order {
   explicit order(const net::any_io_executor& executor) : done{executor} { done.add(); }
-  std::vector<new_job> jobs = {};  // the queries point into them
-  std::string text = {};           // the text that the queries point into
+  std::vector<new_job> jobs = {};  // own the texts to which the queries refer
+  std::string text = {};           // a text to which the queries refer
   std::string batch = {};
-  bool is_durable = false;  // it must not be lost, and is not done again unasked
-  bool tells = false;       // other processes may wait for the change
+  bool is_durable = false;  // must survive a crash of the server; fails if its outcome is unknown
+  bool tells = false;       // other processes may wait for the change, so they are notified
   bool is_claim = false;
-  bool reads_much = false;  // it may take long, and changes nothing
+  bool reads_much = false;  // a read that may take long
   std::vector<detail::postgres_query> queries;
-  std::vector<detail::postgres_query> undo;  // to be done before the order is done again
+  std::vector<detail::postgres_query> undo;  // the queries to carry out before the operation is repeated
   std::function<void(std::span<const detail::postgres_rows>)> read = {};
-  // Instead of `queries`: the order's part of a statement that it shares with others; null: it can't share one.
+  // Reads this operation's part of the answer to a statement that several operations share; null: it can't share one.
   std::function<void(std::span<const put_answer>)> read_put = {};
   std::function<void(verdict)> read_end = {};
-  lease ends = {};  // the lease of the run that it ends; `text` is the result
+  lease ends = {};  // the lease of the run that this operation ends; `text` is the result
   bool is_shared = false;
-  /// Whether a lock that one of the two orders waits for stops the other as well.
+  /// Whether both operations need a common lock, so that if one waits for it, the other must wait, too.
   bool waits_with(const order& other) const noexcept;
   std::exception_ptr error;
   time_point asked_at = {};
-  time_point lock_end = {};  // the end of its wait for locks
-  bool is_held = false;      // it waits for a lock, and is tried again
+  time_point lock_end = {};  // when its wait for locks ends
+  bool is_held = false;      // it waits for a lock, and will be tried again
   wait_group done;
 };
 
-/// The thread of a postgres_store. Callers put orders into its list; it carries out all orders of the list in one
-/// transaction. Steps that read much have a line of their own, so that claims and renewals do not wait for them. That
-/// line is made for the first such step, and has a connection only while there are such steps.
+/// The worker thread of a postgres_store. Callers add operations to a list. The thread carries out all operations of
+/// the list in one transaction. Long reads have a second thread, so that claims and renewals do not wait for them. That
+/// thread is started for the first such read, and is connected only while there are such reads.
 class postgres_store::line {
  public:
   using orders = std::vector<std::shared_ptr<order>>;
@@ -68,10 +68,10 @@ class postgres_store::line {
        type t = type::main);
   ~line();
 
-  /// Throws errc::stopped after stop().
+  /// Adds an operation. Throws errc::stopped after stop().
   void push(std::shared_ptr<order> o);
   void stop() noexcept;
-  /// A number that no other claim has.
+  /// Returns a number that identifies a claim.
   std::int64_t mark();
 
   const net::any_io_executor& executor() const noexcept { return executor_; }
@@ -86,7 +86,7 @@ class postgres_store::line {
   void wait(duration most) noexcept;
   std::size_t waiting() const noexcept;
 
-  // On the thread.
+  // The following functions run on the worker thread.
   void run() noexcept;
   void carry_out(orders list);
   bool try_once(orders& list);
@@ -114,7 +114,7 @@ class postgres_store::line {
   const std::string url_;
   const detail::postgres_place place_;
   const postgres_store_options options_;
-  const std::string commit_wait_;  // the longest wait of a commit for a lock, in milliseconds
+  const std::string commit_wait_;  // the longest time that a commit waits for a lock, in milliseconds
   const std::shared_ptr<detail::changes> news_;
   detail::knocker knocker_;
 
@@ -127,13 +127,13 @@ class postgres_store::line {
   bool is_lent_ = false;
   std::atomic<bool> is_ending_ = false;
 
-  // On the thread.
+  // The following members are used on the worker thread only.
   std::unique_ptr<detail::postgres_link> link_;
-  bool has_names_ = true;                                  // the server keeps a prepared statement for each connection
-  time_point lost_at_ = std::chrono::steady_clock::now();  // the last connection
+  bool has_names_ = true;                                  // the server keeps prepared statements for this connection
+  time_point lost_at_ = std::chrono::steady_clock::now();  // when the last connection was lost
   time_point look_at_ = {};
   detail::gathering gathering_;
-  orders held_;  // other connections hold locks that these orders need
+  orders held_;  // the operations that wait for locks of other connections
   time_point retry_at_ = {};
 
   std::thread thread_;

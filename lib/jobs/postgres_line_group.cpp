@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-// How orders that wait together become one transaction. A statement costs the server more than a row, so plain puts
-// are one statement, and so are the ends of jobs.
+// How several operations become one transaction. A statement costs the server more than a row. So plain puts share one
+// statement, and so do the ends of jobs.
 
 namespace canigo::jobs {
 namespace {
@@ -19,9 +19,9 @@ using detail::postgres_query;
 using detail::postgres_rows;
 using what = detail::postgres_statement;
 
-/// A larger put has a statement of its own, so that one of many stays short.
+/// A larger put gets its own statement, so that a shared statement stays short.
 constexpr std::size_t most_bytes_together = std::size_t{64} << 10;
-/// The server finds the place of a row in the arguments by a search.
+/// The max number of ends in one statement, because the server searches the arguments for each row.
 constexpr std::size_t most_ends = 100;
 
 bool is_plain(const new_job& j) {
@@ -30,10 +30,10 @@ bool is_plain(const new_job& j) {
 
 }  // namespace
 
-/// A statement for several orders.
+/// A statement that several operations share.
 struct postgres_store::line::shared_statement {
   orders members = {};
-  std::vector<postgres_query> query = {};  // one, or none if there are too few
+  std::vector<postgres_query> query = {};  // one query; empty if fewer than two operations could share it
   std::function<void(const orders&, const postgres_rows&)> read = {};
 
   void mark() {
@@ -69,7 +69,7 @@ postgres_store::line::shared_statement postgres_store::line::share_ends(const or
   std::vector<lease> leases;
   std::vector<std::string_view> results;
   for (const auto& o : list) {
-    // Of two reports about one job, the second one comes after this statement.
+    // A second report about the same job needs its own statement after this one.
     if (!o->read_end || leases.size() == most_ends || !ids.insert(o->ends.id).second) continue;
     s.members.push_back(o);
     leases.push_back(o->ends);
@@ -86,13 +86,13 @@ postgres_store::line::shared_statement postgres_store::line::share_ends(const or
   return s;
 }
 
-/// Performs all orders in one transaction.
+/// Carries out all operations in one transaction.
 void postgres_store::line::perform(orders& list) {
   std::vector<const detail::postgres_query*> queries;
   const bool waits_for_disk =
       std::ranges::any_of(list, &order::is_durable, [](const auto& o) -> const order& { return *o; });
   bool tells = false;
-  // Claims wait for no lock themselves, and may let what comes after them wait for long.
+  // Claims are put at the end. They wait for no lock, but statements after a claim may have to wait for a long time.
   orders claims;
   std::ranges::copy_if(list, std::back_inserter(claims), &order::is_claim,
                        [](const auto& o) -> const order& { return *o; });

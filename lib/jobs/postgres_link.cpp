@@ -34,9 +34,10 @@ std::string in_ms(duration d) {
   return std::to_string(std::clamp<std::int64_t>(ms, 1, INT32_MAX));
 }
 
-/// The name of a statement is that of its text: a process of the server that is lent may have those of another version.
+/// Returns the name of a prepared statement, which is a hash of its text. A server process that a proxy lends may
+/// contain statements of another version of this library.
 std::string name_of(postgres_statement s) {
-  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  std::uint64_t hash = 0xcbf29ce484222325;  // the offset basis of FNV-1a
   for (const char c : text_of(s)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return "canigo" + std::to_string(static_cast<int>(s)) + "_" + std::to_string(hash);
 }
@@ -55,7 +56,7 @@ std::string random_text() {
   return "probe " + std::to_string(random()) + " " + std::to_string(random());
 }
 
-/// The time limit of a connection, and of its answer, that only shows whether notifications arrive.
+/// The time limit for a test of whether notifications arrive.
 constexpr duration probe_limit = 1s;
 
 }  // namespace
@@ -83,7 +84,7 @@ void postgres_link::begin() {
 }
 
 void postgres_link::listen() {
-  // Both statements are in one transaction, so a proxy gives both to the same server process.
+  // Both statements are in one transaction, so a proxy sends both to the same server process.
   const postgres_rows rows = exec("LISTEN canigo_jobs; SELECT pg_backend_pid()");
   std::string_view text = rows.view(0, 0);
   int pid = 0;
@@ -98,7 +99,7 @@ void postgres_link::listen() {
     other.exec("SELECT pg_notify('canigo_jobs', '" + hearing_->probe() + "')");
     hearing_->has_sent(clock::now());
   } catch (const std::system_error&) {
-    return;  // the proxy lends no second connection: it stays unknown whether notifications arrive
+    return;  // the proxy gives no second connection, so it stays unknown whether notifications arrive
   }
 }
 
@@ -132,7 +133,7 @@ void postgres_link::connect() {
 void postgres_link::prepare() {
   using s = postgres_statement;
   PGconn* c = connection_.get();
-  // The server reads a statement with locks on its tables, for which it waits as long as in a step.
+  // Preparing a statement locks its tables. The server waits for these locks only as long as in an operation.
   send(postgres_query{s::begin}, false);
   send(set_up(false), false);
   for (std::size_t i = 0; i < postgres_statements; ++i) {
@@ -154,11 +155,11 @@ void postgres_link::prepare() {
   if (first) throw *first;
 }
 
-/// Waits until the socket can be written, or read. True if it could be before `until`.
+/// Waits until the socket is ready for reading, or also for writing. Returns false if it was not ready before `until`.
 bool postgres_link::wait(bool writes, time_point until) {
   pollfd fd{.fd = descriptor(), .events = static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), .revents = 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
-  // If a signal ends the wait, the caller finds out that nothing is there.
+  // If a signal ends the wait, the caller finds that nothing has arrived.
   return ::poll(&fd, 1, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000))) != 0;
 }
 
@@ -170,11 +171,12 @@ bool postgres_link::wait_for_answer(bool writes) {
   return true;
 }
 
-/// The next result that libpq has; null after the last one of a statement. Sends what is left to send meanwhile.
+/// Returns libpq's next result; null after the last result of a statement. During the wait it sends the rest of the
+/// query.
 postgres_rows postgres_link::next_answer(bool& is_flushed) {
   PGconn* c = connection_.get();
   for (;;) {
-    // If it can't be sent, the bytes that the server has sent say why.
+    // If sending fails, the bytes that the server has sent contain the reason.
     if (!is_flushed) is_flushed = ::PQflush(c) == 0;
     if (::PQisBusy(c) == 0) return postgres_rows{::PQgetResult(c)};
     if (!wait_for_answer(!is_flushed)) {
@@ -185,7 +187,7 @@ postgres_rows postgres_link::next_answer(bool& is_flushed) {
   }
 }
 
-/// The settings that each transaction begins with.
+/// Returns the statement with the settings of each transaction.
 postgres_query postgres_link::set_up(bool waits_for_disk) const {
   postgres_query q{postgres_statement::set_up};
   q.bytes(step_lock_).bytes_or_none(statement_).number(waits_for_disk ? 1 : 0);
@@ -225,7 +227,7 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
     try {
       answer = next_answer(is_flushed);
     } catch (postgres_lost& e) {
-      // An error before the end undoes everything.
+      // An error before the end of the transaction undoes everything.
       if (refused && e.is_unknown) throw postgres_lost{refused->what(), false};
       throw;
     }
@@ -237,7 +239,7 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
     if (status == PGRES_PIPELINE_SYNC) break;
     if (is_error(answer)) {
       if (!refused) refused = error_of(place_.name(), answer.get());
-      // libpq itself makes an error without a SQLSTATE of a connection that has ended.
+      // If the connection has ended, libpq itself makes an error without a SQLSTATE.
       if (::PQstatus(c) == CONNECTION_BAD) {
         throw postgres_lost{refused->what(), refused->state().empty() && is_flushed};
       }
@@ -261,8 +263,8 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
   return answers;
 }
 
-/// Sends the begin in a message of its own. If all clients have one session, as in PGlite, the parts of two statements
-/// may be mixed before a transaction is open.
+/// Sends BEGIN in its own message. If all clients share one session, as in PGlite, statements of two clients may be
+/// mixed before a transaction is open.
 void postgres_link::begin_alone() {
   PGconn* c = connection_.get();
   if (::PQexitPipelineMode(c) == 0) lost();
@@ -306,7 +308,7 @@ postgres_rows postgres_link::exec(const std::string& sql) {
 void postgres_link::exec_patiently(const std::string& sql) {
   is_patient_ = true;
   exec(sql);
-  is_patient_ = false;  // after an error the connection is given up
+  is_patient_ = false;  // after an error the connection is closed
 }
 
 void postgres_link::look() {
@@ -334,7 +336,7 @@ bool postgres_link::take_news() noexcept {
 
 void postgres_link::lost(bool is_unknown, const std::string& why) {
   const std::string_view message = why.empty() ? std::string_view{::PQerrorMessage(connection_.get())} : why;
-  // Before the connection is ready, no step was sent.
+  // Before the connection is ready, no operation was sent.
   throw postgres_lost{error_of(place_.name(), "", message).what(), is_unknown && is_ready_};
 }
 

@@ -18,48 +18,49 @@
 
 namespace canigo::jobs::detail {
 
-/// A connection to PostgreSQL, for one thread. It never waits for longer than it is told to.
+/// A connection to PostgreSQL, used by one thread. Each function has a time limit.
 ///
-/// A proxy may lend it a process of the server for one transaction, and then lend that to another program. So each
-/// transaction says what it needs, and leaves no setting behind; only names of statements stay, and LISTEN until it is
-/// known to be of no use.
+/// A proxy may lend it a server process for one transaction, and then lend that process to another program. So each
+/// transaction makes its own settings, and leaves none behind. Only two things stay: names of prepared statements, and
+/// LISTEN until it is known to be useless.
 class postgres_link {
  public:
   struct limits {
     duration connect;                ///< the longest time to connect
-    duration answer;                 ///< how long the server may be silent
-    duration statement;              ///< how long the server works on a statement; max: as it is set up
-    duration lock;                   ///< how long the server waits for a lock while the tables are made
-    duration step_lock;              ///< the same wait in a step
-    bool listens;                    ///< whether it is told of changes
-    bool has_names = true;           ///< whether it prepares statements, by name
-    std::function<bool()> gives_up;  ///< asked now and then while it connects, or changes tables
+    duration answer;                 ///< how long the server may send nothing
+    duration statement;              ///< how long the server may work on a statement; max: the server's own limit
+    duration lock;                   ///< how long the server waits for a lock while the tables are created
+    duration step_lock;              ///< how long the server waits for a lock in an operation
+    bool listens;                    ///< whether the connection gets notifications of changes
+    bool has_names = true;           ///< whether it uses named prepared statements
+    std::function<bool()> gives_up;  ///< called repeatedly while it connects or changes tables; true ends that
   };
 
-  /// Connects, makes the tables, and listens. Throws postgres_error, or std::system_error with error::newer_schema.
+  /// Connects, creates the tables, and listens. Throws postgres_error, or std::system_error with error::newer_schema.
   postgres_link(const postgres_place& place, limits l);
   postgres_link(const postgres_link&) = delete;
   postgres_link& operator=(const postgres_link&) = delete;
 
-  /// Carries the statements out in one transaction and one round trip. Throws postgres_error if the server refuses one,
-  /// and then none had an effect; or postgres_lost. Without `waits_for_disk` they may be lost in a crash of the server.
+  /// Carries out the statements in one transaction and one round trip. Throws postgres_error if the server refuses one,
+  /// so that none has an effect. Throws postgres_lost if the connection is lost. Without `waits_for_disk`, a crash of
+  /// the server may undo them.
   postgres_answers run(std::span<const postgres_query* const> queries, bool waits_for_disk);
-  /// Begins a transaction for exec(), and ends it.
+  /// Begin and end a transaction for exec().
   void begin();
   void commit() { exec("COMMIT"); }
-  /// Carries out statements without arguments; the rows of the last one, as text.
+  /// Carries out statements without arguments. Returns the rows of the last one, as text.
   postgres_rows exec(const std::string& sql);
-  /// Like exec(), for statements that take as long as the tables are large. Only `gives_up` ends the wait for them.
+  /// Like exec(), for statements that take longer with larger tables. Only `gives_up` ends the wait for them.
   void exec_patiently(const std::string& sql);
 
   int descriptor() const noexcept { return ::PQsocket(connection_.get()); }
-  /// Reads what the server sent unasked. Throws postgres_lost if the connection has ended.
+  /// Reads what the server has sent without a request. Throws postgres_lost if the connection has ended.
   void look();
-  /// Whether another connection told of a change since the last call.
+  /// Whether another connection has notified of a change since the last call.
   bool take_news() noexcept;
-  /// Whether it is told of changes; `works` for a connection that does not listen.
+  /// Whether notifications arrive; `works` for a connection that does not listen.
   postgres_hearing::state hearing() const noexcept;
-  /// The database and its version.
+  /// Returns the name and version of the database server.
   std::string engine() const;
 
  private:
@@ -85,9 +86,9 @@ class postgres_link {
   const limits limits_;
   bool is_patient_ = false;
   bool is_ready_ = false;
-  const std::string step_lock_;              // the longest wait for a lock in a step, in milliseconds
+  const std::string step_lock_;              // the longest wait for a lock in an operation, in milliseconds
   const std::string statement_;              // the time limit of a statement, in milliseconds; empty: the server's
-  std::optional<postgres_hearing> hearing_;  // set if it listens
+  std::optional<postgres_hearing> hearing_;  // set if the connection listens
   std::unique_ptr<PGconn, finish> connection_;
 };
 

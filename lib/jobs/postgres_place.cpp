@@ -17,7 +17,7 @@ struct state_meaning {
   const char* advice;
 };
 
-// The first row that fits counts.
+// The first row that matches counts.
 constexpr state_meaning state_meanings[] = {
     {"28P01", error::cannot_open, true,
      "give the right password, in the URL, in PGPASSWORD or in the file of passwords"},
@@ -52,7 +52,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// Writes every line break as "; ".
+/// Replaces every line break by "; ".
 std::string in_one_line(std::string_view text) {
   std::string line;
   for (const char c : trimmed(text)) {
@@ -78,7 +78,7 @@ postgres_place::postgres_place(const std::string& url) {
   const auto free = [](PQconninfoOption* o) { ::PQconninfoFree(o); };
   char* complaint = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(free)> given{::PQconninfoParse(url.c_str(), &complaint), free};
-  ::PQfreemem(complaint);  // the text may quote the password
+  ::PQfreemem(complaint);  // frees the message unused, because it may quote the password
   if (given == nullptr || url.find('\0') != std::string::npos) throw_invalid("postgres_store.url", "***", range);
   const std::unique_ptr<PQconninfoOption, decltype(free)> defaults{::PQconndefaults(), free};
   const auto set = [&](const std::string& key, const std::string& value, bool is_forced = false) {
@@ -107,7 +107,7 @@ postgres_place::postgres_place(const std::string& url) {
       "postgresql://" + part("user") + "@" + (host.empty() ? "localhost" : host) + ":" + part("port") + "/" + database;
   set("client_encoding", "UTF8", true);
   set("fallback_application_name", "canigo");
-  // So a server that vanished is noticed even while nothing is asked.
+  // With keep-alive probes, a vanished server is detected even if nothing is sent.
   set("keepalives_idle", "30");
   set("keepalives_interval", "10");
   set("keepalives_count", "3");
@@ -120,7 +120,7 @@ bool postgres_error::is_conflict() const noexcept {
 }
 
 bool postgres_error::ends_connection() const noexcept {
-  // The tables are made, and the statements prepared, with a connection.
+  // Errors that a new connection may repair, because it makes the tables and prepares the statements again.
   const std::string_view ends[] = {"57P0", "08", "42P01", "42703", "0A000", "25006", "XX00"};
   return std::ranges::any_of(ends, [&](std::string_view s) { return state_.starts_with(s); });
 }

@@ -10,15 +10,15 @@
 
 namespace canigo::jobs::detail {
 
-/// A server and a database, as a user names them.
+/// A PostgreSQL server and a database, as a user names them.
 class postgres_place {
  public:
-  /// Throws errc::invalid_argument. The text does not have the URL, which may hold a password.
+  /// Throws errc::invalid_argument. The error's text does not contain the URL, which may have a password.
   explicit postgres_place(const std::string& url);
 
-  /// A name for texts: the URL without the password.
+  /// A name for error texts: the URL without the password.
   const std::string& name() const noexcept { return name_; }
-  /// All settings that a connection is made with.
+  /// The settings with which connections are made.
   const std::vector<std::pair<std::string, std::string>>& settings() const noexcept { return settings_; }
 
  private:
@@ -26,45 +26,45 @@ class postgres_place {
   std::string name_;
 };
 
-/// An error that the server told of, or a connection that could not be made.
+/// An error that the server has reported, or a failed connection.
 class postgres_error : public std::system_error {
  public:
   postgres_error(std::error_code code, const std::string& text, std::string state)
       : std::system_error{code, text}, state_{std::move(state)} {}
 
-  /// The SQLSTATE; empty: there is none.
+  /// The SQLSTATE of the error; empty if there is none.
   const std::string& state() const noexcept { return state_; }
   /// Whether another attempt would fail, too.
   bool is_for_good() const noexcept;
-  /// Whether two transactions were in each other's way, and this one may succeed if it is done again.
+  /// Whether this transaction conflicted with another one, so that it may succeed if it is repeated.
   bool is_conflict() const noexcept;
-  /// Whether the process of the server has other prepared statements or portals than this connection has made: a proxy
-  /// lends it, or all clients have one session.
+  /// Whether the server process does not have the prepared statements or portals that this connection has made. That
+  /// happens if a proxy lends the process, or if all clients share one session.
   bool is_about_names() const noexcept { return state_ == "42P05" || state_ == "26000" || state_ == "34000"; }
-  /// Whether the connection is of no use any more.
+  /// Whether the connection can't be used after this error.
   bool ends_connection() const noexcept;
 
  private:
   std::string state_;
 };
 
-/// A connection that broke while a step waited.
+/// Thrown if the connection breaks during an operation.
 class postgres_lost : public std::system_error {
  public:
   postgres_lost(const std::string& text, bool is_unknown);
 
-  /// Whether the step may have been carried out.
+  /// Whether the operation may have been carried out.
   bool is_unknown;
 };
 
-/// The error in an answer.
+/// Returns the error in an answer of the server.
 postgres_error error_of(const std::string& place, const PGresult* answer);
-/// Why a connection could not be made.
+/// Returns the reason why a connection could not be made.
 postgres_error error_of(const std::string& place, PGconn* connection);
-/// The error in a text of libpq in its verbose form. Libpq has no other way to tell the SQLSTATE of a connection that
-/// was refused.
+/// Returns the error in a verbose error text of libpq, which is the only place with the SQLSTATE of a refused
+/// connection.
 postgres_error error_of_verbose(const std::string& place, std::string_view text, bool needs_password);
-/// The error in a text of libpq, which may name a SQLSTATE.
+/// Makes an error from a text of libpq and an optional SQLSTATE.
 postgres_error error_of(const std::string& place, std::string_view state, std::string_view message);
 
 }  // namespace canigo::jobs::detail

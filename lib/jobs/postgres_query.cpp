@@ -11,37 +11,41 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// `now` is not qualified, so that tests can have another clock in their search path.
+/// Returns SQL for a time after now. It does not qualify `now`, so that tests can put another clock into their search
+/// path.
 std::string after(const std::string& span) { return "now() + " + span + "::int8 * interval '1 microsecond'"; }
 std::string after_or_never(const std::string& span) { return "coalesce(" + after(span) + ", 'infinity')"; }
 
-/// Frees the unique key of a job if the condition `ends` is true, unless the key is reserved until a later time.
+/// Returns SQL that frees the unique key of a job if the condition `ends` is true, unless the key is reserved until a
+/// later time.
 std::string key_if_ended(const std::string& ends) {
   return "unique_key = CASE WHEN NOT (" + ends + ") OR unique_until > now() THEN unique_key END";
 }
 
-/// Appends an entry to the history, in the form of encode(), and drops the oldest entries beyond most_events.
+/// Returns SQL that appends an entry to the history, in the format of encode(), and drops the oldest entries beyond
+/// most_events.
 std::string history_with(const std::string& letter, const std::string& text) {
-  // || appends an element only to an array of one dimension.
+  // In SQL, || appends an element only to an array of one dimension.
   return "history = (CASE WHEN array_ndims(history) > 1 THEN '{}' ELSE history END || (convert_to((extract(epoch FROM "
          "now()) * 1000000)::int8 || ' ' || attempt || ' " +
          letter + " ', 'UTF8') || " + text + "))[greatest(1, cardinality(history) - " +
          std::to_string(most_events - 2) + "):]";
 }
 
-/// Selects the jobs that the CTE `part` has found. For a join, the server plans with a tenth of all rows: with many
-/// waiting jobs, a claim then reads all of them. An array avoids that.
+/// Returns SQL that selects the jobs which the CTE `part` has found. For a join, the server assumes a tenth of all
+/// rows. A claim with many waiting jobs then reads all of them, which an array avoids.
 std::string of_found(const std::string& part) { return " WHERE id = ANY(ARRAY(SELECT id FROM " + part + "))"; }
 
-/// Adds one to a counter column, without overflow if another program has set the column to the end of its range.
+/// Returns SQL that increments a counter column. It can't overflow if another program has set the column to the end of
+/// its range.
 std::string one_more(const std::string& c) { return c + " = least(" + c + ", 2147483646) + 1, "; }
 std::string one_less(const std::string& c) { return c + " = greatest(" + c + ", 1) - 1, "; }
 
-/// The parts of several statements.
+/// SQL texts that several statements use.
 const std::string ends_run = "lease_until = NULL, result = NULL, ";
 const std::string of_lease = " WHERE id = $1::int8 AND state = 1 AND token = $2::int8 RETURNING 1";
-/// Notifies, and sets the lock timeout for the commit to `most` milliseconds. Commits with a notification wait for each
-/// other, so a wait there does not mean that another client has left a transaction open.
+/// Returns SQL that notifies, and sets the lock timeout for the commit to `most` milliseconds. Commits with a
+/// notification wait for each other, so a wait there does not mean that another client has left a transaction open.
 std::string tell_and_wait(const std::string& most) {
   return "SELECT pg_notify('canigo_jobs', ''), set_config('lock_timeout', " + most + "::text, true)";
 }
@@ -49,8 +53,8 @@ std::string if_changed_tell_and_wait(const std::string& most) {
   return " " + tell_and_wait(most) + " FROM changed LIMIT 1";
 }
 
-/// $1 lock_timeout, $2 statement_timeout, $3 whether the transaction must be durable. The settings end with the
-/// transaction.
+/// Parameters: $1 lock_timeout, $2 statement_timeout, $3 whether the transaction must be durable. The settings end with
+/// the transaction.
 std::string set_up_text() {
   const auto set = [](const std::string& name, const std::string& value) {
     return ", set_config('" + name + "', " + value + ", true)";
@@ -58,7 +62,7 @@ std::string set_up_text() {
   const std::string commit = "current_setting('synchronous_commit')";
   return "SELECT pg_backend_pid()" + set("lock_timeout", "$1::text") +
          set("statement_timeout", "coalesce($2::text, current_setting('statement_timeout'))") +
-         set("jit", "'off'") +  // compiling takes longer than any of the statements
+         set("jit", "'off'") +  // compiling takes longer than running any of the statements
          // A put must be durable when it returns, even if the server's default is synchronous_commit = off.
          set("synchronous_commit",
              "CASE WHEN $3::int8 = 0 THEN 'off' WHEN " + commit + " = 'off' THEN 'on' ELSE " + commit + " END");
@@ -85,7 +89,7 @@ std::string expire_text() {
 }
 
 std::string put_text() {
-  // A running job with the same key is not locked, because a lock would block the renewal of its lease.
+  // A running job with the same key is not locked, because the lock would block the renewal of its lease.
   return "WITH known AS (INSERT INTO canigo_queue(name) VALUES($1::text) ON CONFLICT DO NOTHING), "
          "held AS MATERIALIZED (SELECT id FROM canigo_job WHERE unique_key = $8::bytea AND state = 1), "
          "put AS (INSERT INTO canigo_job(queue, kind, payload, priority, run_at, deadline, max_attempts, unique_key, "
@@ -97,12 +101,13 @@ std::string put_text() {
          ", now(), $12::text, $13::text WHERE NOT EXISTS (SELECT 1 FROM held) ON CONFLICT (unique_key) WHERE "
          "unique_key IS NOT NULL "
          "DO UPDATE SET unique_key = excluded.unique_key "
-         // xmax is 0 in a new row. In an existing row it is this transaction, which has locked the row.
+         // xmax is 0 in a new row. In an existing row it is this transaction's number, because this transaction has
+         // locked the row.
          "RETURNING id, xmax = 0 AS is_new) SELECT id, is_new FROM put UNION ALL SELECT id, false FROM held";
 }
 
-/// RETURNING promises no order. So the column `holder`, unused until a claim, keeps the index of a job in the
-/// arguments.
+/// RETURNING guarantees no order. So the column `holder`, which is unused until a claim, stores the index of a job in
+/// the arguments.
 std::string put_many_text() {
   return "WITH known AS (INSERT INTO canigo_queue(name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO "
          "NOTHING) INSERT INTO canigo_job(queue, kind, payload, priority, run_at, deadline, max_attempts, created_at, "
@@ -114,7 +119,7 @@ std::string put_many_text() {
          "expiry, attempts, at, batch, place) RETURNING id, holder";
 }
 
-/// Uses arrays, because the server would plan a join for many jobs.
+/// It uses arrays, because for a join the server would choose a plan for many jobs.
 std::string complete_many_text() {
   const std::string place = "array_position($1::int8[], id)";
   return "UPDATE canigo_job SET state = 2, finished_at = now(), lease_until = NULL, result = ($3::bytea[])[" + place +
@@ -122,7 +127,7 @@ std::string complete_many_text() {
          "] RETURNING id";
 }
 
-/// $1 queue, $2 most jobs, $3 lease, $4 mark.
+/// Parameters: $1 queue, $2 max number of jobs, $3 lease, $4 mark.
 std::string claim_text() {
   return "WITH due AS MATERIALIZED (SELECT found.id FROM generate_series(0, 15) AS class CROSS JOIN LATERAL "
          "(SELECT id FROM canigo_job WHERE state = 0 AND queue = $1::text AND priority = class::int2 AND "
@@ -131,8 +136,8 @@ std::string claim_text() {
          " ORDER BY run_at, id LIMIT $2::int8 "
          "FOR UPDATE SKIP LOCKED) found WHERE NOT EXISTS (SELECT 1 FROM canigo_queue WHERE name = $1::text AND "
          "paused_at IS NOT NULL) LIMIT $2::int8) UPDATE canigo_job SET state = 1, "
-         // A crash of the server may lose committed claims. The clock in the token keeps a later claim from getting
-         // the token of a lost one.
+         // A crash of the server may lose committed claims. The clock in the token ensures that a later claim does not
+         // get the token of a lost one.
          "token = greatest(token + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::int8), "
          "attempt = attempt + 1, holder = $4::int8, lease_until = " +
          after_or_never("$3") + ", unique_key = CASE WHEN unique_scope <> " +
@@ -149,7 +154,7 @@ std::string fail_text() {
          history_with("f", "$3::bytea") + of_lease;
 }
 
-/// Ends a run without counting its attempt.
+/// Returns SQL that ends a run without counting its attempt.
 std::string undone(const std::string& also) {
   const std::string ends = "cancel_at IS NOT NULL";
   return "UPDATE canigo_job SET " + ends_run + one_less("attempt") + "state = CASE WHEN " + ends +
@@ -193,21 +198,22 @@ std::string trim_text() {
          "$3::int8))";
 }
 
-/// Lists the queues that have jobs in `states`, by one index seek for each queue.
+/// Returns SQL that lists the queues with jobs in `states`, by one index seek per queue.
 std::string names_in(const std::string& part, const std::string& states) {
   const std::string first = "SELECT min(queue) AS queue FROM canigo_job WHERE " + states;
   return part + " AS (" + first + " UNION ALL SELECT (" + first + " AND queue > " + part + ".queue) FROM " + part +
          " WHERE queue IS NOT NULL), ";
 }
 
-/// Counts the jobs of a state by queue, up to `most` jobs of all queues together.
+/// Returns SQL that counts the jobs of a state by queue, up to `most` jobs in all queues together.
 std::string group_of(const std::string& part, const std::string& state, const std::string& most) {
   return part + " AS MATERIALIZED (SELECT queue, count(*) AS jobs, sum(count(*)) OVER () >= " + most +
          " AS has_more FROM (SELECT queue FROM canigo_job WHERE state = " + state + " LIMIT " + most +
          ") j GROUP BY queue), ";
 }
 
-/// $1 is the most index entries that one part of the statement reads, however many jobs there are.
+/// The parameter $1 is the max number of index entries that each part of the statement reads, however many jobs there
+/// are.
 std::string count_text() {
   const std::string most = "$1::int8";
   return "WITH RECURSIVE " + names_in("ready", "state = 0") + names_in("ended", "state >= 2") +
@@ -330,15 +336,15 @@ void add_number(std::string& to, std::uint64_t n, int bytes) {
   for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8) to += static_cast<char>(n >> shift);
 }
 
-/// An array of one dimension in the server's binary format. `of` is the OID of the element type.
+/// Encodes an array of one dimension in the server's binary format. `of`: the OID of the element type.
 template <class T, class Add>
 std::string array_of(const std::vector<T>& list, std::uint32_t of, Add add) {
   std::string a;
-  add_number(a, 1, 4);  // dimensions
-  add_number(a, 1, 4);  // elements may be null
+  add_number(a, 1, 4);  // the number of dimensions
+  add_number(a, 1, 4);  // whether elements may be null
   add_number(a, of, 4);
   add_number(a, list.size(), 4);
-  add_number(a, 1, 4);  // index of the first element
+  add_number(a, 1, 4);  // the index of the first element
   for (const T& element : list) add(a, element);
   return a;
 }
@@ -466,8 +472,8 @@ std::vector<postgres_query> settle_queries(const new_job& j) {
 std::vector<postgres_query> claim_queries(const std::string& queue, const claim_request& r, const store_policy& p,
                                           std::int64_t mark, std::string_view commit_wait) {
   using s = postgres_statement;
-  // The server chooses a random delay between shortest and longest for each job. After 64 crashes the delay no longer
-  // grows.
+  // For each job, the server chooses a random delay between `shortest` and `longest`. After 64 crashes the delay no
+  // longer grows.
   std::vector<std::int64_t> shortest;
   std::vector<std::int64_t> longest;
   for (std::uint32_t crashes = 1; crashes <= std::min(p.most_crashes, 64U); ++crashes) {

@@ -13,7 +13,7 @@
 
 namespace canigo::jobs::detail {
 
-/// The statements of the store, in the order of their texts.
+/// The statements of the store, in the order in which their texts are listed.
 enum class postgres_statement : std::uint8_t {
   begin,
   set_up,
@@ -56,25 +56,25 @@ inline constexpr std::size_t postgres_statements = static_cast<std::size_t>(post
 
 const std::string& text_of(postgres_statement s);
 
-/// A statement with its arguments, as the server takes them. It does not own strings: they outlive it.
+/// A statement with its arguments in the server's format. It refers to strings, which must outlive it.
 class postgres_query {
  public:
   explicit postgres_query(postgres_statement s) : what{s} {}
 
   postgres_query& number(std::int64_t n);
   postgres_query& numbers(const std::vector<std::int64_t>& list);
-  /// Adds microseconds, rounded up; none for duration::max().
+  /// Adds microseconds, rounded up; null for duration::max().
   postgres_query& span(duration d);
   postgres_query& bytes(std::string_view b);
   postgres_query& bytes_or_none(std::string_view b) { return b.empty() ? none() : bytes(b); }
   postgres_query& none();
-  /// Arrays in the binary form, with one element for each entry of the list. They own their bytes. An element without
-  /// bytes is null.
+  /// Add arrays in the binary format, with one element per entry of the list. The query owns the encoded bytes. A
+  /// missing value becomes null.
   postgres_query& number_array(const std::vector<std::optional<std::int64_t>>& list);
   postgres_query& bytea_array(const std::vector<std::string_view>& list);
   postgres_query& text_array(const std::vector<std::optional<std::string_view>>& list);
 
-  /// The arguments in the form of libpq.
+  /// The arguments in the format of libpq.
   struct arguments {
     std::vector<const char*> values;
     std::vector<int> lengths;
@@ -86,26 +86,27 @@ class postgres_query {
 
  private:
   struct argument {
-    std::optional<std::string_view> bytes = {};  // empty: see `own`
-    std::string own = {};                        // the bytes of a number
+    std::optional<std::string_view> bytes = {};  // empty: the bytes are in `own`
+    std::string own = {};                        // the encoded bytes of a number
     bool is_null = false;
     bool is_text = false;
   };
   std::vector<argument> args_;
 };
 
-/// Whether a lock that stops the put of one list stops the put of the other as well. Both put a job with the same key,
-/// or, without keys, into the same queue.
+/// Whether a lock that blocks a put of one list also blocks a put of the other list. That is so if both contain a job
+/// with the same key or, without keys, a job for the same queue.
 bool share_a_lock(const std::vector<new_job>& some, const std::vector<new_job>& others) noexcept;
 std::vector<postgres_query> put_queries(const new_job& j);
-/// Puts jobs without keys, and that wait for no batch, in one statement.
+/// Puts several jobs in one statement. Precondition: the jobs have no keys, and wait for no batch.
 postgres_query put_many_query(const std::vector<const new_job*>& jobs);
-/// The ends of different jobs in one statement.
+/// Ends several runs in one statement. Precondition: they are of different jobs.
 postgres_query complete_many_query(const std::vector<lease>& leases, const std::vector<std::string_view>& results);
-/// After all puts of the same step: lets the job begin if no job is left of the batch that it waits for.
+/// Makes the job claimable if the batch that it waits for has no unfinished job. Use it after all puts of the
+/// operation.
 std::vector<postgres_query> settle_queries(const new_job& j);
-/// `mark` is kept with the jobs, so that the claim can be found again if its answer is lost. `commit_wait` is as in
-/// tell_and_wait, and outlives the queries.
+/// `mark`: stored with the jobs, so that the claim can be found again if its answer is lost. `commit_wait`: as in
+/// tell_and_wait; it must outlive the queries.
 std::vector<postgres_query> claim_queries(const std::string& queue, const claim_request& r, const store_policy& p,
                                           std::int64_t mark, std::string_view commit_wait);
 

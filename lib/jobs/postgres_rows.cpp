@@ -12,20 +12,20 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// The time from 1970 to 2000, where PostgreSQL's time begins.
+/// The time between the epochs of std::chrono (1970) and PostgreSQL (2000).
 constexpr std::chrono::microseconds epoch = std::chrono::seconds{946'684'800};
 
 constexpr int last_state = static_cast<int>(job_state::cancelled);
 
 std::int64_t number_of(std::string_view bytes) noexcept {
-  // The sign of a shorter number is that of its first byte.
+  // A number with fewer bytes has its sign in the first byte.
   std::uint64_t n = !bytes.empty() && (bytes[0] & 0x80) != 0 ? ~std::uint64_t{0} : 0;
   for (const char c : bytes) n = n << 8 | static_cast<unsigned char>(c);
   return static_cast<std::int64_t>(n);
 }
 
-/// The elements of a bytea[] of one dimension: its header of 12 bytes, its size and first index, and then each element
-/// behind its length.
+/// Returns the elements of a one-dimensional bytea[]. Its format is a header of 12 bytes, its size and first index, and
+/// then the length and the bytes of each element.
 std::vector<std::string_view> elements_of(std::string_view array) {
   std::vector<std::string_view> list;
   if (array.size() < 20) return list;
@@ -63,7 +63,7 @@ std::int64_t postgres_rows::number(int row, int column, std::int64_t least, std:
 
 instant postgres_rows::time(int row, int column) const noexcept {
   const std::chrono::microseconds since{number(row, column)};
-  // The last number is infinity.
+  // The largest number means infinity.
   return since > instant::max().time_since_epoch() - epoch ? instant::max() : instant{since + epoch};
 }
 
@@ -97,7 +97,7 @@ std::vector<claimed_job> read_claimed(const postgres_rows& rows) {
                     .run_at = rows.time(i, 10),
                     .expires_in = deadline ? until(rows.time(i, 12), *deadline) : duration::max()});
   }
-  // RETURNING promises no order.
+  // The rows are sorted here, because RETURNING guarantees no order.
   std::ranges::sort(list, {}, [](const claimed_job& j) { return std::tuple{j.priority, j.run_at, j.lease.id}; });
   return list;
 }

@@ -15,20 +15,21 @@
 
 namespace canigo::jobs::detail {
 
-/// The answer to a statement, in the binary format.
+/// The rows that a statement has returned, in the binary format.
 class postgres_rows {
  public:
   explicit postgres_rows(PGresult* r = nullptr) : result_{r} {}
 
   PGresult* get() const noexcept { return result_.get(); }
   int size() const noexcept { return ::PQntuples(result_.get()); }
-  /// The number of rows that a statement without an answer changed.
+  /// The number of rows that the statement has changed, if it returns none.
   std::int64_t changed() const;
 
   bool is_null(int row, int column) const noexcept { return ::PQgetisnull(result_.get(), row, column) != 0; }
-  /// A number of any width, or a bool.
+  /// Returns an integer of any width, or a bool.
   std::int64_t number(int row, int column) const noexcept;
-  /// A number of a job, whose own number is in the first column. Throws error::failed if it is out of range.
+  /// Returns an integer of a job's row; the job's own number must be in the first column. Throws error::failed if it is
+  /// out of range.
   std::int64_t number(int row, int column, std::int64_t least, std::int64_t most) const;
   std::uint32_t count(int row, int column) const {
     return static_cast<std::uint32_t>(number(row, column, 0, INT32_MAX));
@@ -48,7 +49,7 @@ class postgres_rows {
 using postgres_answers = std::vector<postgres_rows>;
 
 put_answer read_put(const postgres_rows& rows);
-/// The answers in the order of the arguments.
+/// Returns the answers in the order of the statement's arguments.
 std::vector<put_answer> read_put_many(const postgres_rows& rows);
 std::vector<claimed_job> read_claimed(const postgres_rows& rows);
 job_info read_job(const postgres_rows& rows, int row);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int postgres_version = 2;
 
-/// Each migration leads from one version to the next. The first makes the tables.
+/// Each migration leads from one version to the next. The first one creates the tables.
 constexpr const char* migrations[postgres_version] = {R"(
 CREATE TABLE canigo_queue(name text PRIMARY KEY, paused_at timestamptz);
 
@@ -74,9 +74,9 @@ CREATE TRIGGER canigo_batch_loses AFTER DELETE ON canigo_job FOR EACH ROW
   WHEN (OLD.batch IS NOT NULL AND OLD.state < 2) EXECUTE FUNCTION canigo_batch_ends();
 )"};
 
-/// The version of the tables that the search path finds; 0: there are none.
+/// Returns the version of the tables in the search path; 0 if there are none.
 int version_of(postgres_link& link) {
-  // Not to_regclass(): in one transaction the server remembers that a table is missing.
+  // This does not use to_regclass(): within a transaction, the server caches that a table is missing.
   const auto table = link.exec("SELECT FROM pg_class WHERE relname = 'canigo_schema' AND pg_table_is_visible(oid)");
   if (table.size() == 0) return 0;
   const auto version = link.exec("SELECT version FROM canigo_schema");
@@ -96,13 +96,13 @@ void make_tables(postgres_link& link, const std::string& place) {
   link.commit();
   if (version < postgres_version) {
     link.begin();
-    // Other processes wait meanwhile. The number is "canigo" in ASCII.
+    // Other processes wait at this lock. The number is "canigo" in ASCII.
     link.exec("SELECT pg_advisory_xact_lock(109266741946223)");
     version = version_of(link);
     const bool is_still_old = version < postgres_version;
     if (is_still_old) {
       if (version == 0) link.exec("CREATE TABLE IF NOT EXISTS canigo_schema(version int NOT NULL)");
-      // With many jobs this takes longer than any statement of a step.
+      // With many jobs, a migration takes longer than any statement of an operation.
       link.exec("SET LOCAL statement_timeout = 0");
       for (; version < postgres_version; ++version) link.exec_patiently(migrations[version]);
       link.exec("DELETE FROM canigo_schema");

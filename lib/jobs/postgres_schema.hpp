@@ -6,9 +6,10 @@ namespace canigo::jobs::detail {
 
 class postgres_link;
 
-/// Makes or migrates the tables, if their version is less than this library's. Several processes may do so at once.
+/// Creates the tables, or migrates them if their version is less than this library's. Several processes may do so at
+/// once.
 ///
-/// Throws std::system_error with error::newer_schema if it is greater.
+/// Throws std::system_error with error::newer_schema if their version is greater.
 void make_tables(postgres_link& link, const std::string& place);
 
 }  // namespace canigo::jobs::detail

@@ -67,7 +67,7 @@ postgres_store::~postgres_store() = default;
 
 template <class T, class Decode>
 net::awaitable<T> postgres_store::ask(std::shared_ptr<order> o, Decode decode) {
-  // The order may outlive this frame.
+  // The result is shared, because the operation may outlive this coroutine frame.
   const auto result = std::make_shared<std::optional<T>>();
   o->read = [result, decode = std::move(decode)](answers a) { result->emplace(decode(a)); };
   if constexpr (std::is_same_v<T, std::vector<put_answer>>) {
@@ -76,14 +76,14 @@ net::awaitable<T> postgres_store::ask(std::shared_ptr<order> o, Decode decode) {
     if (o->ends.id != 0) o->read_end = [result](verdict v) { result->emplace(v); };
   }
   line_->push(o);
-  // Nothing cancels the wait: a claim whose answer is lost would hold its jobs until the end of their leases.
+  // The wait can't be cancelled: a claim whose answer is lost would hold its jobs until the end of their leases.
   co_await o->done.async_wait(net::bind_cancellation_slot(net::cancellation_slot{}, net::use_awaitable));
-  // The error is moved out, so that the caller's thread destroys it last.
+  // The exception is moved out, so that the caller's thread destroys it last.
   if (o->error) std::rethrow_exception(std::exchange(o->error, nullptr));
   co_return std::move(**result);
 }
 
-/// A step that makes a change for which others may wait.
+/// Makes an operation whose change others may wait for.
 std::shared_ptr<postgres_store::order> postgres_store::change() {
   auto o = std::make_shared<order>(line_->executor());
   o->is_durable = true;
@@ -91,7 +91,7 @@ std::shared_ptr<postgres_store::order> postgres_store::change() {
   return o;
 }
 
-/// A step that may be lost, or done twice.
+/// Makes an operation that may be lost, or carried out twice, without harm.
 std::shared_ptr<postgres_store::order> postgres_store::glance() { return std::make_shared<order>(line_->executor()); }
 
 net::awaitable<std::vector<put_answer>> postgres_store::put_all(std::vector<new_job> list) {
@@ -125,7 +125,7 @@ net::awaitable<std::vector<claimed_job>> postgres_store::claim(claim_request r) 
   o->undo.push_back(of(what::undo_claim, mark));
   auto& has_news = o->tells;
   co_return co_await ask<std::vector<claimed_job>>(o, [&has_news](answers a) {
-    // The statements that end leases have told other processes already.
+    // The statements that end leases have already notified other processes.
     has_news = std::ranges::any_of(a.first(a.size() - 1), [](const postgres_rows& rows) { return rows.size() > 0; });
     return detail::read_claimed(a.back());
   });

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-// How a job is handed in on a connection of the program's, as a part of its transaction.
+// Puts a job through a connection of the user's program, as a part of its transaction.
 
 namespace canigo::jobs {
 namespace {
@@ -22,8 +22,8 @@ class session {
  public:
   session(PGconn* connection, const std::string& place) : connection_{connection}, place_{place} {}
 
-  /// The isolation of a transaction that goes on seeing what was there at its begin; empty: each statement sees what is
-  /// there.
+  /// Returns the isolation level if the transaction keeps seeing the state of its beginning; empty if each statement
+  /// sees the current state.
   std::string old_view() {
     if (::PQtransactionStatus(connection_) != PQTRANS_INTRANS) return {};
     std::string level = checked(::PQexec(connection_, "SHOW transaction_isolation")).text(0, 0);
@@ -36,7 +36,7 @@ class session {
                                   nullptr, a.values.data(), a.lengths.data(), a.formats.data(), 1));
   }
 
-  /// Whether the job is as this transaction sees it. Keeps no lock on it.
+  /// Whether the job still has the state that this transaction sees. It keeps no lock on the job.
   bool is_still(job_id id) {
     checked(::PQexec(connection_, "SAVEPOINT canigo_put"));
     postgres_query q{what::share};

@@ -20,10 +20,10 @@ bool is_hopeless(const std::exception_ptr& e) noexcept {
   }
 }
 
-/// Whether the run ended because the service stops, and not by what the handler did.
+/// Whether the run ended because the service is stopping, instead of by its handler.
 bool is_undone(const run_end& end) noexcept {
   const std::error_code code = code_of(end.error);
-  if (!end.has_begun) return static_cast<bool>(code);  // the pool refused it
+  if (!end.has_begun) return static_cast<bool>(code);  // the pool refused the run
   return end.is_service_stopping && !end.was_told_to_end &&
          (code == errc::stopped || code == net::error::operation_aborted);
 }

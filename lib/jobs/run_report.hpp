@@ -16,14 +16,14 @@
 
 namespace canigo::jobs::detail {
 
-/// How a run of a job ended, as far as the service knows.
+/// How a run of a job ended, according to its service.
 struct run_end {
-  std::exception_ptr error;             // null: the handler has returned
+  std::exception_ptr error;             // null: the handler has returned normally
   std::string result = {};              // the result of a handler that has returned
   std::optional<duration> snooze = {};  // the time for which the handler wants to snooze the job
-  bool has_begun = {};                  // the handler was called
-  bool is_lost = {};                    // another process may have the job
-  bool was_told_to_end = {};            // for a reason of its own: cancelled, expired, lost
+  bool has_begun = {};                  // whether the handler was called
+  bool is_lost = {};                    // another process may have claimed the job
+  bool was_told_to_end = {};            // the service ended the run: the job was cancelled, expired, or lost
   bool is_service_stopping = {};
 };
 
@@ -32,15 +32,16 @@ struct run_report {
   enum class type : std::uint8_t { nothing, complete, fail, snooze, give_back };
   type what = type::nothing;
   std::string text = {};             // the result, or the text of the failure
-  duration span = duration::zero();  // until the next attempt; max: there is none
+  duration span = duration::zero();  // the time until the next attempt; max: there is none
 };
 
-/// The report of a run. `attempt`: its number. `random`: any 64 random bits, for the time until the next attempt.
+/// Makes the report of a run. `attempt`: its number. `random`: 64 random bits, which determine the time until the next
+/// attempt.
 run_report report_of(run_end end, std::uint32_t attempt, const backoff& retry, std::uint64_t random);
 
 net::awaitable<verdict> send(store& s, lease l, const run_report& r);
 
-/// The code of an exception; none if it has no code.
+/// Returns the error code of an exception; no error if the exception has no code.
 std::error_code code_of(const std::exception_ptr& error) noexcept;
 std::string text_of(const std::exception_ptr& error);
 

@@ -15,14 +15,14 @@
 
 namespace canigo::jobs::detail {
 
-/// A job that a service was given and has not reported on.
+/// A job that a service has claimed and not reported on yet.
 struct running_job {
-  /// Why the handler must end.
+  /// Why the handler must end early.
   enum class reason : std::uint8_t {
     none,
     cancelled,  ///< the job was cancelled
     expired,    ///< its deadline has passed
-    lost,       ///< another process may have the job
+    lost,       ///< another process may have claimed the job
   };
 
   running_job(claimed_job c, time_source& t, duration lease_span) : claimed{std::move(c)}, time{t} {
@@ -41,17 +41,17 @@ struct running_job {
   time_point deadline = time_point::max();
   cancel_source stop;
   std::atomic<reason> why_ended{reason::none};
-  std::atomic<const task_context*> context{nullptr};  // the operation that runs it; null: it has not begun
+  std::atomic<const task_context*> context{nullptr};  // the operation that runs the job; null: it has not begun
 
   canigo::detail::mutex mutex;
   std::optional<duration> snooze;
-  std::optional<std::string> progress;  // progress that the store has not been told of
+  std::optional<std::string> progress;  // progress that the store does not know yet
 
-  // The members that the lock of the service guards:
+  // The following members are guarded by the service's lock.
   time_point renewed_at;
   time_point renew_at;
   bool is_renewing = false;
-  bool is_reporting = false;  // its handler has ended, and the store does not know it yet
+  bool is_reporting = false;  // its handler has ended, and the store does not know that yet
 };
 
 }  // namespace canigo::jobs::detail

@@ -22,7 +22,7 @@ using std::chrono::year_month_day;
 
 constexpr std::size_t most_text = 255;
 constexpr sys_days past_end = std::chrono::year{10000} / 1 / 1;
-/// The 29th of February comes on each day of the week within forty years.
+/// The 29th of February falls on every day of the week within forty years.
 constexpr days longest_gap{366 * 41};
 
 constexpr std::array<std::string_view, 12> month_names = {"jan", "feb", "mar", "apr", "may", "jun",
@@ -35,7 +35,7 @@ const std::array<detail::cron_field, 5> fields = {{{"minute", 0, 59, "0 to 59"},
                                                    {"month", 1, 12, "1 to 12, jan to dec", month_names},
                                                    {"day of the week", 0, 7, "0 to 7, sun to sat", day_names}}};
 
-/// The text between blanks.
+/// Splits the text at blanks.
 std::array<std::string_view, 5> split(std::string_view text) {
   std::array<std::string_view, 5> parts;
   std::string_view rest = text;
@@ -67,7 +67,7 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t") + 1);
 }
 
-/// Returns the fields that a word such as @daily stands for. Returns any other text unchanged.
+/// Returns the fields for a word such as @daily. Any other text is returned unchanged.
 std::string_view fields_of(std::string_view text) {
   const std::string_view name = without_blanks(text);
   if (!name.starts_with('@')) return text;
@@ -136,7 +136,7 @@ instant schedule::next_after(instant t) const {
   if (t >= past_end) return instant::max();
   if (period_ > 0s) {
     const auto before = std::chrono::floor<std::chrono::seconds>(t).time_since_epoch();
-    const auto into = (before % period_ + period_) % period_;  // t may be before 1970
+    const auto into = (before % period_ + period_) % period_;  // `t` may be before 1970
     const instant next{before - into + period_};
     return next < past_end ? next : instant::max();
   }
@@ -146,7 +146,7 @@ instant schedule::next_after(instant t) const {
   return found ? instant{*found} : instant::max();
 }
 
-/// The first minute from `begin` on, and before `end`, that the fields name.
+/// Returns the first minute in [`begin`, `end`) that matches the fields; nothing if there is none.
 std::optional<schedule::minute> schedule::first_in(minute begin, minute end) const {
   for (sys_days day = std::chrono::floor<days>(begin); day < end; day += days{1}) {
     if (!has_day(day)) continue;
@@ -158,7 +158,7 @@ std::optional<schedule::minute> schedule::first_in(minute begin, minute end) con
   return std::nullopt;
 }
 
-/// Searches one span after the other in which local time runs evenly.
+/// Searches the periods of constant UTC offset one after the other.
 instant schedule::next_in_zone(instant t) const {
   using detail::zone_time;
   const auto up = [](zone_time local) { return std::chrono::ceil<std::chrono::minutes>(local); };
@@ -168,8 +168,9 @@ instant schedule::next_in_zone(instant t) const {
     minute first = up(from + p.offset);
     if (!follows_clock_ && p.begin != zone_time::min()) {
       const minute before = up(p.begin + p.offset_before);
-      if (p.begin == from && first_in(before, up(p.begin + p.offset))) return p.begin;  // the local time was skipped
-      // The clock has shown all local times before `before` already.
+      // The clocks skipped the local time.
+      if (p.begin == from && first_in(before, up(p.begin + p.offset))) return p.begin;
+      // Local times before `before` occurred in the period before.
       first = std::max(first, before);
     }
     const auto found = first_in(first, up(std::min(p.end, end) + p.offset));

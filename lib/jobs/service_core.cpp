@@ -24,11 +24,11 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-/// How often stats() lets the store count, if that is quick; and how much longer the time between two counts is than a
-/// count.
+/// The time between two counts for stats(), if counting is quick. After a slow count, the time is a multiple of the
+/// count's duration.
 constexpr duration count_every = std::chrono::seconds{1};
 constexpr int count_pause = 10;
-/// A store that fails may have news all the time.
+/// The min pause after a failure, because a failing store may report changes all the time.
 constexpr duration least_pause = std::chrono::seconds{1};
 
 strand_pool_options pool_options(const queue_options& q) {
@@ -88,8 +88,8 @@ void service_core::add(std::string kind, handler h) {
   }
 }
 
-/// stop() waits until this is gone. It lies in the frame of a coroutine, which goes also if Asio has no memory to say
-/// that the coroutine has ended.
+/// Counts a running coroutine; stop() waits until it is destroyed. It is in the coroutine's frame, which is destroyed
+/// even if Asio has no memory to report the coroutine's end.
 class service_core::at_work {
  public:
   explicit at_work(std::shared_ptr<service_core> core) : core_{std::move(core)} {
@@ -108,15 +108,15 @@ class service_core::at_work {
 
 net::awaitable<void> service_core::counted(at_work, net::awaitable<void> work) { co_await std::move(work); }
 
-/// Runs a coroutine that stop() waits for.
+/// Starts a coroutine for whose end stop() waits.
 void service_core::spawn(net::awaitable<void> work) {
-  // A strand of Asio's would take a function in and never run it, if it has no memory to get itself scheduled.
+  // A strand of Asio may accept a function and never run it, if there is no memory to schedule the strand.
   net::co_spawn(canigo::detail::worker_strand::of_no_worker(executor_),
                 counted(at_work{shared_from_this()}, std::move(work)),
                 [keeps_loop = net::prefer(executor_, net::execution::outstanding_work.tracked)](std::exception_ptr) {});
 }
 
-/// Notes that `ended` coroutines have ended. After the last one, a service that stops has stopped.
+/// Notes that `ended` coroutines have ended. When the last one has ended, a stopping service is stopped.
 void service_core::end_work(std::size_t ended) noexcept {
   {
     const std::lock_guard lock{mutex_};
@@ -144,7 +144,7 @@ void service_core::start() {
   spawn(keep_leases(shared_from_this()));
 }
 
-/// Begins to listen to the store, unless it listens already.
+/// Starts to listen for changes of the store, unless it listens already.
 void service_core::listen() {
   {
     const std::lock_guard lock{mutex_};
@@ -159,7 +159,7 @@ void service_core::request_stop(stop_mode mode, duration grace, std::exception_p
     const std::lock_guard lock{mutex_};
     if (!is_stopping_.exchange(true)) cause_ = std::move(cause);
   }
-  // Jobs that wait in the store stay there, so there is nothing to drain.
+  // Waiting jobs stay in the store, so the pools have nothing to drain.
   for (queue& q : queues_) q.pool.request_stop(std::max(mode, stop_mode::finish_running), grace);
   life_.cancel();
   news_->bump();
@@ -177,7 +177,7 @@ void service_core::abandon() noexcept {
   store_news_->stop();
 }
 
-/// A pool stops by itself if its workers break too often. Then the service stops, too, for the same cause.
+/// A pool stops itself if its workers fail too often. Then the service stops, too, with the same error.
 net::awaitable<void> service_core::watch(std::shared_ptr<service_core> core, queue& q) {
   for (;;) {
     std::exception_ptr cause;
@@ -207,8 +207,6 @@ const strand_pool& service_core::pool(const std::string& name) const {
   throw_invalid("service.pool: queue", name, "a queue of this service");
 }
 
-// ---- statistics ---------------------------------------------------------------------------------------------------
-
 service_stats service_core::stats() {
   service_stats shown;
   bool is_due = false;
@@ -221,7 +219,7 @@ service_stats service_core::stats() {
     }
     const time_point now = time_.now();
     is_due = has_started_ && !is_stopping_ && now >= count_at_;
-    if (is_due) count_at_ = time_point::max();  // until this count has ended
+    if (is_due) count_at_ = time_point::max();  // no other count starts until this one has ended
   }
   health_.show(shown);
   store_facts facts = store_.facts();
@@ -242,7 +240,7 @@ service_stats service_core::stats() {
   return shown;
 }
 
-/// Lets the store count the jobs of all processes.
+/// Makes the store count the jobs of all processes.
 net::awaitable<void> service_core::count(std::shared_ptr<service_core> core) {
   const time_point begun_at = core->time_.now();
   std::optional<std::vector<queue_count>> found;
@@ -262,7 +260,7 @@ net::awaitable<void> service_core::count(std::shared_ptr<service_core> core) {
   }
 }
 
-/// How a run ended, and whether the store took it.
+/// Counts how a run ended, and whether the store has accepted the report.
 void service_core::note(queue& q, const running_job& r, const run_report& report, bool has_effect) noexcept {
   using type = run_report::type;
   const std::lock_guard lock{mutex_};
@@ -281,11 +279,9 @@ void service_core::note(queue& q, const running_job& r, const run_report& report
   }
 }
 
-// ---- whether it can be used ----------------------------------------------------------------------------------------
-
 namespace {
 
-/// Whether a person has to act before the store can be used.
+/// Whether the store can't be used until a person acts.
 bool is_for_good(const std::error_code& code) noexcept {
   const error codes[] = {error::cannot_open, error::read_only, error::corrupt, error::newer_schema, error::failed};
   return std::ranges::any_of(codes, [&](error e) { return code == e; });
@@ -293,7 +289,7 @@ bool is_for_good(const std::error_code& code) noexcept {
 
 }  // namespace
 
-/// Asks the store once, so that a service without queues learns of it as well.
+/// Uses the store once, so that a service without queues also learns whether it can be used.
 net::awaitable<void> service_core::open(std::shared_ptr<service_core> core) {
   for (std::uint32_t failures = 0; !core->is_stopping();) {
     std::exception_ptr failed;
@@ -314,8 +310,6 @@ net::awaitable<void> service_core::open(std::shared_ptr<service_core> core) {
   }
 }
 
-// ---- what changes -------------------------------------------------------------------------------------------------
-
 net::awaitable<void> service_core::listen(std::shared_ptr<service_core> core) {
   std::uint64_t seen = 0;
   for (std::uint32_t failures = 0; !core->is_stopping();) {
@@ -335,7 +329,7 @@ net::awaitable<void> service_core::listen(std::shared_ptr<service_core> core) {
   }
 }
 
-/// Waits for a change after `seen`, for `most` at most.
+/// Waits for a change after the number `seen`, for at most `most`.
 net::awaitable<void> service_core::wait(std::uint64_t& seen, duration most) {
   try {
     seen = co_await with_timeout(changes::after(news_, seen), most);
@@ -344,7 +338,8 @@ net::awaitable<void> service_core::wait(std::uint64_t& seen, duration most) {
   }
 }
 
-/// Waits before the store is used again. Ends early if the service stops, or if the store has news: it may be back.
+/// Waits before the store is used again. The wait ends early if the service stops, or if the store reports a change,
+/// since it may work again.
 net::awaitable<void> service_core::pause_after(std::uint32_t failures) {
   const duration whole = options_.store_retry.delay(failures, random());
   const duration least = std::min(whole, least_pause);
@@ -358,11 +353,9 @@ net::awaitable<void> service_core::pause_after(std::uint32_t failures) {
   try {
     co_await life_.wrap(with_timeout(changes::after(store_news_, seen), whole - least));
   } catch (...) {
-    co_return;  // the time is over, or it stops; or there is no memory to wait
+    co_return;  // the time is over, the service stops, or there is no memory to wait
   }
 }
-
-// ---- what users ask -----------------------------------------------------------------------------------------------
 
 net::awaitable<std::string> service_core::result(std::shared_ptr<service_core> core, job_id id) {
   core->listen();

@@ -30,17 +30,18 @@
 
 namespace canigo::jobs::detail {
 
-/// The coroutines of a service. For each queue one claims jobs and one watches the pool. For each job one runs and
-/// reports it. One renews leases, and one listens to the store. Each has a strand of its own, and keeps this alive.
+/// The coroutines of a service. For each queue, one claims jobs and one watches the pool. For each job, one runs it and
+/// reports its end. One renews leases, and one listens to the store. Each has its own strand, and keeps this object
+/// alive.
 class service_core : public std::enable_shared_from_this<service_core> {
  public:
   service_core(const net::any_io_executor& executor, store& s, service_options o);
 
   void add(std::string kind, handler h);
-  /// The key of the job is the name of the schedule; empty: its kind.
+  /// Adds a schedule. The unique key of the job is the schedule's name; without a key, the name is the job's kind.
   void repeat(new_job j, schedule when);
   void start();
-  /// Begins to stop. Idempotent; a harder mode may follow.
+  /// Begins to stop the service. Idempotent; a later call may name a harder mode.
   void request_stop(stop_mode mode, duration grace, std::exception_ptr cause = nullptr);
   /// Cancels everything, and waits for nothing.
   void abandon() noexcept;
@@ -59,12 +60,12 @@ class service_core : public std::enable_shared_from_this<service_core> {
     queue(const net::any_io_executor& executor, queue_options q);
     queue_options options;
     strand_pool pool;
-    // The members that the lock guards:
-    std::size_t taken = 0;      // jobs that were claimed and not reported
-    std::size_t reporting = 0;  // how many of these have a handler that has ended
+    // The following members are guarded by the lock.
+    std::size_t taken = 0;      // the jobs that were claimed and not reported yet
+    std::size_t reporting = 0;  // how many of the `taken` jobs have a handler that has ended
     job_queue_stats counts = {};
     time_point trim_at = time_point::min();
-    std::size_t claims = 0;  // the purpose of its claims, for store_health
+    std::size_t claims = 0;  // the purpose of this queue's claims in store_health
   };
   using running = std::shared_ptr<running_job>;
   struct repetition {
@@ -111,15 +112,15 @@ class service_core : public std::enable_shared_from_this<service_core> {
   time_source& time_;
   store& store_;
   const service_options options_;
-  std::map<std::string, handler> handlers_;  // not changed after start()
+  std::map<std::string, handler> handlers_;  // constant after start()
   std::list<queue> queues_;
   store_health health_;
-  std::list<repetition> repetitions_;  // not changed after start()
+  std::list<repetition> repetitions_;  // constant after start()
 
-  const std::shared_ptr<changes> news_;        // something has changed, here or in the store
-  const std::shared_ptr<changes> store_news_;  // something has changed in the store
+  const std::shared_ptr<changes> news_;        // counts changes in the service or the store
+  const std::shared_ptr<changes> store_news_;  // counts changes in the store
   std::atomic<std::uint64_t> store_changes_{0};
-  cancel_source life_;     // ends the waits for anything but jobs
+  cancel_source life_;     // ends all waits except those for running jobs
   wait_group not_closed_;  // counts 1 until the service has stopped
   std::atomic<bool> is_stopping_{false};
   std::atomic<bool> is_abandoned_{false};
@@ -129,10 +130,10 @@ class service_core : public std::enable_shared_from_this<service_core> {
   bool has_started_ = false;
   bool is_listening_ = false;
   bool is_closed_ = false;
-  std::size_t at_work_ = 0;  // coroutines that stop() waits for
+  std::size_t at_work_ = 0;  // the number of coroutines for whose end stop() waits
   std::exception_ptr cause_;
   std::list<running> running_;
-  time_point count_at_ = time_point::min();  // when the store may be asked for its counts again
+  time_point count_at_ = time_point::min();  // when the store may be asked to count again
 };
 
 }  // namespace canigo::jobs::detail

@@ -9,12 +9,12 @@
 #include <system_error>
 #include <utility>
 
-// How leases are renewed, and how a service learns from that what others decided about its jobs.
+// The renewal of leases. Its answers also tell the service how others have changed its jobs.
 
 namespace canigo::jobs::detail {
 namespace {
 
-/// How soon the cancellation of a job is looked for after a change that another process told of.
+/// The min time between two searches for cancelled jobs after changes by other processes.
 constexpr duration look_again = std::chrono::seconds{1};
 
 }  // namespace
@@ -42,8 +42,8 @@ std::vector<service_core::running> service_core::to_renew(bool all) {
 
 net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> core) {
   std::uint64_t seen = 0;
-  std::uint64_t looked_at = core->store_changes_;  // the change of the store after which cancellations were looked for
-  time_point look_at = time_point::min();          // cancellations are not looked for again before this
+  std::uint64_t looked_at = core->store_changes_;  // the change of the store before the last search for cancelled jobs
+  time_point look_at = time_point::min();          // no search for cancelled jobs is made before this time
   for (;;) {
     {
       const std::lock_guard lock{core->mutex_};
@@ -69,7 +69,7 @@ net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> cor
   }
 }
 
-/// Starts the renewal of the job's lease. Without memory, a later call tries again.
+/// Starts the renewal of the job's lease. If there is no memory, it is tried again later.
 void service_core::start_renewal(running r) {
   try {
     spawn(renew(shared_from_this(), r));

@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-// How jobs are repeated at the times of a schedule.
+// The repetition of jobs at the times of a schedule.
 
 namespace canigo::jobs::detail {
 namespace {
@@ -21,12 +21,13 @@ namespace {
 using canigo::detail::throw_invalid;
 
 constexpr std::size_t most_name_of_schedule = 200;
-/// How long the key of a time stays taken. A process that stood still for less hands nothing in twice.
+/// How long the unique key of one time of a schedule stays reserved. A process that was suspended for less time does
+/// not put its job twice.
 constexpr duration key_stays = std::chrono::hours{24};
-/// How often the clock of the store is looked at, in case that it is set.
+/// How often the store's clock is read again, because it may have been set.
 constexpr duration look_at_clock = std::chrono::hours{1};
 
-/// The time in UTC, and the name: a key that people can read.
+/// Returns the unique key for one time of a schedule: the time in UTC, and the schedule's name.
 std::string key_of(const std::string& name, instant at) {
   const auto day = std::chrono::floor<std::chrono::days>(at);
   const std::chrono::year_month_day date{day};
@@ -56,7 +57,8 @@ void service_core::repeat(new_job j, schedule when) {
   repetitions_.push_back({std::move(name), std::move(j), std::move(when)});
 }
 
-/// Lets the job of the next time wait in the store, until that is the time.
+/// Puts the job for the next time of the schedule, which waits in the store until that time. Then waits until that
+/// time.
 net::awaitable<void> service_core::repeat(std::shared_ptr<service_core> core, const repetition& r) {
   for (std::uint32_t failures = 0; !core->is_stopping();) {
     std::exception_ptr failed;

@@ -10,12 +10,12 @@
 #include <system_error>
 #include <utility>
 
-// How jobs begin, run and end.
+// The beginning, running and ending of jobs.
 
 namespace canigo::jobs::detail {
 namespace {
 
-/// How often the jobs of a queue that have ended are trimmed, while jobs end.
+/// How often the ended jobs of a queue are trimmed while jobs end.
 constexpr duration trim_every = std::chrono::minutes{1};
 
 }  // namespace
@@ -23,15 +23,15 @@ constexpr duration trim_every = std::chrono::minutes{1};
 std::size_t service_core::free_places(const queue& q) const {
   const std::lock_guard lock{mutex_};
   const std::size_t most = q.options.concurrency;
-  // A job whose end is on its way to the store needs no worker: the next one is claimed in the same transaction. While
-  // the store takes no ends, so many jobs are held at most.
+  // A job whose handler has ended needs no worker, even if the store does not know the end yet. The next job is claimed
+  // in the same transaction. If the store accepts no ends, the number of held jobs is bounded.
   const std::size_t free = most - std::min(q.taken - q.reporting, most);
   return std::min(free, 2 * most - std::min(q.taken, 2 * most));
 }
 
 net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, queue& q) {
   std::uint64_t seen = 0;
-  bool has_more = false;  // the last claim brought as many jobs as it might
+  bool has_more = false;  // the last claim got as many jobs as it had asked for
   for (std::uint32_t failures = 0; !core->is_stopping();) {
     std::exception_ptr failed;
     try {
@@ -44,15 +44,15 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         if (came > 0) {
           failures = 0;
           core->health_.succeeded(q.claims, true);
-          // With a limit, a claim of no job would still ask the limit first.
+          // With a limit, each claim asks the limit first, even if there is no job.
           has_more = came == places && !q.options.limit;
           continue;
         }
-        // A lease or a deadline was due, and no job, or another process was faster.
+        // The claim found no job: only a lease or a deadline was due, or another process was faster.
         due = std::max<duration>(co_await core->store_.next_due(q.options.name), std::chrono::milliseconds{1});
       }
       failures = 0;
-      if (places > 0) core->health_.succeeded(q.claims);  // otherwise the store was not asked
+      if (places > 0) core->health_.succeeded(q.claims);  // otherwise the store was not used
       co_await core->wait(seen, has_more ? duration::max() : due);
     } catch (...) {
       failed = std::current_exception();
@@ -69,10 +69,10 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
   }
 }
 
-/// Takes the jobs that may run now; how many there were.
+/// Claims the jobs that may run now. Returns their number.
 net::awaitable<std::size_t> service_core::claim(std::shared_ptr<service_core> core, queue& q, std::size_t places) {
   std::shared_ptr<admitted> admission;
-  // First the limit, then the job: so the job that goes is the most important one at that moment.
+  // The limit is asked before the job is claimed. So the most important job at the time of the grant is claimed.
   if (q.options.limit) {
     admission = co_await core->life_.wrap(q.options.limit());
     places = 1;
@@ -104,7 +104,7 @@ void service_core::take(queue& q, claimed_job c, std::shared_ptr<admitted> admis
   try {
     spawn(drive(shared_from_this(), q, r, std::move(admission)));
   } catch (...) {
-    let_go(q, r);  // its lease runs out
+    let_go(q, r);  // another process gets the job when its lease ends
     throw;
   }
   news_->bump();
@@ -152,7 +152,7 @@ net::awaitable<void> service_core::drive(std::shared_ptr<service_core> core, que
   try {
     co_await report_end(core, q, r, std::move(end));
   } catch (...) {
-    // There was no memory to report it: another process gets the job once its lease is over.
+    // Without memory to report the end, another process gets the job when its lease ends.
     core->health_.failed(store_health::runs, std::current_exception());
   }
   core->let_go(q, r);
@@ -177,7 +177,7 @@ net::awaitable<void> service_core::report_end(std::shared_ptr<service_core> core
   }
 }
 
-/// Tells the store how a run ended, until the store knows.
+/// Reports the end of a run to the store, and repeats that until it succeeds.
 net::awaitable<void> service_core::tell(queue& q, running r, run_report report) {
   for (std::uint32_t failures = 0;;) {
     std::exception_ptr failed;
@@ -202,13 +202,13 @@ net::awaitable<void> service_core::tell(queue& q, running r, run_report report) 
     }
     duration pause = options_.store_retry.delay(++failures, random());
     {
-      // Another process gets the job once the lease is over. There is no use in waiting longer.
+      // After the end of the lease another process gets the job, so a later report would be useless.
       const std::lock_guard lock{mutex_};
       const time_point over = saturating_add(r->renewed_at, options_.lease);
       if (time_.now() >= over) co_return;
       pause = std::min(pause, over - time_.now());
     }
-    // Not pause_after(), because that does not wait while the service stops.
+    // pause_after() is not used here, because it does not wait while the service stops.
     co_await sleep_for(pause);
   }
 }
@@ -227,7 +227,7 @@ net::awaitable<void> service_core::trim(std::shared_ptr<service_core> core, queu
       if (co_await core->store_.trim(r) == 0) break;
     }
   } catch (...) {
-    co_return;  // the jobs are trimmed at another time
+    co_return;  // the jobs will be trimmed at another time
   }
 }
 

@@ -54,7 +54,7 @@ sqlite_statement::sqlite_statement(sqlite3* connection, const std::string& file,
 bool sqlite_statement::next() {
   const int code = ::sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
-  // A read that has reached its end must not hold its snapshot.
+  // The statement is reset after its last row, because otherwise it would keep its snapshot open.
   const int end = ::sqlite3_reset(statement_.get());
   if (code != SQLITE_DONE) check(end != SQLITE_OK ? end : code);
   return false;
@@ -75,7 +75,7 @@ void sqlite_statement::bind(int i, std::string_view text) {
 }
 
 void sqlite_statement::bind(int i, blob b) {
-  // No bytes at a null pointer would be NULL.
+  // SQLite would store an empty text at a null pointer as NULL.
   const char* data = b.bytes.data() != nullptr ? b.bytes.data() : "";
   check(::sqlite3_bind_blob64(statement_.get(), i, data, b.bytes.size(), SQLITE_STATIC));
 }
@@ -132,8 +132,8 @@ bool sqlite_db::was_changed() {
   return std::exchange(version_, version) != version;
 }
 
-/// Waits for 0.1 to 0.5 ms, so that several processes that wait do not meet again. SQLite's own handler waits longer
-/// with each call, and a process that has waited long is overtaken by all others.
+/// Waits for 0.1 to 0.5 ms, at random, so that waiting processes do not collide again. SQLite's own handler waits
+/// longer with each call, so that a process which has waited long is overtaken by all others.
 int sqlite_db::busy(void* self, int calls) noexcept {
   auto& db = *static_cast<sqlite_db*>(self);
   const auto now = std::chrono::steady_clock::now();

@@ -14,7 +14,7 @@
 
 namespace canigo::jobs::detail {
 
-/// Marks an argument as bytes; a string_view is text.
+/// Marks an argument as a blob; a string_view is passed as text.
 struct blob {
   std::string_view bytes;
 };
@@ -24,7 +24,7 @@ class sqlite_statement {
  public:
   sqlite_statement(sqlite3* connection, const std::string& file, const char* sql);
 
-  /// Binds the arguments, and carries the statement out. Returns the number of rows that it changed.
+  /// Binds the arguments, and carries out the statement. Returns the number of changed rows.
   template <class... Args>
   std::int64_t run(const Args&... args) {
     start(args...);
@@ -32,17 +32,18 @@ class sqlite_statement {
     }
     return ::sqlite3_changes64(connection_);
   }
-  /// Binds the arguments; next() brings the rows. Until the last row, the statement can't be used for anything else.
+  /// Binds the arguments. Then next() returns the rows. The statement can't be used for anything else until the last
+  /// row.
   template <class... Args>
   sqlite_statement& start(const Args&... args) {
     reset();
-    [[maybe_unused]] int i = 0;  // without arguments, g++ 16 sees no use of it
+    [[maybe_unused]] int i = 0;  // without arguments, g++ 16 reports it as unused
     (bind(++i, args), ...);
     return *this;
   }
-  /// The next row, or false, after which the statement is reset.
+  /// Steps to the next row. Returns false after the last row, and resets the statement.
   bool next();
-  /// The first column of the first row.
+  /// Returns the first column of the first row; nothing if there is no row.
   template <class... Args>
   std::optional<std::int64_t> number(const Args&... args) {
     start(args...);
@@ -55,12 +56,12 @@ class sqlite_statement {
 
   bool is_null(int column) const noexcept { return ::sqlite3_column_type(statement_.get(), column) == SQLITE_NULL; }
   std::int64_t integer(int column) const noexcept { return ::sqlite3_column_int64(statement_.get(), column); }
-  /// The nearest number to the one that is there, whatever another program wrote.
+  /// Returns a counter, limited to its valid range, because another program may have written any number.
   std::uint32_t count(int column) const noexcept {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(integer(column), 0, INT32_MAX));
   }
   const char* name(int column) const noexcept { return ::sqlite3_column_name(statement_.get(), column); }
-  /// Reads text or bytes.
+  /// Returns a text or a blob.
   std::string text(int column) const;
 
  private:
@@ -85,27 +86,27 @@ class sqlite_statement {
   std::unique_ptr<sqlite3_stmt, finalize> statement_;
 };
 
-/// A connection to a file of SQLite, for one thread at a time, with its statements.
+/// A connection to an SQLite file, with its prepared statements. Threads: one at a time.
 ///
-/// Errors: std::system_error with a jobs::error. The text names the file, SQLite's code and text, and what to do.
+/// Errors: std::system_error with a jobs::error. The text names the file, SQLite's code and text, and the remedy.
 class sqlite_db {
  public:
-  /// Waits for a lock for `busy_limit` at most.
+  /// Waits for a lock for at most `busy_limit`.
   sqlite_db(std::string file, duration busy_limit);
-  /// Uses a connection that stays the caller's.
+  /// Uses the caller's connection, and does not close it.
   explicit sqlite_db(sqlite3* connection);
   sqlite_db(const sqlite_db&) = delete;
   sqlite_db& operator=(const sqlite_db&) = delete;
   ~sqlite_db();
 
-  /// The statement of this text, prepared at its first use. `sql` is a literal.
+  /// Returns the statement with this text. It is prepared on first use. `sql`: a string literal.
   sqlite_statement& sql(const char* sql);
-  /// Carries out statements that bring no rows and are used once.
+  /// Carries out statements that return no rows and are used only once.
   void exec(const char* sql);
 
-  /// Whether another connection has changed the file since the last call. The first call says that one has.
+  /// Whether another connection has changed the file since the last call. The first call returns true.
   bool was_changed();
-  /// Whether the file has another name now, or none.
+  /// Whether the file was renamed or removed.
   bool has_moved() noexcept;
 
   sqlite3* connection() noexcept { return connection_; }
@@ -124,7 +125,7 @@ class sqlite_db {
   std::map<const char*, sqlite_statement> statements_;
 };
 
-/// Throws for a code of SQLite. `connection` may be null.
+/// Throws the error for an SQLite code. `connection` may be null.
 [[noreturn]] void throw_sqlite(sqlite3* connection, const std::string& file, int code);
 
 }  // namespace canigo::jobs::detail

@@ -16,7 +16,7 @@
 namespace canigo::jobs {
 namespace {
 
-/// After so many pages of the log, the thread copies them into the file.
+/// When the write-ahead log has this many pages, the thread copies them into the file.
 constexpr int checkpoint_pages = 1000;
 
 std::string text_of(const std::exception_ptr& e) {
@@ -45,7 +45,7 @@ bool is(const std::exception_ptr& e, std::initializer_list<error> codes) {
 
 }  // namespace
 
-/// The connection to the file, while the file is open.
+/// The connection to the file. It exists while the file is open.
 struct sqlite_store::line::connection {
   explicit connection(line& l) : db{l.file_, l.options_.busy_limit}, table{db, l.options_.policy, l.holder_} {
     detail::set_up(db);
@@ -116,7 +116,7 @@ void sqlite_store::line::want_ring() noexcept {
   knocker_.knock();
 }
 
-/// Waits until a caller knocks, another process rings, or the time is over.
+/// Waits until a caller adds an operation, another process sends a wake-up, or the time is over.
 void sqlite_store::line::wait(duration most) noexcept {
   pollfd fds[2] = {{.fd = knocker_.descriptor(), .events = POLLIN, .revents = 0},
                    {.fd = socket_ ? socket_->descriptor() : -1, .events = POLLIN, .revents = 0}};
@@ -137,7 +137,7 @@ std::size_t sqlite_store::line::waiting() const noexcept {
 
 void sqlite_store::line::run() noexcept {
   using clock = std::chrono::steady_clock;
-  auto look_at = clock::now();  // now, so that other processes can wake this one from the start
+  auto look_at = clock::now();  // look_at_others() runs first, so that other processes can wake this one from the start
   for (bool goes_on = true; goes_on;) {
     const bool is_idle = gathering_.wait([this] { return waiting(); }) == 0;
     orders list;
@@ -146,7 +146,7 @@ void sqlite_store::line::run() noexcept {
       const std::lock_guard lock{mutex_};
       list.swap(box_);
       wants_ring = std::exchange(wants_ring_, false);
-      goes_on = !is_ending_;  // `box_` gets no more orders once `is_ending_` is set
+      goes_on = !is_ending_;  // `box_` gets no more operations once `is_ending_` is set
     }
     try {
       if (!list.empty()) gathering_.note(list.size(), [&] { carry_out(list); });
@@ -156,15 +156,15 @@ void sqlite_store::line::run() noexcept {
         look_at = clock::now() + options_.poll;
       }
     } catch (...) {
-      connection_.reset();  // no caller asked for this: the next step tries again, and reports the error
+      connection_.reset();  // no caller is waiting for this: the next operation tries again, and reports the error
       look_at = clock::now() + options_.poll;
     }
     if (goes_on && is_idle) wait(look_at - clock::now());
   }
 }
 
-/// Carries out the steps that can be carried out, and notes the errors of the others. Returns whether there is news for
-/// other callers.
+/// Carries out the operations that can be carried out, and stores the errors of the others. Returns whether there are
+/// changes that other callers may wait for.
 bool sqlite_store::line::try_all(const orders& list) {
   const auto error_of = [](const auto& step) -> std::exception_ptr {
     try {
@@ -175,7 +175,7 @@ bool sqlite_store::line::try_all(const orders& list) {
     return nullptr;
   };
   std::exception_ptr failed = error_of([&] { commit(list); });
-  // A step that can't be carried out must not take the others with it. An error that all would meet is tried once.
+  // An operation that fails must not make the others fail, too. But an error that all would get is not tried for each.
   const bool is_for_all = failed && is(failed, {error::locked, error::io, error::unknown_outcome, error::cannot_open,
                                                 error::corrupt, error::newer_schema});
   bool has_news = false;
@@ -188,7 +188,7 @@ bool sqlite_store::line::try_all(const orders& list) {
 
 void sqlite_store::line::carry_out(const orders& list) {
   const bool has_news = try_all(list);
-  if (has_news) news_->bump();  // first, so that the caller finds the new number
+  if (has_news) news_->bump();  // before the callers resume, so that they find the new number
   for (const auto& o : list) o->done.done();
   if (has_news) tell_others(true);
   if (std::exchange(wal_pages_, 0) >= checkpoint_pages && connection_) connection_->checkpoint();
@@ -201,7 +201,7 @@ void sqlite_store::line::throw_gone() const {
                               "opens the file of this name, or makes one"};
 }
 
-/// Commits all orders in one transaction.
+/// Commits all operations in one transaction.
 void sqlite_store::line::commit(const orders& list) {
   weight most = weight::reads;
   for (const auto& o : list) most = std::max(most, o->how);
@@ -210,7 +210,7 @@ void sqlite_store::line::commit(const orders& list) {
   });
 }
 
-/// Afterwards the connection is as good as before, or closed.
+/// Runs a transaction. After an error, the connection is either usable or closed.
 void sqlite_store::line::commit(weight how, const step& what) {
   open();
   auto& [db, table] = *connection_;
@@ -235,8 +235,8 @@ void sqlite_store::line::commit(weight how, const step& what) {
   }
 }
 
-/// Two processes that make the same new file may both be refused at once: SQLite lets neither wait for the other. Then
-/// the file is there at the second attempt.
+/// If two processes create the same file at the same time, SQLite may refuse both at once. Then the second attempt
+/// finds the file.
 std::unique_ptr<sqlite_store::line::connection> sqlite_store::line::connect() {
   try {
     return std::make_unique<connection>(*this);
@@ -251,13 +251,14 @@ void sqlite_store::line::open() {
   auto opened = connect();
   if (!socket_) socket_.emplace(file_ + "-wake", holder_);
   connection_ = std::move(opened);
-  news_->bump();  // no process told of earlier changes
+  news_->bump();  // changes before the connection caused no wake-up here
 }
 
-/// Rings all other processes. Those that are gone run no job any more: their leases end, if necessary at a later call.
+/// Sends a wake-up to all other processes. Processes that have ended run no jobs any more, so their leases are ended,
+/// if necessary at a later call.
 void sqlite_store::line::tell_others(bool has_news) {
   if (!socket_) return;
-  hear_others();  // a process that has come since the last wait must be rung, too
+  hear_others();  // finds processes that have come since the last wait, because they need the wake-up, too
   const auto gone = socket_->ring(has_news);
   gone_.insert(gone_.end(), gone.begin(), gone.end());
   if (gone_.empty()) return;

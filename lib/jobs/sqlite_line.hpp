@@ -24,11 +24,11 @@
 
 namespace canigo::jobs {
 
-/// The thread of a sqlite_store. Callers put orders into its list; it carries out all orders of the list in one
-/// transaction.
+/// The worker thread of a sqlite_store. Callers add operations to a list. The thread carries out all operations of the
+/// list in one transaction.
 class sqlite_store::line {
  public:
-  /// A step that a caller waits for. It may outlive the caller, and the context of the caller.
+  /// An operation that a caller waits for. It may outlive the caller, and the caller's context.
   struct order {
     order(const net::any_io_executor& executor, weight w, step s) : how{w}, what{std::move(s)}, done{executor} {
       done.add();
@@ -43,7 +43,7 @@ class sqlite_store::line {
   line(const net::any_io_executor& executor, std::string file, const sqlite_store_options& options);
   ~line();
 
-  /// Throws errc::stopped after stop().
+  /// Adds an operation. Throws errc::stopped after stop().
   std::shared_ptr<order> push(weight w, step s);
   void stop() noexcept;
   void want_ring() noexcept;
@@ -60,7 +60,7 @@ class sqlite_store::line {
   void wait(duration most) noexcept;
   std::size_t waiting() const noexcept;
 
-  // On the thread.
+  // The following functions run on the worker thread.
   void run() noexcept;
   bool try_all(const orders& list);
   void carry_out(const orders& list);
@@ -86,10 +86,10 @@ class sqlite_store::line {
   bool is_ending_ = false;
   bool wants_ring_ = false;
 
-  // On the thread.
+  // The following members are used on the worker thread only.
   std::optional<detail::wake_socket> socket_;
   std::unique_ptr<connection> connection_;
-  std::vector<std::int64_t> gone_;  // processes whose leases are still to be ended
+  std::vector<std::int64_t> gone_;  // the ended processes whose leases must still be ended
   int wal_pages_ = 0;
   detail::gathering gathering_;
 

@@ -4,19 +4,19 @@
 
 namespace canigo::jobs::detail {
 
-/// The version of the tables. A library refuses a greater one, and brings a lesser one up to this.
+/// The version of the tables. The library refuses tables with a greater version, and migrates those with a smaller one.
 inline constexpr int schema_version = 2;
 
-/// Makes or migrates the tables, in the transaction that is open, if there is one. Several processes may do so at once.
+/// Creates or migrates the tables. If a transaction is open, that is done in it. Several processes may do so at once.
 ///
-/// The tables have names of their own, and the version has a table: the file may be one that the user has, with an
-/// application_id and a user_version.
+/// The tables have their own names, and the version is in a table. So the file may be one of the user's, with its own
+/// application_id and user_version.
 void make_tables(sqlite_db& db);
 
-/// Makes the tables, for a connection of the store's own, which it sets up first.
+/// Sets up a connection of the store, and then creates or migrates the tables.
 void set_up(sqlite_db& db);
 
-/// How a commit is written: FULL waits for the disk.
+/// Sets whether a commit waits for the disk (FULL) or not (NORMAL).
 void set_synchronous(sqlite_db& db, bool is_full);
 
 }  // namespace canigo::jobs::detail

@@ -40,16 +40,16 @@ sqlite_store::~sqlite_store() = default;
 
 net::awaitable<void> sqlite_store::perform(weight w, step s) {
   const auto order = line_->push(w, std::move(s));
-  // Nothing cancels the wait: a claim whose answer is lost would hold its jobs until the end of their leases.
+  // The wait can't be cancelled: a claim whose answer is lost would hold its jobs until the end of their leases.
   co_await order->done.async_wait(net::bind_cancellation_slot(net::cancellation_slot{}, net::use_awaitable));
-  // The error is moved out, so that the caller's thread destroys it last.
+  // The exception is moved out, so that the caller's thread destroys it last.
   if (order->error) std::rethrow_exception(std::exchange(order->error, nullptr));
 }
 
 put_answer sqlite_store::put_in(sqlite3* connection, const new_job& j) {
   detail::check(j);
   detail::sqlite_db db{connection};
-  // The store's thread may not have made the tables yet. It can't make them while this transaction is open.
+  // The store's thread may not have created the tables yet, and can't do so while this transaction is open.
   detail::make_tables(db);
   detail::sqlite_table table{db, line_->options().policy, 0};
   return table.put_all({j}, line_->now()).front();

@@ -10,7 +10,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// A longer payload lies in a table of its own, so that the rows stay short.
+/// A payload longer than this is stored in a separate table, so that the rows stay short.
 constexpr std::size_t most_inline = 4096;
 
 std::optional<std::string_view> text_unless_empty(std::string_view text) noexcept {
@@ -28,7 +28,7 @@ std::int64_t sqlite_table::number_of(const std::string& queue) {
   return ::sqlite3_last_insert_rowid(db_.connection());
 }
 
-/// The job that has the key at this time. A key whose time is over is free from here on.
+/// Returns the job that has the unique key at this time. Frees the key if its time is over.
 std::optional<job_id> sqlite_table::holder_of(const std::string& key, instant now) {
   auto& s = db_.sql("SELECT id, unique_until FROM canigo_job WHERE unique_key=?1");
   s.start(blob{key});
@@ -70,7 +70,7 @@ std::vector<put_answer> sqlite_table::put_all(const std::vector<new_job>& list, 
   }
   for (const new_job& j : list) {
     if (j.after_batch.empty()) continue;
-    // The trigger does the same when a job ends.
+    // A trigger does the same when a job ends.
     db_.sql(
            "UPDATE canigo_job SET run_at=?2 WHERE state=0 AND after_batch=?1 AND run_at=9223372036854775807 AND NOT "
            "EXISTS (SELECT 1 FROM canigo_job WHERE state<2 AND batch=?1)")
@@ -104,8 +104,8 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
       has_more = false;
       std::vector<claimed_job> found;
       std::vector<run> expired;
-      std::vector<job_id> begun;           // their keys are free from here on
-      std::vector<std::size_t> with_body;  // places in `found`
+      std::vector<job_id> begun;           // the jobs whose keys become free now
+      std::vector<std::size_t> with_body;  // the indexes in `found` of the jobs whose payload is in the separate table
       due.start(*queue, priority, number(now),
                 static_cast<std::int64_t>(std::min<std::size_t>(r.limit - claimed.size(), 1 << 20)));
       while (due.next()) {
@@ -119,7 +119,7 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
         }
         if (due.integer(10) == static_cast<int>(unique_scope::until_begun)) begun.push_back(id);
         if (due.is_null(9)) with_body.push_back(found.size());
-        // A loss of power may take claims back. The clock keeps a token from being given again.
+        // A loss of power may undo claims. The clock in the token ensures that no token is given twice.
         const std::int64_t token = std::max(due.integer(1) + 1, number(now));
         found.push_back({.lease = {id, static_cast<std::uint64_t>(token)},
                          .queue = r.queue,
@@ -137,7 +137,8 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
       for (const job_id id : begun) db_.sql("UPDATE canigo_job SET unique_key=NULL WHERE id=?1").run(id);
       for (const std::size_t i : with_body) found[i].payload = payload_of(found[i].lease.id);
       for (claimed_job& j : found) {
-        // Not one UPDATE … RETURNING: it makes a temporary table for each call, and promises no order.
+        // This is not one UPDATE … RETURNING, which would create a temporary table for each call, and guarantee no
+        // order.
         db_.sql(
                "UPDATE canigo_job SET state=1, attempt=attempt+1, token=?4, lease_until=?2, holder=?3 "
                "WHERE id=?1 AND state=0")
@@ -194,7 +195,7 @@ remove_answer sqlite_table::remove(job_id id, instant now) {
   const auto state = db_.sql("SELECT state FROM canigo_job WHERE id=?1").number(id);
   if (!state) return remove_answer::unknown;
   if (*state == number(job_state::running)) return remove_answer::running;
-  // A batch waits for what has not ended.
+  // The job ends before it is deleted, so that the trigger starts the jobs that wait for the end of its batch.
   db_.sql("UPDATE canigo_job SET state=4, finished_at=?2 WHERE id=?1 AND state=0 AND batch IS NOT NULL")
       .run(id, number(now));
   forget(id);
@@ -205,11 +206,11 @@ remove_answer sqlite_table::remove(job_id id, instant now) {
 std::size_t sqlite_table::trim(const trim_request& r, instant now) {
   const auto queue = db_.sql("SELECT id FROM canigo_queue WHERE name=?1").number(r.queue);
   if (!queue) return 0;
-  std::int64_t before = INT64_MIN;  // jobs that ended at that time or before go
+  std::int64_t before = INT64_MIN;  // jobs that ended at this time or earlier are deleted
   if (r.older_than != duration::max()) {
     before = number(now) - std::chrono::ceil<std::chrono::microseconds>(r.older_than).count();
   }
-  std::int64_t surplus = 0;  // how many of the oldest jobs go in any case
+  std::int64_t surplus = 0;  // how many of the oldest jobs are deleted in any case
   if (r.keep != SIZE_MAX) {
     const auto there =
         db_.sql("SELECT count(*) FROM canigo_job INDEXED BY canigo_job_finish WHERE state>=2 AND queue=?1")

@@ -13,10 +13,10 @@
 
 namespace canigo::jobs::detail {
 
-/// Jobs in a file of SQLite. The caller begins and ends the transactions.
+/// Jobs in an SQLite file. The caller begins and ends the transactions.
 class sqlite_table final : public table {
  public:
-  /// `holder` names this process among those that have the file open.
+  /// `holder`: identifies this process among those that have the file open.
   sqlite_table(sqlite_db& db, const store_policy& p, std::int64_t holder);
 
   std::vector<put_answer> put_all(const std::vector<new_job>& list, instant now) override;
@@ -36,11 +36,11 @@ class sqlite_table final : public table {
   std::vector<job_info> list(const list_request& r) override;
   std::vector<queue_count> count(instant now) override;
 
-  /// Lets the leases of a process that is gone run out.
+  /// Ends the leases of a process that has ended.
   void end_leases_of(std::int64_t holder);
 
  private:
-  /// A job that runs, or whose lease or deadline ran out, with all that decides on its next state.
+  /// A running job, or a job whose lease or deadline has expired, with everything that determines its next state.
   struct run {
     job_id id = 0;
     job_state state = job_state::running;

@@ -1,4 +1,4 @@
-// The questions about jobs in a file of SQLite: one of them, a list, the counts.
+// The queries about jobs in an SQLite file: one job, a list of jobs, the counts.
 
 #include "history.hpp"
 #include "sqlite_table.hpp"
@@ -18,7 +18,7 @@ constexpr const char* look_at_job =
     "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
     "run_at, lease_until, deadline, cancel_at, finished_at, unique_key, batch, after_batch, payload, result, history "
     "FROM canigo_job JOIN canigo_queue ON canigo_queue.id=queue WHERE canigo_job.id=?1";
-// The columns that are left out would be read from further pages of the file.
+// Columns that are not listed here would be read from additional pages of the file.
 constexpr const char* list_jobs =
     "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
     "run_at, lease_until, deadline, cancel_at, finished_at, unique_key, batch, after_batch "
@@ -87,7 +87,8 @@ std::vector<queue_count> sqlite_table::count(instant now) {
     c.by_state[i] = static_cast<std::size_t>(jobs);
     c.has_more[i] = has_more;
   };
-  // No part reads more than a number of entries of an index. Files of earlier versions have no index for the last one.
+  // Each part of the query reads at most a fixed number of index entries. Files of earlier versions have no index for
+  // the last part.
   auto& some = db_.sql(
       "SELECT queue, 1, count(*) FROM (SELECT queue FROM canigo_job INDEXED BY canigo_job_lease WHERE state=1 LIMIT "
       "?1) "

@@ -1,4 +1,4 @@
-// The runs of jobs in a file of SQLite: they end, go on, or are found to be lost.
+// The runs of jobs in an SQLite file: how they end, continue, or are found to be lost.
 
 #include "canigo/algorithms/backoff.hpp"
 
@@ -13,7 +13,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// The number may be one that another program wrote.
+/// Changes a counter within its range, because another program may have written any number.
 void count_up(std::uint32_t& n) noexcept { n += n < INT32_MAX ? 1 : 0; }
 void count_down(std::uint32_t& n) noexcept { n -= n > 0 ? 1 : 0; }
 
@@ -25,7 +25,7 @@ void note(std::string& history, event e) {
 
 }  // namespace
 
-/// Frees the key of a job that has ended, unless it is taken for a time that is not over.
+/// Frees the unique key of a job that has ended, unless the key is reserved until a later time.
 void sqlite_table::free_key(job_id id, instant now) {
   db_.sql(
          "UPDATE canigo_job SET unique_key=NULL "
@@ -55,7 +55,7 @@ sqlite_table::run sqlite_table::read_run(sqlite_statement& s) {
           .history = s.text(7)};
 }
 
-/// The job whose last claim has this lease, if it still runs.
+/// Returns the running job whose last claim has this lease; nothing if there is none.
 std::optional<sqlite_table::run> sqlite_table::held(lease l) {
   auto& s = db_.sql(
       "SELECT id, attempt, max_attempts, crashes, snoozes, cancel_at, run_at, history FROM canigo_job "
@@ -67,7 +67,7 @@ std::optional<sqlite_table::run> sqlite_table::held(lease l) {
   return r;
 }
 
-/// Ends a run, which may not be the end of the job.
+/// Ends a run. The job itself may continue with another run.
 void sqlite_table::end_run(run r, job_state s, instant now) {
   if (r.is_cancelled) s = job_state::cancelled;
   const bool is_over = has_ended(s);

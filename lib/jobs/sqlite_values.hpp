@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-// How the values of a job stand in the columns of SQLite.
+// Converts the values of a job to and from SQLite columns.
 namespace canigo::jobs::detail {
 
 inline std::int64_t number(instant t) noexcept { return t.time_since_epoch().count(); }

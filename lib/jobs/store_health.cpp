@@ -9,7 +9,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// The text if there is no memory for a text.
+/// The error text for a lack of memory.
 constexpr const char* no_memory = "no memory";
 
 }  // namespace
@@ -20,7 +20,7 @@ void store_health::failed(std::size_t of, const std::exception_ptr& error) noexc
   try {
     text = text_of(error);
   } catch (...) {
-    text = no_memory;  // short enough to need none
+    text = no_memory;  // short enough to need no allocation
   }
   store_failure event{.code = code, .text = text};
   {

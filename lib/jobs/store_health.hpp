@@ -13,25 +13,26 @@
 
 namespace canigo::jobs::detail {
 
-/// Remembers, by purpose, whether the calls of a service to its store fail: counts may fail while claims succeed.
+/// Remembers, separately for each purpose, whether a service's calls of its store fail. For example, counts may fail
+/// while claims succeed.
 class store_health {
  public:
-  /// The claims of each queue have a purpose of their own from `claims` on.
+  /// The claims of each queue have their own purpose, from `claims` on.
   enum purpose : std::size_t { listening, counts, runs, schedules, opening, claims };
 
   store_health(std::size_t queues, store_observer* observer) : failures_(claims + queues), observer_{observer} {}
 
   void failed(std::size_t of, const std::exception_ptr& error) noexcept;
-  /// `has_written`: it was a claim that brought jobs, so the store takes writes. Then errors of other writes, which
-  /// come seldom, count no more.
+  /// Notes a successful call. `has_written`: the call was a claim that got jobs, so the store accepts writes. Then
+  /// earlier errors of other writes are forgotten, because such writes are rare.
   void succeeded(std::size_t of, bool has_written = false) noexcept;
-  /// Fills in the last error of the calls that fail.
+  /// Fills in the latest error of the calls that fail.
   void show(service_stats& s) const;
 
  private:
   struct failure {
     std::uint32_t in_a_row = 0;
-    std::uint64_t place = 0;  // among all
+    std::uint64_t place = 0;  // the position of this error among all errors
     std::string text = {};
     std::error_code code = {};
   };

@@ -12,12 +12,13 @@
 
 namespace canigo::jobs::detail {
 
-/// A claim ends at most so many leases and deadlines that ran out, so that many of them do not hold it up.
+/// The max number of expired leases and deadlines that one claim ends, so that it is not delayed by many of them.
 inline constexpr std::size_t reap_limit = 100;
 
-/// The steps of jobs::store, one for one: each is done at an instant, without a wait.
+/// The operations of jobs::store, without their waiting: each is carried out at a given instant.
 ///
-/// Arguments have been checked. A step throws before it changes anything, or its caller undoes what it changed.
+/// The caller has checked the arguments. If an operation throws, either it has changed nothing, or the caller undoes
+/// the changes.
 class table {
  public:
   table(const table&) = delete;
@@ -41,7 +42,7 @@ class table {
   virtual std::vector<job_info> list(const list_request& r) = 0;
   virtual std::vector<queue_count> count(instant now) = 0;
 
-  /// Whether a step since the last call made a change for which other callers may wait.
+  /// Whether an operation since the last call made a change for which other callers may wait.
   bool take_news() noexcept {
     const bool had = has_news_;
     has_news_ = false;
@@ -56,19 +57,19 @@ class table {
   bool has_news_ = false;
 };
 
-/// The instant of the store's clock, rounded up, and never beyond the last one.
+/// Returns `now` plus `d`, rounded up to microseconds, and at most instant::max().
 inline instant later(instant now, duration d) noexcept {
   const auto span = std::chrono::ceil<std::chrono::microseconds>(d);
   return d == duration::max() || now > instant::max() - span ? instant::max() : now + span;
 }
 
-/// When a job that is handed in can be claimed, unless it has a batch to wait for.
+/// Returns when a new job can be claimed, if it does not wait for a batch.
 inline instant due_of(const new_job& j, instant now) noexcept {
   if (!j.after_batch.empty()) return instant::max();
   return j.at ? *j.at : later(now, j.delay);
 }
 
-/// The time from `now` to `then`: negative if it has passed; max if there is no such time.
+/// Returns the time from `now` to `then`: negative if it has passed; max if `then` is instant::max().
 inline duration until(instant now, instant then) noexcept {
   if (then == instant::max()) return duration::max();
   using us = std::chrono::microseconds;
@@ -79,17 +80,18 @@ inline duration until(instant now, instant then) noexcept {
   return us{span};
 }
 
-/// The condition in SQL under which a job that waits can be claimed. Rows that no store wrote may break it, and would
-/// hold up the claims of others.
+/// The SQL condition under which a waiting job can be claimed. Rows written by another program may violate it, and
+/// would block the claims of other jobs.
 inline const std::string is_sound =
     "token BETWEEN 0 AND 9223372036854775806 AND attempt BETWEEN 0 AND 2147483646 AND "
     "max_attempts BETWEEN 0 AND 2147483647 AND crashes BETWEEN 0 AND 2147483647 AND snoozes BETWEEN 0 AND 2147483647";
 
-/// A value of a row. Throws error::failed outside of `least` … `most`, naming the row, the column, and these.
+/// Returns a value of a row. Throws error::failed if it is not in [`least`, `most`]; the text names the row, the column
+/// and the range.
 std::int64_t checked(std::int64_t value, std::int64_t least, std::int64_t most, const std::string& row,
                      const std::string& column);
 
-/// Throw std::system_error, naming the field, the value and the range.
+/// The following functions throw std::system_error, which names the field, the value and the range.
 void check(const new_job& j);
 void check(const claim_request& r);
 void check(const trim_request& r);
@@ -101,7 +103,7 @@ void check_snooze(duration d);
 void check_extension(duration d, const std::optional<std::string>& progress);
 void check_bytes(std::string_view field, const std::string& bytes);
 
-/// The text of a failure as it is kept: short, and in one line.
+/// Returns the text of a failure as it is stored: shortened, and in one line.
 std::string kept_text(std::string text);
 
 }  // namespace canigo::jobs::detail

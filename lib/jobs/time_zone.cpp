@@ -16,11 +16,11 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::size_t most_name_of_zone = 64;
-constexpr std::size_t most_file = std::size_t{256} << 10;  // the largest one has 4 KiB
+constexpr std::size_t most_file = std::size_t{256} << 10;  // the largest real file has 4 KiB
 constexpr std::size_t header_size = 44;
-/// More than any zone had, with the seconds of local mean time.
+/// More than the offset of any zone, including the seconds of local mean time.
 constexpr seconds most_offset = std::chrono::hours{26};
-/// The instants of a file that mean something: before them some files have the beginning of the universe.
+/// Instants beyond this are ignored: some files contain the beginning of the universe.
 constexpr std::int64_t most_instant = std::int64_t{1} << 40;
 
 std::uint64_t big_endian(std::string_view bytes) noexcept {
@@ -29,12 +29,12 @@ std::uint64_t big_endian(std::string_view bytes) noexcept {
   return n;
 }
 
-/// Takes parts from the front of a file.
+/// Reads parts from the front of a file.
 class file_reader {
  public:
   explicit file_reader(std::string_view file) : rest_{file} {}
 
-  /// Empty if there are not so many bytes; no part is asked for that has none.
+  /// Removes and returns the next bytes. Empty if there are not enough bytes, which no valid request returns.
   std::string_view take(std::size_t bytes) noexcept {
     if (bytes > rest_.size()) {
       is_good_ = false;
@@ -53,7 +53,7 @@ class file_reader {
   bool is_good_ = true;
 };
 
-/// The numbers of elements of a block of data.
+/// The number of elements of each kind in a block of data.
 struct block {
   std::size_t indicators_of_ut, indicators_of_standard, leaps, times, types, characters;
 
@@ -78,7 +78,7 @@ bool is_name(std::string_view name) noexcept {
          name.front() != '/' && name.back() != '/';
 }
 
-/// The list without changes that change nothing, or that another one replaces at the same instant.
+/// Returns the list without changes that have no effect, or that another change replaces at the same instant.
 std::vector<zone_change> tidy(seconds before, std::vector<zone_change> list) {
   std::vector<zone_change> kept;
   for (const zone_change& c : list) {
@@ -97,7 +97,7 @@ time_zone time_zone::of(std::string_view name) {
   if (is_name(name)) {
     std::ifstream in{folder + "/" + std::string{name}, std::ios::binary};
     std::string file;
-    // A folder can be opened, and not read.
+    // A folder can be opened, but reading from it fails.
     for (char part[4096]; file.size() <= most_file && (in.read(part, sizeof part), in.gcount() > 0);) {
       file.append(part, static_cast<std::size_t>(in.gcount()));
     }
@@ -115,7 +115,7 @@ std::optional<time_zone> time_zone::read(std::string_view file) {
   file_reader from{file};
   char version = '\0';
   auto b = read_header(from, version);
-  // The first block has 32 bits for an instant. It is there for programs of the last century.
+  // The first block has 32-bit instants, for old programs. It is skipped, so a file of version 1 is rejected.
   if (!b || version < '2' || version > '9') return std::nullopt;
   from.take(b->size(4));
   if (!from.is_good()) return std::nullopt;
@@ -125,7 +125,7 @@ std::optional<time_zone> time_zone::read(std::string_view file) {
   const std::string_view kinds = from.take(b->times);
   const std::string_view types = from.take(b->types * 6);
   from.take(b->characters + b->leaps * 12 + b->indicators_of_standard + b->indicators_of_ut);
-  // With leap seconds the instants are not those of a clock.
+  // Files with leap seconds are rejected, because their instants are not those of the system's clock.
   if (!from.is_good() || b->leaps != 0) return std::nullopt;
   const auto offset_of = [&](std::size_t type) {
     return seconds{static_cast<std::int32_t>(big_endian(types.substr(type * 6, 4)))};
@@ -167,13 +167,14 @@ time_zone::period time_zone::at(zone_time t) const {
     const auto after = std::max({t, last_, zone_time{}});
     const auto y = std::chrono::year_month_day{std::chrono::floor<std::chrono::days>(after)}.year();
     std::vector<zone_change> yearly;
-    // The year before has the offset that this one begins with, and the change before that.
+    // The year before determines the offset with which this year begins, and its last change comes from the year before
+    // that.
     for (int i = -2; i <= 1; ++i) {
       for (const zone_change& c : rule_->changes_of(y + std::chrono::years{i})) {
         if (c.at > last_) yearly.push_back(c);
       }
     }
-    // If a zone has summer time all year, one summer ends when the next one begins.
+    // If a zone has summer time all year, one summer time ends at the same instant at which the next one begins.
     std::ranges::sort(yearly, {},
                       [this](const zone_change& c) { return std::pair{c.at, c.offset != rule_->standard()}; });
     list.insert(list.end(), yearly.begin(), yearly.end());

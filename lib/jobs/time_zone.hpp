@@ -10,30 +10,30 @@
 
 namespace canigo::jobs::detail {
 
-/// How far local time is from UTC, as the time zone database has it; a value.
+/// The offsets of local time from UTC in one zone of the time zone database. A value.
 class time_zone {
  public:
-  /// A span with one offset.
+  /// A period with one offset.
   struct period {
-    zone_time begin;  ///< zone_time::min(): the first one
-    zone_time end;    ///< zone_time::max(): the last one
+    zone_time begin;  ///< zone_time::min() for the first period
+    zone_time end;    ///< zone_time::max() for the last period
     std::chrono::seconds offset;
-    std::chrono::seconds offset_before;  ///< until `begin`
+    std::chrono::seconds offset_before;  ///< the offset before `begin`
   };
 
-  /// Reads the zone from the folder that TZDIR names, or /usr/share/zoneinfo. Throws errc::invalid_argument with the
-  /// name.
+  /// Reads a zone from the folder that TZDIR names, or from /usr/share/zoneinfo. Throws errc::invalid_argument, which
+  /// names the zone.
   static time_zone of(std::string_view name);
-  /// A file in the format of RFC 9636 (TZif); none if it is not one.
+  /// Reads a file in the format of RFC 9636 (TZif). Returns nothing if the file is malformed.
   static std::optional<time_zone> read(std::string_view file);
 
   period at(zone_time t) const;
 
  private:
-  std::chrono::seconds first_{0};      // the offset before all changes
-  std::vector<zone_change> changes_;   // each to another offset
-  zone_time last_ = zone_time::min();  // until then the file's own changes count; after that the rule
-  std::optional<zone_rule> rule_;      // the rule after the changes
+  std::chrono::seconds first_{0};      // the offset before the first change
+  std::vector<zone_change> changes_;   // the changes listed in the file
+  zone_time last_ = zone_time::min();  // after this time the rule determines the changes, before it the file's list
+  std::optional<zone_rule> rule_;      // the rule for the time after the listed changes
 };
 
 }  // namespace canigo::jobs::detail

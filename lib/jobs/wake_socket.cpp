@@ -20,7 +20,7 @@ constexpr char hello = 'h';
 constexpr char news = 'n';
 constexpr char probe = 'p';
 
-/// Whether the path fits into an address.
+/// Whether the path fits into the address of a unix socket.
 bool to_address(const std::string& path, sockaddr_un& address) noexcept {
   if (path.size() >= sizeof address.sun_path) return false;
   address = {};
@@ -52,7 +52,7 @@ wake_socket::~wake_socket() {
   if (socket_ == -1) return;
   ::unlink(path_of(number_).c_str());
   ::close(socket_);
-  ::rmdir(folder_.c_str());  // if no other socket is there
+  ::rmdir(folder_.c_str());  // fails if another socket is in the folder
 }
 
 bool wake_socket::drain() noexcept {
@@ -66,7 +66,7 @@ bool wake_socket::drain() noexcept {
   try {
     if (has_newcomer) look_round();
   } catch (...) {
-    return has_news;  // without memory: at the next look
+    return has_news;  // without memory, the other processes are found at the next look
   }
   return has_news;
 }
@@ -94,7 +94,8 @@ int wake_socket::tell(std::int64_t number, char what) const noexcept {
 std::vector<std::int64_t> wake_socket::ring(bool has_news) {
   std::vector<std::int64_t> gone;
   for (const auto other : others_) {
-    // A socket that no process has open refuses; one that is full has been rung before.
+    // A socket that no process has open refuses the datagram. A socket whose buffer is full has unread wake-ups
+    // already.
     if (tell(other, has_news ? news : probe) != ECONNREFUSED) continue;
     ::unlink(path_of(other).c_str());
     gone.push_back(other);

@@ -7,9 +7,10 @@
 
 namespace canigo::jobs::detail {
 
-/// Datagrams between the processes that have one file open. Each has a socket in a folder, by its number.
+/// Wakes the processes that have the same file open, by datagrams. Each process has a unix socket in a common folder,
+/// named by the process's number.
 ///
-/// It does what it can: without sockets, no process is told of anything. One thread.
+/// It works on a best-effort basis: without sockets, no process is woken. Threads: one.
 class wake_socket {
  public:
   wake_socket(std::string folder, std::int64_t number);
@@ -17,14 +18,14 @@ class wake_socket {
   wake_socket& operator=(const wake_socket&) = delete;
   ~wake_socket();
 
-  /// Readable when another process rings; -1: there is no socket.
+  /// The descriptor is readable after a wake-up by another process; -1 if there is no socket.
   int descriptor() const noexcept { return socket_; }
-  /// Takes what has come, and says whether there is news.
+  /// Reads all datagrams, and returns whether one of them reports a change.
   bool drain() noexcept;
-  /// Looks for the other sockets anew.
+  /// Searches the folder for the sockets of other processes again.
   void look_round();
-  /// Rings all others, with news or to see whether they are there. Returns those whose processes are gone; it has
-  /// removed their sockets.
+  /// Sends a datagram to all other processes, either to report a change or to check that they exist. Removes the
+  /// sockets of processes that have ended, and returns the numbers of these processes.
   std::vector<std::int64_t> ring(bool has_news);
 
  private:

@@ -15,12 +15,12 @@ using std::chrono::sys_days;
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 constexpr bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// How far a time of day may be from midnight: a week, as in version 3 of the format.
+/// The largest time of day in a rule: a week, as in version 3 of the format.
 constexpr int most_hours = 167;
 
 }  // namespace
 
-/// Takes parts of a rule from the front of a text.
+/// Reads parts of a rule from the front of a text.
 class zone_rule::reader {
  public:
   explicit reader(std::string_view text) : rest_{text} {}
@@ -33,7 +33,7 @@ class zone_rule::reader {
     return true;
   }
 
-  /// Three letters or more, or anything between angle brackets.
+  /// Reads a zone's name: three or more letters, or any text in angle brackets.
   bool take_name() noexcept {
     std::size_t size = 0;
     if (take('<')) {
@@ -52,7 +52,7 @@ class zone_rule::reader {
     return take_number(rest_, n) && n >= least && n <= most;
   }
 
-  /// Reads hours, and perhaps minutes and seconds.
+  /// Reads hours, optionally with minutes and seconds.
   bool take_time(seconds& t) noexcept {
     const bool is_negative = take('-');
     if (!is_negative) take('+');
@@ -88,7 +88,7 @@ class zone_rule::reader {
 std::optional<zone_rule> zone_rule::read(std::string_view text) {
   zone_rule r;
   reader from{text};
-  // POSIX counts what has to be added to local time.
+  // In POSIX the offset is what must be added to local time to get UTC, so its sign is inverted.
   if (!from.take_name() || !from.take_time(r.standard_)) return std::nullopt;
   r.standard_ = -r.standard_;
   if (from.is_over()) return r;
@@ -103,7 +103,7 @@ std::optional<zone_rule> zone_rule::read(std::string_view text) {
   return from.is_over() ? std::optional{r} : std::nullopt;
 }
 
-/// The instant is in the local time that ends then.
+/// Returns the instant of the change. The rule gives it in the local time that ends with the change.
 zone_time zone_rule::day::in(std::chrono::year y) const {
   const sys_days first{y / 1 / 1};
   sys_days d{};

@@ -10,23 +10,23 @@ namespace canigo::jobs::detail {
 
 using zone_time = std::chrono::sys_seconds;
 
-/// From this instant on, local time is UTC plus the offset.
+/// A change of the offset: from this instant on, local time is UTC plus the offset.
 struct zone_change {
   zone_time at;
   std::chrono::seconds offset;
 };
 
-/// The changes of local time that come back each year, as the variable TZ of POSIX names them; a value.
+/// The yearly changes of local time, in the format of the POSIX variable TZ. A value.
 ///
 ///     CET-1CEST,M3.5.0,M10.5.0/3
 class zone_rule {
  public:
-  /// Reads a rule. Nothing if the text is no such rule.
+  /// Parses a rule. Returns nothing if the text is malformed.
   static std::optional<zone_rule> read(std::string_view text);
 
   std::chrono::seconds standard() const noexcept { return standard_; }
   bool has_summer() const noexcept { return has_summer_; }
-  /// The changes of a year, in no order; none without a time for the summer.
+  /// Returns the changes of a year, in no particular order; none if the zone has no summer time.
   std::vector<zone_change> changes_of(std::chrono::year y) const;
 
  private:

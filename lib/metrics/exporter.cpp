@@ -19,8 +19,8 @@ constexpr std::size_t most_objects = 1024;
 
 }  // namespace
 
-/// The objects that are shown. The lock is held while stats are read, so that an object can't go meanwhile. That takes
-/// too long for a detail::mutex, so it is a std::mutex.
+/// The objects that are exported. The lock is held while statistics are read, so that an object can't be destroyed
+/// meanwhile. Reading takes too long for a detail::mutex, so it is a std::mutex.
 class exporter::objects : public prometheus::Collectable {
  public:
   using reader = std::function<void(families&, const std::string&)>;
@@ -54,7 +54,7 @@ class exporter::objects : public prometheus::Collectable {
 };
 
 struct exporter::registration::state {
-  /// `read` returns the statistics of the object.
+  /// `read`: returns the statistics of the object.
   template <class Read>
   state(std::shared_ptr<objects> o, const std::string& n, Read read) : shown_in{std::move(o)}, name{n} {
     shown_in->add(name, [r = std::move(read)](families& f, const std::string& object) { show(f, object, r()); });

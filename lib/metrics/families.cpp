@@ -4,7 +4,8 @@ namespace canigo::metrics {
 
 namespace {
 
-// Every second power of two of the histogram's unit: exact counts, and few enough to keep for years.
+// The number of buckets in a metric. They are at every second power of two of the histogram's unit, where it has exact
+// counts. So few series can be stored for years.
 constexpr int edges = 15;
 constexpr duration first_edge{1024};
 

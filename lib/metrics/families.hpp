@@ -13,12 +13,12 @@
 
 namespace canigo::metrics {
 
-/// Metric families in the making: one entry per series, gathered by name.
+/// Builds metric families. Each has one entry per series; series with the same name are gathered in one family.
 class families {
  public:
   using labels = std::vector<prometheus::ClientMetric::Label>;
 
-  /// `name` and `help` are literals: one family each.
+  /// Add one series. `name` and `help`: string literals, which identify the family.
   void counter(const char* name, const char* help, labels l, double value);
   void gauge(const char* name, const char* help, labels l, double value);
   void histogram(const char* name, const char* help, labels l, const wait_histogram& h);

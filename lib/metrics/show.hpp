@@ -8,7 +8,7 @@
 
 namespace canigo::metrics {
 
-// The metrics of each kind of statistics, with the name of the object that they are of.
+// The following functions add the metrics of each kind of statistics. `object`: the name of the object.
 void show(families& f, const std::string& object, const scheduler_stats& s);
 void show(families& f, const std::string& object, const semaphore_stats& s);
 void show(families& f, const std::string& object, const flow_stats& s);
@@ -22,7 +22,7 @@ void show(families& f, const std::string& object, const loop_lag_stats& s);
 void show(families& f, const std::string& object, const connection_stats& s);
 void show(families& f, const std::string& object, const http_stats& s);
 void show(families& f, const std::string& object, const jobs_stats& s);
-/// The metrics of the policy itself, and of all its parts.
+/// Adds the metrics of the policy itself, and of all its parts.
 void show(families& f, const std::string& object, const policy& p);
 
 }  // namespace canigo::metrics

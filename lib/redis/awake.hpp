@@ -5,7 +5,7 @@
 
 namespace canigo::redis::detail {
 
-/// Nanoseconds of a clock that goes on while the machine sleeps, as the server's does.
+/// Returns the nanoseconds of a clock that also runs while the machine sleeps, like the server's clock.
 inline std::int64_t awake_or_not() noexcept {
   timespec t{};
 #ifdef CLOCK_BOOTTIME

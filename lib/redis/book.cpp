@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t most_per_call = 1000;
 
-/// Makes room for `n` elements, and for more if the vector grows.
+/// Reserves memory for `n` elements. It reserves more if it has to reallocate.
 template <class T>
 void make_room(std::vector<T>& v, std::size_t n) {
   if (v.capacity() < n) v.reserve(std::max(n, 2 * v.capacity()));
@@ -20,8 +20,6 @@ void erase_first(std::vector<T>& v, std::size_t n) noexcept {
 }
 
 }  // namespace
-
-// ---- requests that wait ---------------------------------------------------------------------------------------------
 
 void book::number(limit_request& r, time_point now) noexcept {
   r.since = now;
@@ -61,7 +59,7 @@ void book::clear() noexcept {
   asked_.clear();
 }
 
-/// Looks at one request for each class.
+/// Compares only the first request of each class.
 limit_request& book::oldest() const noexcept {
   limit_request* found = &first();
   for (auto next = waiting_.begin(); next != waiting_.end();) {
@@ -80,8 +78,6 @@ limit_request* book::find_from(std::uint64_t first, std::uint64_t end) const noe
   const auto found = by_id_.lower_bound(first);
   return found != by_id_.end() && found->first < end ? found->second : nullptr;
 }
-
-// ---- permits, and what lies idle ------------------------------------------------------------------------------------
 
 std::shared_ptr<holding> book::hold(std::shared_ptr<ledger> home, std::uint64_t id, std::uint64_t weight,
                                     std::uint64_t token) {
@@ -138,7 +134,8 @@ void book::tell_again(std::shared_ptr<holding> h) noexcept {
 void book::put_idle(std::uint64_t n, time_point now, const rate_setting& r) noexcept {
   if (idle_ == 0) {
     if (!has_permits_) {
-      // All were used in time: twice as many, up to the tokens that come in within the horizon.
+      // All tokens taken ahead were used in time, so the number doubles. Its bound is the number of tokens that the
+      // rate supplies within the horizon.
       const auto within =
           static_cast<double>(horizon_.count()) / 1000 / static_cast<double>(r.period) * static_cast<double>(r.tokens);
       const auto most_ahead = std::min<double>(static_cast<double>(r.burst), std::max(1.0, within));
@@ -164,8 +161,6 @@ std::uint64_t book::give_back_expired(time_point now) noexcept { return idle_unt
 bool book::is_idle_enough(std::uint64_t n, time_point now) const noexcept {
   return idle_ >= n && !has_waiters() && now < idle_until_;
 }
-
-// ---- what Redis is told ---------------------------------------------------------------------------------------------
 
 std::size_t book::per_call() const noexcept { return std::min(fresh_.size(), most_per_call); }
 

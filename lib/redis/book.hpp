@@ -16,73 +16,70 @@
 
 namespace canigo::redis::detail {
 
-/// The state of one process at one limit: the requests that wait, the permits that are held, and idle permits or
-/// tokens.
+/// The state of one process at one limit: its waiting requests, its held permits, and its idle permits or tokens.
 ///
-/// It also knows the news for Redis: which requests are new, which have left, which grants have arrived, and whether
-/// permits or tokens were given back. Redis forgets a request only after a call has said so. The book keeps each piece
-/// of news until a call with it was answered.
+/// It also collects the changes that Redis must learn: new requests, requests that have left, grants that have arrived,
+/// and permits or tokens that were given back. Redis forgets a request only after a call has told it to. So each change
+/// is kept until a call that contained it was answered.
 ///
-/// Idle permits were released here and are kept for the horizon. Idle tokens were taken ahead.
+/// Idle permits were released in this process and are kept for the horizon. Idle tokens were taken in advance.
 class book {
  public:
-  /// `horizon`: how long permits or tokens may lie idle here; 0: they never do.
+  /// `horizon`: how long permits or tokens may be idle in this process; 0: they are given back at once.
   book(bool has_permits, duration horizon) noexcept : has_permits_{has_permits}, horizon_{horizon} {}
 
-  // ---- requests that wait ----
-
-  /// Gives a request its numbers, also if it will not wait.
+  /// Assigns a request its numbers. A request that will not wait gets them, too.
   void number(limit_request& r, time_point now) noexcept;
-  /// Adds a request. False if there is no memory. After true, removing the request can't fail.
+  /// Adds a request. Returns false if there is no memory. After true, a removal can't fail.
   bool add(limit_request& r) noexcept;
-  /// Takes a request out. Redis is told, if it may know the request.
+  /// Removes a request. If Redis may know the request, the next call tells Redis.
   void take_out(limit_request& r) noexcept;
   /// Forgets all requests.
   void clear() noexcept;
 
   bool has_waiters() const noexcept { return !waiting_.empty(); }
   std::size_t waiters() const noexcept { return waiting_.size(); }
-  /// The most important request; there must be one.
+  /// The most important request. Precondition: there is a request.
   limit_request& first() const noexcept { return *waiting_.begin()->second; }
-  /// The request that arrived first of all, and the youngest of the least important class; there must be one.
+  /// The earliest request of all, and the latest request of the least important class. Precondition: there is a
+  /// request.
   limit_request& oldest() const noexcept;
   limit_request& least_important() const noexcept { return *waiting_.rbegin()->second; }
-  /// The request with that number, or nullptr.
+  /// Returns the request with that number, or nullptr.
   limit_request* find(std::uint64_t id) const noexcept;
-  /// The request with the least number from `first` on and below `end`, or nullptr.
+  /// Returns the request with the least number in [`first`, `end`), or nullptr.
   limit_request* find_from(std::uint64_t first, std::uint64_t end) const noexcept;
-  /// Calls `f` with each request, the most important first. `f` may take that request out.
+  /// Calls `f` with each request, the most important first. `f` may remove that request.
   template <class F>
   void for_each(F f) const {
     for (auto p = waiting_.begin(); p != waiting_.end();) f(*(p++)->second);
   }
 
-  // ---- permits, and what lies idle ----
-
-  /// Notes that a permit of this weight is held from now on. Throws std::bad_alloc.
+  /// Adds a held permit of this weight. Throws std::bad_alloc.
   std::shared_ptr<holding> hold(std::shared_ptr<ledger> home, std::uint64_t id, std::uint64_t weight,
                                 std::uint64_t token);
-  /// Notes that the permit is no longer held. False if it was not held.
+  /// Notes that the permit is no longer held. Returns false if it was not held.
   bool release(holding& h) noexcept;
-  /// Call it when the permit was not granted after all. No caller has seen it yet.
+  /// Call it for a permit that was not granted after all. No caller has seen that permit.
   void forget(holding& h) noexcept;
-  /// Call it when the lease has ended: then no permit is held or idle. Returns how many permits are lost.
+  /// Call it when the lease has ended: then no permit is held or idle. Returns the number of lost permits.
   std::size_t lose_all() noexcept;
-  /// Takes the holdings that have ended since the last call: the first of a chain.
+  /// Removes and returns the holdings that have ended since the last call, as a linked list.
   std::shared_ptr<holding> take_ended() noexcept { return std::move(ended_); }
-  /// Puts back one of the holdings that take_ended() returned.
+  /// Puts back a holding that take_ended() has returned, so that the next call returns it again.
   void tell_again(std::shared_ptr<holding> h) noexcept;
-  /// The permits that a lease keeps. Without a cap there are none.
+  /// The number of permits that depend on the lease; 0 without a cap.
   std::uint64_t held() const noexcept { return held_; }
-  /// The number of permits that are out.
+  /// The number of permits that callers have.
   std::size_t out() const noexcept { return holdings_.size(); }
 
-  /// Adds idle permits, or tokens of this rate. The next call takes more tokens ahead if these are used in time.
+  /// Adds idle permits, or idle tokens of this rate. If they are used in time, the next call takes more tokens in
+  /// advance.
   void put_idle(std::uint64_t n, time_point now, const rate_setting& r) noexcept;
-  /// Gives all idle permits or tokens back to Redis. Returns the number of tokens for the caller to give back; permits
-  /// need no further step.
+  /// Makes the next call give all idle permits or tokens back to Redis. Returns the number of tokens that the caller
+  /// must refund; permits need no further step.
   std::uint64_t give_back_idle() noexcept;
-  /// Like give_back_idle(), at the end of the horizon.
+  /// Calls give_back_idle() if the horizon has passed.
   std::uint64_t give_back_expired(time_point now) noexcept;
   /// Whether there are `n` idle permits or tokens for a request.
   bool is_idle_enough(std::uint64_t n, time_point now) const noexcept;
@@ -90,55 +87,55 @@ class book {
   std::uint64_t idle() const noexcept { return idle_; }
   time_point idle_until() const noexcept { return idle_until_; }
 
-  /// Whether the process needs the limit.
+  /// Whether the process uses the limit: it has waiters, held permits, or idle permits or tokens.
   bool is_engaged() const noexcept { return held_ > 0 || has_waiters() || idle_until_ != time_point::max(); }
-
-  // ---- what Redis is told ----
 
   /// Whether there are requests that Redis does not know, and whether there are requests that it knows.
   bool has_fresh() const noexcept { return !fresh_.empty(); }
   bool has_asked() const noexcept { return !asked_.empty(); }
-  /// Whether something was given back, or requests have left.
+  /// Whether Redis must learn that something was given back, or that requests have left.
   bool has_returns() const noexcept { return must_tell_ || !cancels_.empty(); }
   std::size_t cancels() const noexcept { return cancels_.size(); }
-  /// Whether Redis may count something as held here.
+  /// Whether Redis may count permits or tokens as held by this process.
   bool may_hold_there() const noexcept { return may_hold_there_; }
-  /// Notes whether Redis must still be told that something was given back.
+  /// Sets whether Redis must still learn that something was given back.
   void must_tell(bool b = true) noexcept { must_tell_ = b; }
 
-  /// Writes the state and the news into a call. `keeps`: whether permits or tokens may lie idle here.
+  /// Writes the state and the changes into a call. `keeps`: whether permits or tokens may be idle in this process.
   /// Throws std::bad_alloc.
   void write(sync_call& s, bool keeps) const;
-  /// Call it when the call that was written is under way.
+  /// Call it when the call that write() has filled was begun.
   void call_begins() noexcept;
-  /// Call it when a call was answered, whatever the answer.
+  /// Call it when a call was answered, whatever the answer says.
   void was_heard() noexcept { heard_before_ = asked_before_; }
-  /// Whether Redis has been told of this request and has answered.
+  /// Whether an answered call has told Redis of this request.
   bool has_heard_of(const limit_request& r) const noexcept { return r.arrival < heard_before_; }
   /// Call it when Redis has carried out the call.
   void was_told() noexcept;
-  /// Call it after was_told() and give_back_idle(). It notes whether Redis may count something as held here.
+  /// Notes whether Redis may count permits or tokens as held by this process. Call it after was_told() and
+  /// give_back_idle().
   void held_there(std::uint64_t by_all) noexcept;
-  /// The next call tells Redis of all requests again. A request that Redis still knows keeps its place.
+  /// Makes the next calls tell Redis of all requests again. A request that Redis still knows keeps its place in the
+  /// queue.
   void ask_again() noexcept { fresh_.merge(asked_); }
-  /// Call it when another session begins, of which Redis knows nothing. The requests get other numbers, so that a late
+  /// Call it when another session begins, which Redis does not know. The requests get other numbers, so that a late
   /// message to the old session grants none of them.
   void begin_session() noexcept;
 
-  /// Notes that the grant of this request has arrived. Can't fail, because add() has made room.
+  /// Notes that the grant of this request has arrived. It can't fail, because add() has reserved memory.
   void acknowledge(std::uint64_t id) noexcept { acknowledged_.push_back(id); }
-  /// Redis has granted these numbers, and none of them waits here. If no call is telling Redis about them, Redis has
-  /// forgotten earlier news, as a replica that lagged and has taken over. So they are acknowledged again. Otherwise
-  /// these grants would never be given back. Throws std::bad_alloc.
+  /// Acknowledges the grants with these numbers again if no request has the number and no call mentions it. Redis has
+  /// then forgotten an earlier acknowledgement, for example because a lagging replica became the master. Without this,
+  /// the grants would never be given back. Throws std::bad_alloc.
   void take_note(std::uint64_t from, std::uint64_t to);
-  /// Whether the next call, or one under way, says what has become of this request.
+  /// Whether the next call, or the running one, acknowledges or cancels this request.
   bool is_told_of(std::uint64_t id) const noexcept;
-  /// The least number that is not in use yet; new_id() uses it.
+  /// The smallest number that new_id() has not returned yet.
   std::uint64_t next_id() const noexcept { return next_id_; }
   std::uint64_t new_id() noexcept { return next_id_++; }
 
  private:
-  using order = std::pair<int, std::uint64_t>;  // class, arrival
+  using order = std::pair<int, std::uint64_t>;  // the class and the arrival
   static order place_of(const limit_request& r) noexcept { return {r.wanted.priority, r.arrival}; }
   std::size_t per_call() const noexcept;
 
@@ -149,23 +146,24 @@ class book {
 
   std::map<order, limit_request*> waiting_;
   std::map<std::uint64_t, limit_request*> by_id_;
-  std::set<order> fresh_;  // the requests of waiting_ of which Redis has not heard
-  std::set<order> asked_;  // the requests of waiting_ of which Redis has heard
+  std::set<order> fresh_;  // the waiting requests that Redis does not know
+  std::set<order> asked_;  // the waiting requests that Redis knows
 
   std::map<std::uint64_t, std::weak_ptr<holding>> holdings_;
   std::shared_ptr<holding> ended_;
   std::uint64_t held_ = 0;
 
   std::uint64_t idle_ = 0;
-  std::uint64_t ahead_ = 1;  // how many tokens the next call takes ahead
+  std::uint64_t ahead_ = 1;  // the number of tokens that the next call takes in advance
   time_point idle_until_ = time_point::max();
 
   std::vector<sync_call::withdrawal> cancels_;
   std::vector<std::uint64_t> acknowledged_;
   std::size_t cancels_under_way_ = 0;
   std::size_t acknowledged_under_way_ = 0;
-  std::uint64_t asked_before_ = 0;  // Redis is told of smaller arrivals, by the call under way or earlier
-  std::uint64_t heard_before_ = 0;  // Redis has been told of smaller arrivals, by an answered call
+  // The calls so far, including the running one, contain all requests with smaller arrivals.
+  std::uint64_t asked_before_ = 0;
+  std::uint64_t heard_before_ = 0;  // the answered calls contain all requests with smaller arrivals
   bool must_tell_ = false;
   bool may_hold_there_ = false;
 };

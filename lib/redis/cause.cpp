@@ -13,13 +13,13 @@ bool is_conflict(std::error_code ec) noexcept { return ec.category() == form_cat
 
 bool is_permanent(std::error_code ec, std::string_view text) noexcept {
   if (is_conflict(ec) || ec.category() == net::error::get_ssl_category()) return true;
-  // A file for TLS that can't be read, or is wrong.
+  // The error means that a TLS file is unreadable or invalid.
   if (ec == errc::invalid_argument) return true;
   if (ec == error::wrong_password || ec == error::auth_required || ec == error::no_permission ||
       ec == error::wrong_type) {
     return true;
   }
-  // All else that begins with ERR may be over soon: too many clients, a proxy that has lost the server.
+  // Other replies that begin with ERR may be temporary: too many clients, or a proxy that has lost its server.
   constexpr std::string_view for_good[] = {"nknown command", "nknown Redis command", "DB index",
                                            "SELECT is not allowed"};
   return ec == error::command_failed && std::ranges::any_of(for_good, [text](std::string_view part) {
@@ -28,7 +28,8 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept {
 }
 
 bool wants_other_server(error e, bool has_sentinels) noexcept {
-  // Such a master still answers reads. Without sentinels the next connection would lead to it again.
+  // A master without enough replicas still answers reads. Only sentinels can lead the next connection to another
+  // master.
   if (e == error::no_replicas) return has_sentinels;
   return e == error::read_only || e == error::loading || e == error::master_down || e == error::cluster_down;
 }

@@ -56,20 +56,20 @@ std::uint32_t database(std::string_view text) {
   return *n;
 }
 
-/// Takes "user:password@" off the front, if it is there.
+/// Removes "user:password@" from the front, if it is there, and stores both parts.
 void take_credentials(std::string_view& rest, endpoint& e) {
   const auto at = rest.substr(0, rest.find_first_of("/?#")).rfind('@');
   if (at == std::string_view::npos) return;
   const std::string_view both = rest.substr(0, at);
   rest.remove_prefix(at + 1);
   const auto colon = both.find(':');
-  // As in redis-cli, a word without a colon is the password.
+  // A text without a colon is the password, as in redis-cli.
   if (colon != std::string_view::npos) e.user = decoded(both.substr(0, colon), "user");
   e.password = decoded(colon != std::string_view::npos ? both.substr(colon + 1) : both, "password");
 }
 
-/// A plain / in a password seems to end it. Then a message about the text behind the / would show a part of the
-/// password.
+/// Refuses an '@' that follows a '/' in the authority's place. A password with an unescaped '/' looks so, and an error
+/// message about the text after the '/' would show a part of the password.
 void refuse_stray_at(std::string_view rest) {
   if (rest.find('@') == std::string_view::npos) return;
   refuse("password", "(not shown)", "/, ? and # in a user or password as %2F, %3F and %23");
@@ -124,7 +124,7 @@ endpoint endpoint::parse(std::string_view url) {
   const bool sentinel = take_prefix(rest, "redis+sentinel://");
   e.tls = !sentinel && take_prefix(rest, "rediss://");
   if (!sentinel && !e.tls && !take_prefix(rest, "redis://")) {
-    // A URL of another kind may hold a password as well.
+    // The message shows only the scheme, because a URL of another kind may also contain a password.
     refuse("scheme", url.substr(0, std::min<std::size_t>(url.find(':'), 32)), schemes);
   }
   take_credentials(rest, e);
@@ -155,7 +155,7 @@ endpoint endpoint::parse(std::string_view url) {
 
 std::string endpoint::to_string() const {
   if (!path.empty()) {
-    // The text behind two slashes would be read as a user.
+    // The text after two slashes would be read as a user.
     const std::string start = path.starts_with("//") ? "unix://" : "unix:";
     return start + path + (database != 0 ? "?db=" + std::to_string(database) : "");
   }

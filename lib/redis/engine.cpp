@@ -1,4 +1,4 @@
-// The calls of users of a client, from any thread.
+// The functions of a client's engine that any thread may call.
 #include "engine.hpp"
 
 #include "canigo/algorithms/backoff.hpp"
@@ -86,7 +86,8 @@ engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_
       random_{std::random_device{}()} {}
 
 void engine::let_go_of_context() noexcept {
-  // A context that goes has dropped the last turn. A subscriber and its link keep each other.
+  // If the context is being destroyed, it has dropped the turn that would shut the subscriber down. A subscriber and
+  // its link own each other, so one of them must let go.
   if (const auto s = std::exchange(subscriber_, nullptr)) s->shut_down();
   strand_ = {};
   delivery::let_go_of_context();
@@ -114,15 +115,13 @@ void engine::end_with_context() noexcept {
   if (link != nullptr) link->close();
   if (listener != nullptr) listener->shut_down();
   {
-    // Another thread may be closing the client.
+    // Another thread may be in close() at the same time.
     const std::lock_guard lock{mutex_};
     let_go_of_context();
   }
-  // Their frames may hold anything, also this client.
+  // The coroutine frames of the callers may own any object, including this client.
   while (auto* s = doomed.pop()) s->destroy();
 }
-
-// ---- from any thread ------------------------------------------------------------------------------------------------
 
 void engine::start(call& c) noexcept {
   {
@@ -176,8 +175,8 @@ void engine::time_is_up(call& c, due why) noexcept {
   finish(c, was_sent ? errc::timed_out : errc::store_unavailable);
 }
 
-/// When a connection without an answer counts as dead: after the time of the call that has ended. If other callers
-/// would lose what they asked, it is the time that a connection may take.
+/// Returns when a silent connection counts as dead. If the other sent calls are restated by later calls, that is after
+/// the timed-out call's own time. Otherwise their results would be lost, so it is after the connect timeout.
 time_point engine::end_of_patience(duration waited) const noexcept {
   const duration enough = minding_ == 0 ? std::min(waited, enough_silence) : link_options_->connect_timeout;
   return saturating_add(std::max(last_read_, sent_.front().sent_at), std::max(enough, line_.allowance()));
@@ -205,7 +204,7 @@ void engine::close() noexcept {
   want_turn();
 }
 
-/// Call it with the lock held.
+/// Precondition: the lock is held.
 std::string engine::why_down(const char* otherwise) const {
   return where() + ": " + (!why_down_.empty() ? why_down_ : cause_ ? cause_.message() : otherwise);
 }
@@ -234,7 +233,7 @@ std::shared_ptr<subscriber> engine::subscriptions() {
   return subscriber_;
 }
 
-/// Takes a call out. If the call was sent, its place stays for the reply.
+/// Removes a call. A sent call leaves its entry in the list, so that its reply finds the entry.
 void engine::take_out(call& c) noexcept {
   if (c.sent_at_ == time_point::max()) {
     waiting_.erase(c.place_);
@@ -247,7 +246,7 @@ void engine::take_out(call& c) noexcept {
 
 void engine::finish(call& c, std::error_code ec) noexcept {
   c.error_ = ec;
-  if (c.deadline_.end(*time_)) post_kept(c);  // if not, the call of its deadline does that
+  if (c.deadline_.end(*time_)) post_kept(c);  // otherwise the handler of the deadline posts it
 }
 
 void engine::fail_all(calls& list, std::error_code ec) noexcept {

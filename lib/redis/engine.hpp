@@ -23,18 +23,18 @@
 
 namespace canigo::redis::detail {
 
-/// A client gives up a server that owes an answer and says nothing for this time, unless its line is slow or other
-/// callers wait.
+/// How long a server may be silent although it owes an answer. Then the client drops the connection, unless the
+/// connection is slow or other callers wait for answers.
 inline constexpr duration enough_silence = std::chrono::seconds{1};
 
-/// The strand on which everything of a client happens, on the context of `executor`.
+/// Returns the strand on the context of `executor` that runs all work of a client.
 net::any_io_executor strand_on(const net::any_io_executor& executor);
 
-/// The commands of a client, waiting and sent, and its connection.
+/// The commands of a client, both waiting and sent, and its connection.
 ///
-/// Callers put a command into the list under a short lock, and post a turn to the strand if none is posted. The turn
-/// sends all commands in the list. A reply, a deadline or the caller ends a command: it leaves its list under the lock.
-/// The place of a sent command stays, so that the replies behind it meet their own commands.
+/// A caller adds a command to the list under a short lock, and posts a turn to the strand unless one is posted already.
+/// The turn sends all commands in the list. A reply, a deadline or the caller ends a command, which then leaves its
+/// list under the lock. The entry of a sent command stays, so that later replies still match their commands.
 ///
 /// All shared pointers together hold one reference of the counted member.
 class engine final : public std::enable_shared_from_this<engine>,
@@ -43,7 +43,7 @@ class engine final : public std::enable_shared_from_this<engine>,
  public:
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::string_view url,
                                       const client_options& options);
-  /// An engine for a node of a cluster.
+  /// Makes an engine for a node of a cluster.
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, std::shared_ptr<const link_options> link,
                                       const client_options& options);
 
@@ -54,20 +54,20 @@ class engine final : public std::enable_shared_from_this<engine>,
   void close() noexcept;
 
   client_stats stats() const;
-  /// Why there is no connection: a code, and a text that names the server. Empty if there is one, or if the cause is
-  /// unknown.
+  /// Returns why there is no connection: a code, and a text that names the server. Both are empty if there is a
+  /// connection, or if the cause is unknown.
   std::pair<std::error_code, std::string> trouble() const noexcept;
   /// Whether trouble() has a code.
   bool has_trouble() const noexcept;
-  /// An answer that takes longer is late. Includes the time to connect if there is no connection. 0 if the line is
-  /// unknown.
+  /// The time after which an answer counts as late. It includes the time to connect if there is no connection. 0: no
+  /// round trip was measured yet.
   duration answer_within() const noexcept;
-  /// The shortest of the last round trips; 0 if there was none.
+  /// The shortest of the last round trips; 0 if none was measured.
   duration shortest_round_trip() const noexcept;
-  /// The server's URL, without user and password.
+  /// Returns the server's URL without user and password.
   std::string where() const;
   using delivery::executor;
-  /// The connection for published messages; made at the first call.
+  /// Returns the connection for published messages. The first call makes it. Null after close().
   std::shared_ptr<subscriber> subscriptions();
   nodes& cluster() noexcept { return nodes_; }
 
@@ -83,7 +83,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  // Call these with the lock held.
+  // Precondition: the lock is held.
   void take_out(call& c) noexcept;
   void finish(call& c, std::error_code ec) noexcept;
   void fail_all(calls& list, std::error_code ec) noexcept;
@@ -95,7 +95,7 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   void alarm_called() noexcept;
 
-  // On the strand.
+  // The following functions run on the strand.
   void turn() noexcept;
   void act(bool rang = false) noexcept;
   void dial_or_wait() noexcept;
@@ -118,29 +118,30 @@ class engine final : public std::enable_shared_from_this<engine>,
   nodes nodes_;
 
   calls waiting_;
-  calls sent_;  // a call that has ended keeps its place
+  calls sent_;  // an entry stays until its reply comes, even if its call has ended
   std::shared_ptr<subscriber> subscriber_;
-  std::string why_down_;  // the text with which the server refused the connection
+  std::string why_down_;  // the server's error text when it refused the connection
   std::error_code cause_;
   client_stats stats_;
-  std::size_t abandoned_ = 0;  // calls in sent_ that have ended
-  std::size_t minding_ = 0;    // calls in sent_ that no later call restates
+  std::size_t abandoned_ = 0;  // the number of ended calls in sent_
+  std::size_t minding_ = 0;    // the number of calls in sent_ whose content no later call repeats
   round_trips line_;
-  time_point silent_at_ = time_point::max();  // a server that says nothing until then is given up
+  time_point silent_at_ = time_point::max();  // a server that is silent until this time loses the connection
   time_point last_read_ = time_point::min();
   turn_call<engine> turn_;
   bool alarm_rang_ = false;
-  bool is_suspect_ = false;  // the server was silent for too long, or another one should be asked
+  // The connection is to be dropped: the server was silent for too long, or another server should be asked.
+  bool is_suspect_ = false;
   bool closing_ = false;
 
-  // On the strand.
-  std::atomic<phase> phase_ = phase::down;  // read from any thread
+  // The following members are used on the strand only.
+  std::atomic<phase> phase_ = phase::down;  // also read from other threads
   std::shared_ptr<link> link_;
-  std::uint32_t failures_ = 0;  // in a row
-  bool has_answered_ = false;   // this link has brought an answer to a call
+  std::uint32_t failures_ = 0;  // the number of failed connections in a row
+  bool has_answered_ = false;   // the server has answered a call on this link
   time_point not_before_ = time_point::min();
   time_point dialed_at_ = time_point::min();
-  time_point unwanted_at_ = time_point::max();  // since when no caller waits for a connection
+  time_point unwanted_at_ = time_point::max();  // when the last caller stopped waiting for a connection
   canigo::detail::shared_alarm<engine> alarm_;
   std::uint64_t random_;
 };

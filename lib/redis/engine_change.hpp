@@ -8,7 +8,7 @@
 
 namespace canigo::redis::detail {
 
-/// The text that `make` returns; empty if there is no memory for it. The code says enough then.
+/// Returns the text that `make` returns; empty if there is no memory for it. The error code suffices then.
 template <class Make>
 std::string text_of(Make make) noexcept {
   try {
@@ -18,7 +18,8 @@ std::string text_of(Make make) noexcept {
   }
 }
 
-/// Holds the lock, and the engine. Its end releases the lock and carries out what was decided.
+/// Holds the engine and its lock. Its destructor releases the lock, and then posts the handlers of the calls that have
+/// ended.
 struct engine::change {
   explicit change(engine& e) noexcept : owner{e.shared_from_this()}, decisions{e} {}
 

@@ -1,4 +1,4 @@
-// The connection of a client, and the bytes on it. All of this runs on the client's strand.
+// The part of the engine that handles the connection and its bytes. All of it runs on the client's strand.
 #include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 
@@ -15,8 +15,8 @@
 namespace canigo::redis::detail {
 namespace {
 
-// If no caller waits any more, the client still goes on making a connection. It stops when both of these times are
-// over: since the attempt began, and since a caller last waited. A limit asks again within half a second.
+// How long an attempt to connect continues when no caller waits any more. It is abandoned when both times have passed:
+// since the attempt began, and since a caller last waited. A limit asks again within half a second.
 constexpr duration least_dial = std::chrono::seconds{3};
 constexpr duration dial_after_last_caller = std::chrono::seconds{1};
 
@@ -46,7 +46,7 @@ void engine::act(bool rang) noexcept {
       fail_all(sent_, errc::stopped);
       return shut_down();
     }
-    // No caller waits for the replies that are to come, and they have had their time.
+    // No caller waits for the outstanding replies, and their time is over.
     const bool is_forgotten = rang && waiting_.empty() && !sent_.empty() && abandoned_ == sent_.size();
     unwanted_at_ = waiting_.empty() ? std::min(unwanted_at_, time_->now()) : time_point::max();
     if (phase_ == phase::dialing && time_->now() >= end_of_unwanted_dial()) {
@@ -106,9 +106,9 @@ void engine::send_waiting() noexcept {
     was_idle = sent_.empty();
   }
   if (was_idle && !link_->is_open()) {
-    // A server that has never answered would do the same again at once.
+    // A server that closed the connection without any answer would probably do so again at once.
     if (!has_answered_) return link_down(error::connection_lost, {}, {});
-    // The server has closed an idle connection. That is no failure, and nothing is lost.
+    // The server has closed an idle connection. That is no failure, and no command is lost.
     drop_link();
     return dial_or_wait();
   }
@@ -116,7 +116,7 @@ void engine::send_waiting() noexcept {
     const std::lock_guard lock{mutex_};
     static const std::string asking = command{"ASKING"}.encoded();
     std::size_t size = 0;
-    calls answers_to_asking;  // places without a caller
+    calls answers_to_asking;  // entries without a caller
     for (const auto& [c, sent_at] : waiting_) {
       size += c->bytes_.size();
       if (!c->asks_first_) continue;
@@ -129,7 +129,7 @@ void engine::send_waiting() noexcept {
     constexpr auto length = command::run_id_placeholder.size();
     std::string id = link_->run_id();
     id.resize(length, '?');
-    // The statements from here on can't fail.
+    // No statement from here on can fail.
     for (auto& [c, sent_at] : waiting_) {
       if (c->asks_first_) {
         bytes += asking;
@@ -153,7 +153,7 @@ void engine::send_waiting() noexcept {
   try {
     l->send(bytes);
   } catch (...) {
-    // Some of the bytes may be on their way.
+    // Some of the bytes may already be on their way, so the connection can't be used any more.
     link_down(error::connection_lost, make_error_code(errc::not_enough_memory), {});
     return;
   }
@@ -189,8 +189,8 @@ void engine::link_up() noexcept {
     ++stats_.connects;
   }
   if (listener != nullptr) listener->follow(link_->run_id());
-  // Ask before this node is lost. Then only the nodes that it has named know the new owner of its slots. A server that
-  // is in no cluster refuses the question, which does no harm.
+  // Asks for the cluster's nodes before this node can fail. Otherwise only nodes that it has named could tell the new
+  // owner of its slots. A server without a cluster answers with an error, which has no effect.
   if (link_options_->asks_for_nodes && link_->may_be_in_cluster()) nodes_.ask(shared_from_this());
   act();
 }
@@ -234,8 +234,8 @@ bool engine::link_wants_more() noexcept {
 void engine::link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept {
   const bool was_up = phase_ == phase::up;
   drop_link();
-  // The delay counts from the begin of the attempt. So after a long attempt the next one begins at once, and meets a
-  // server that comes back.
+  // The delay counts from the beginning of the attempt. So after a long attempt the next one begins at once, and finds
+  // a server that has come back.
   back_off(was_up ? time_->now() : dialed_at_);
   {
     const change decisions{*this};

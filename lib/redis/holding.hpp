@@ -11,7 +11,7 @@ namespace canigo::redis::detail {
 
 class ledger;
 
-/// The grant behind a permit, in the process that has it. Written with the ledger's lock held.
+/// The grant behind a permit, as its process knows it. It is written under the lock of the permit's limit.
 struct holding {
   enum class state { held, released, lost };
 
@@ -20,8 +20,8 @@ struct holding {
   std::uint64_t weight = 0;
   std::uint64_t token = 0;
   canigo::detail::amounts_by_unit amounts{};  // the amount of each unit, as granted or settled
-  bool settles = false;                       // Redis has charged these amounts
-  std::atomic<state> now = state::held;       // read without the lock
+  bool settles = false;                       // Redis has charged these amounts, so settle() has an effect
+  std::atomic<state> now = state::held;       // also read without the lock
   cancel_source ended;
   std::shared_ptr<holding> next_to_tell;
 };

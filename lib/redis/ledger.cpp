@@ -1,4 +1,4 @@
-// The calls of users of a limit in Redis, from any thread, and the ends of their requests.
+// The functions of a limit in Redis that any thread may call, and the completion of its requests.
 #include "ledger.hpp"
 
 #include "canigo/detail/admission/admission_counts.hpp"
@@ -90,15 +90,13 @@ void ledger::end_with_context() noexcept {
   }
   const auto self = alarm_.disarm();
   {
-    // Another thread may be closing the limit.
+    // Another thread may be in close() at the same time.
     const std::lock_guard lock{mutex_};
     let_go_of_context();
   }
-  // Their frames may hold anything, also permits.
+  // The coroutine frames of the callers may own any object, including permits.
   while (auto* s = doomed.pop()) s->destroy();
 }
-
-// ---- requests -------------------------------------------------------------------------------------------------------
 
 void ledger::start(limit_waiter& w) noexcept {
   const auto keep = w.home_;
@@ -137,7 +135,7 @@ void ledger::start(limit_waiter& w) noexcept {
   w.destroy();
 }
 
-/// The amount of each unit that Redis is to be asked for. A limiter without a rate counts places.
+/// Computes the amount of each unit to request from Redis. Without a rate, a limiter counts only places.
 bool ledger::resolve(const request& r, amounts_by_unit& amounts) const noexcept {
   amounts = {r.tokens};
   if (options_.units == nullptr) return r.amounts.empty();
@@ -155,13 +153,13 @@ std::error_code ledger::why_not(const request& r, amounts_by_unit& amounts, time
   return {};
 }
 
-/// Whether a waiter of a full queue makes room for this request.
+/// Whether a full queue evicts a waiter in favour of this request.
 bool ledger::may_evict_for(const request& r) const noexcept {
   if (options_.on_overflow == overflow::reject_new) return false;
   return options_.on_overflow == overflow::evict_oldest || book_.least_important().wanted.priority > r.priority;
 }
 
-/// Whether what lies idle here may be granted.
+/// Whether the idle permits or tokens of this process may serve the request.
 bool ledger::is_idle_enough(const request& r, time_point now) const noexcept {
   if (!book_.is_idle_enough(r.tokens, now) || now < terms_.paused_until()) return false;
   return !has_cap() || session_.lasts(awake_or_not());
@@ -199,7 +197,8 @@ void ledger::time_is_up(limit_waiter& w, due why) noexcept {
   const change c{*this};
   if (w.deadline_.rang()) return post_kept(w);
   const time_point now = time_->now();
-  if (now < plan_.end_of(w)) return set_deadline(w);  // the waiter was about to give up, and Redis has answered since
+  // Redis has answered since the waiter's deadline was set, which so has moved.
+  if (now < plan_.end_of(w)) return set_deadline(w);
   if (!plan_.is_closed() && !std::exchange(w.has_looked, true)) {
     const bool is_away = plan_.is_away(now, engine_->has_trouble());
     const std::error_code ec = is_away ? decide(w, now) : net::error::would_block;
@@ -215,13 +214,11 @@ void ledger::close() noexcept {
   if (!context_gone_) finish_all(errc::stopped);
 }
 
-// ---- permits --------------------------------------------------------------------------------------------------------
-
 bool ledger::release(holding& h) noexcept {
   const change c{*this};
   if (!book_.release(h)) return false;
   if (!has_cap()) return true;
-  // If no other process waits for it, as far as is known here, it is kept for the next caller here.
+  // A released permit is kept for this process's next caller, unless another process is known to wait for it.
   const bool is_asked_for = stats_.waiting_of_all != 0 || stats_.held_by_all > terms_.settings().permits;
   if (may_keep_idle() && !is_asked_for && !book_.has_waiters()) {
     book_.put_idle(h.weight, time_->now(), terms_.settings().rates[0]);
@@ -265,9 +262,7 @@ void ledger::give_back(std::uint64_t tokens) noexcept {
   if (tokens > 0) terms_.charge(0, -static_cast<std::int64_t>(tokens), tell_until());
 }
 
-// ---- settings -------------------------------------------------------------------------------------------------------
-
-/// Until then Redis is to be told of a change that is made now.
+/// Returns until when calls tell Redis of a change that is made now.
 time_point ledger::tell_until() const noexcept {
   return context_gone_ ? time_point::max() : saturating_add(time_->now(), options_.give_up);
 }
@@ -305,8 +300,6 @@ void ledger::charge(std::int64_t tokens) {
   const change c{*this};
   terms_.charge(0, tokens, tell_until());
 }
-
-// ---- what is known --------------------------------------------------------------------------------------------------
 
 duration ledger::estimate(const request& r) const {
   check(r);
@@ -366,7 +359,7 @@ void ledger::fail(std::error_code ec, const request& r) const {
   if (text.empty() && ec == errc::store_unavailable) text = node->trouble().second;
   if (text.empty() && ec == errc::store_unavailable) text = node->where() + ": no answer in time";
   if (text.empty()) throw std::system_error{ec};
-  // The exception appends the code's message, which a cause may end with.
+  // The exception appends the code's message, so that message is removed from the end of the text.
   if (const std::string message = ": " + ec.message(); text.ends_with(message)) {
     text.resize(text.size() - message.size());
   }
@@ -398,7 +391,7 @@ void ledger::check(const request& r) const {
   }
 }
 
-/// The text for a line that is too slow for the lease; empty if it is not.
+/// Returns the error text if the connection is too slow for the lease; otherwise an empty text.
 std::string ledger::why_slow() const {
   const duration stands = longest_round_trip(options_.lease);
   const duration took = std::max(session_.too_slow(), engine_->shortest_round_trip());
@@ -406,8 +399,6 @@ std::string ledger::why_slow() const {
   return engine_->where() + ": a round trip takes " + to_string(took) + ", and a lease of " +
          to_string(options_.lease) + " stands " + to_string(stands) + " at most";
 }
-
-// ---- how requests end -----------------------------------------------------------------------------------------------
 
 void ledger::end(limit_waiter& w, std::error_code ec) noexcept {
   book_.take_out(w);
@@ -420,7 +411,7 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   if (!ec) {
     count_grant(w.wanted.priority, time_->now() - w.since);
   } else if (ec == net::error::would_block) {
-    // Not counted, as for a try_acquire.
+    // This end is not counted, just as a failed try_acquire() is not.
   } else if (ec == net::error::operation_aborted) {
     ++counts_.cancelled;
   } else if (ec == errc::timed_out || ec == errc::store_unavailable) {
@@ -432,10 +423,10 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   } else {
     canigo::detail::count_rejection(counts_, is_ours ? static_cast<errc>(ec.value()) : errc::store_unavailable);
   }
-  if (w.deadline_.end(*time_)) post_kept(w);  // if not, the call of its deadline does that
+  if (w.deadline_.end(*time_)) post_kept(w);  // otherwise the handler of the deadline posts it
 }
 
-/// A newcomer is in the queue already.
+/// Evicts a waiter. The new request is already in the queue.
 void ledger::evict() noexcept {
   const bool is_oldest = options_.on_overflow == overflow::evict_oldest;
   end(waiter_of(is_oldest ? book_.oldest() : book_.least_important()), errc::evicted);

@@ -33,14 +33,14 @@
 
 namespace canigo::redis::detail {
 
-/// The lease of a session without a cap. No permits need it: it only keeps places in the queue.
+/// The lease of a session without a cap. Such a session has no permits: the lease only keeps its places in the queue.
 inline constexpr duration session_without_permits = std::chrono::seconds{10};
 
-/// Errors: errc::invalid_argument for a share out of range, naming `field`.
+/// Errors: errc::invalid_argument, which names `field`, for a share that is out of range.
 void check(const failure_mode& f, std::string_view field);
 
 struct ledger_options {
-  std::string kind;  // part of the keys: "s" semaphore, "r" scheduler, "l" limiter
+  std::string kind;  // a part of the keys: "s" semaphore, "r" scheduler, "l" limiter
   std::string name;
   std::string space;
   std::uint64_t permits = 0;  // 0: no cap
@@ -53,14 +53,15 @@ struct ledger_options {
   duration give_up = duration::max();
   bool quarantine = true;
   failure_mode on_failure = failure_mode::closed();
-  duration horizon{};  // 0: idle permits are given back at once, and no tokens are taken ahead
+  duration horizon{};  // 0: idle permits are given back at once, and no tokens are taken in advance
 };
 
-/// A limit in Redis, as one process has it: the lock, the client and the alarm around four values that decide.
+/// One process's client of a limit in Redis. It has the lock, the client and the alarm around four values that decide.
 ///
-/// The book has the requests and the permits, the session has the lease, and the terms have the settings. The plan says
-/// when to call Redis, and what happens without it. Each call of the script restates all that the process holds, so the
-/// next call repairs one that was lost. One call is under way at a time; news that comes meanwhile goes into the next.
+/// The `book` has the requests and the permits, the `session` has the lease, and the `terms` have the settings. The
+/// `sync_plan` says when to call Redis, and what happens without it. Each call of the script restates all that the
+/// process holds, so the next call repairs the loss of one. One call runs at a time; changes made meanwhile go into the
+/// next call.
 ///
 /// All shared pointers together hold one reference of the counted member.
 class ledger final : public std::enable_shared_from_this<ledger>,
@@ -77,7 +78,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool lease_lasts() const noexcept;
   void close() noexcept;
 
-  /// Grants from what lies idle here, and from nothing else. Throws for a request that no limit could grant.
+  /// Grants from the idle permits or tokens of this process only. Throws for a request that the limit could never
+  /// grant.
   bool try_acquire(const request& r, permit* granted);
   duration estimate(const request& r) const;
 
@@ -86,17 +88,17 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void set_burst(std::size_t index, std::uint64_t n);
   void pause_until(time_point t);
   void charge(std::int64_t tokens);
-  /// The number of a unit. Throws for one that the limit does not have.
+  /// Returns the index of a unit. Throws if the limit does not have the unit.
   std::size_t find_unit(unit_key unit) const;
-  /// Charges the used amount of a unit, instead of the amount that was granted or settled before.
+  /// Charges `used` of a unit, instead of the amount that was granted or settled before.
   void settle(holding& h, std::size_t unit, std::uint64_t used);
 
-  /// Whether grants are held, and kept by a lease.
+  /// Whether the limit caps concurrency, so that grants are held under a lease.
   bool has_cap() const noexcept { return options_.permits > 0; }
   limit_stats stats() const;
-  /// Throws the error, with a text of the cause if one is known.
+  /// Throws the error, with a text about its cause if the cause is known.
   [[noreturn]] void fail(std::error_code ec, const request& r) const;
-  /// Throws what is wrong with a request, and names the field, the value and the range.
+  /// Throws if the request is invalid. The error names the field, the value and the range.
   void check(const request& r) const;
   using delivery::executor;
 
@@ -113,7 +115,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   ~ledger() override = default;
   void end_with_context() noexcept override;
 
-  // Call these without the lock.
+  // The following functions are called without the lock.
   void alarm_called() noexcept;
   void turn() noexcept;
   void send(command c) noexcept;
@@ -121,7 +123,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void tell_later(std::shared_ptr<holding> h) noexcept;
   std::error_code take_idle(const request& r, permit* granted);
 
-  // The rest is called with the lock held.
+  // The following functions are called with the lock held.
 
   static limit_waiter& waiter_of(limit_request& r) noexcept { return static_cast<limit_waiter&>(r); }
   bool gives_permits() const noexcept { return has_cap() || options_.units != nullptr; }
@@ -140,7 +142,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void evict() noexcept;
   bool is_idle_enough(const request& r, time_point now) const noexcept;
 
-  // The members for requests and permits:
+  // These functions handle requests and permits.
   permit hold(std::uint64_t id, const amounts_by_unit& amounts, std::uint64_t token);
   void grant(limit_waiter& w, std::int64_t token);
   void set_deadline(limit_waiter& w) noexcept { w.deadline_.set(*time_, plan_.end_of(w)); }
@@ -151,7 +153,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void give_back_idle() noexcept { give_back(book_.give_back_idle()); }
   void give_back(std::uint64_t tokens) noexcept;
 
-  // The call.
+  // These functions make a call of the script and read its answer.
   void step() noexcept;
   time_point next_step(time_point now) const noexcept;
   void set_alarm(time_point when) noexcept;
@@ -165,7 +167,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void begin_session() noexcept;
   void lose_session() noexcept;
 
-  // The members for the time without Redis:
+  // These functions handle the time without Redis.
   void failed(time_point now, std::error_code cause, std::string_view text = {}) noexcept;
   void call_is_late(time_point now) noexcept;
   void grant_without_redis(time_point now) noexcept;
@@ -173,9 +175,9 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::string located(std::error_code cause, std::string_view text) const noexcept;
   std::string why_slow() const;
 
-  // The members for published messages:
+  // These functions handle published messages.
   void listen(bool wanted) noexcept;
-  /// Whether the messages of this session are to come from the node that has the limit.
+  /// Whether the messages of the present session come from the node that has the limit.
   bool is_listening() const noexcept { return listening_to_ == session_.number() && listening_at_ == engine_; }
   void stop_listening() noexcept {
     listening_to_ = 0;
@@ -187,7 +189,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::string channel(std::uint64_t n) const { return prefix_ + "n:" + session_.name_of(n); }
 
   const ledger_options options_;
-  const std::string prefix_;  // the prefix of the keys
+  const std::string prefix_;  // the prefix of the limit's keys
   session session_;
   book book_;
   terms terms_;
@@ -198,23 +200,23 @@ class ledger final : public std::enable_shared_from_this<ledger>,
 
   const std::shared_ptr<engine> home_;  // the engine of the client
   const unsigned slot_;
-  std::shared_ptr<engine> engine_;    // the node that has the limit: another one in a cluster
-  std::shared_ptr<engine> for_once_;  // the node that gets the next call; null: engine_
-  int redirections_ = 0;              // in a row
-  bool send_text_ = false;            // Redis does not know the script
+  std::shared_ptr<engine> engine_;  // the engine of the node that has the limit; in a cluster it may differ from home_
+  std::shared_ptr<engine> for_once_;  // the node that gets only the next call; null: engine_ gets it
+  int redirections_ = 0;              // the number of redirections in a row
+  bool send_text_ = false;            // Redis does not know the script, so the next call contains the script's text
 
-  std::uint64_t listening_to_ = 0;        // the number of a session; 0: none
-  std::shared_ptr<engine> listening_at_;  // the node that publishes to it; null: none
-  bool is_subscribed_ = false;            // that node has said so
+  std::uint64_t listening_to_ = 0;        // the number of the session whose messages are subscribed to; 0: none
+  std::shared_ptr<engine> listening_at_;  // the node that publishes these messages; null: none
+  bool is_subscribed_ = false;            // that node has confirmed the subscription
   time_point listen_after_ = time_point::min();
   time_point check_after_ = time_point::min();
   std::error_code unheard_;  // why published messages do not arrive
   std::string unheard_text_;
 
-  // Work that a change leaves for after the lock.
-  std::optional<command> call_;  // to be sent
+  // Work that a change prepares under the lock, to be done after the lock is released.
+  std::optional<command> call_;  // the call to send
   turn_call<ledger> turn_;
-  bool may_send_ = false;  // in a turn, all news that has gathered goes into one call
+  bool may_send_ = false;  // set during a turn: all changes so far go into one call
 
   canigo::detail::shared_alarm<ledger> alarm_;
 };

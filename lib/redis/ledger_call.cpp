@@ -1,4 +1,4 @@
-// A ledger's call of the script, and its answer.
+// The call of the script for a limit, and the handling of its answer.
 #include "canigo/error.hpp"
 #include "canigo/redis/error.hpp"
 
@@ -37,7 +37,7 @@ void ledger::prepare(time_point now) {
   command c = s.encoded(send_text_);
   c.set_is_restated(true);
   call_ = std::move(c).with_timeout(plan_.time_limit(needs(), answer_within));
-  // The statements from here on can't fail.
+  // No statement from here on can fail.
   session_.call_begins(awake, s.leave);
   terms_.call_begins();
   book_.call_begins();
@@ -61,7 +61,7 @@ void ledger::answered(engine& from, const answer& given) noexcept {
   if (given.sent_at != 0) session_.sent(given.sent_at);
   plan_.call_ended();
   const time_point now = time_->now();
-  if (given.error == errc::stopped) {  // the client has gone
+  if (given.error == errc::stopped) {  // the client is closed
     closing_ = true;
     plan_.stop();
     return finish_all(errc::stopped);
@@ -91,12 +91,12 @@ void ledger::answered(engine& from, const answer& given) noexcept {
     } else if (a.what == sync_answer::status::other_shape) {
       cause = error::other_shape;
     } else if (!is_ours || a.what == sync_answer::status::no_session) {
-      // A replica that may not write gives such an answer, too. Only a server that takes this process in has come back.
+      // A replica that may not write gives this answer, too. The outage ends only when a server registers this process.
       plan_.call_again();
       return is_ours ? lose_session() : void();
     }
   } catch (...) {
-    // There is no memory: the next call asks again.
+    // Without memory for the answer, the next call tells and asks the same again.
     terms_.tell_again();
     cause = errc::not_enough_memory;
   }
@@ -107,7 +107,8 @@ void ledger::call_failed(engine& from, const answer& given, time_point now) noex
   const std::error_code ec = given.error;
   ++stats_.failed_calls;
   terms_.tell_again();
-  // After a restart or SCRIPT FLUSH the script is unknown: the next call sends its text. Or another node has the keys.
+  // The script is unknown after a restart or SCRIPT FLUSH: then the next call sends its text. Or another node has the
+  // keys.
   const bool is_unknown = ec == error::no_script && !std::exchange(send_text_, true);
   if (is_unknown || (ec == error::moved && is_redirected(from, given.what))) {
     if (session_.has_call()) {
@@ -124,7 +125,7 @@ void ledger::call_failed(engine& from, const answer& given, time_point now) noex
   use(home_->cluster().of(slot_));
 }
 
-/// Whether another node of the cluster is asked next.
+/// Whether the next call goes to another node of the cluster, as this reply asks.
 bool ledger::is_redirected(engine& from, const reply& r) noexcept {
   try {
     auto next = home_->cluster().follow(from, r.text());
@@ -165,7 +166,8 @@ void ledger::read_answer(const sync_answer& a, time_point now) {
   if (read_grants(a)) check_listening(now);
 }
 
-/// Returns whether one of the grants had been published before, and has not arrived.
+/// Grants the requests that the answer names. Returns whether Redis had published one of the grants, without its
+/// message having arrived.
 bool ledger::read_grants(const sync_answer& a) {
   bool was_missed = false;
   for (const auto& run : a.grants) {
@@ -182,7 +184,8 @@ bool ledger::read_grants(const sync_answer& a) {
   return was_missed;
 }
 
-/// Token 0: the request weighs more than there is; -1: not now.
+/// Ends a waiter by the token of an answer or a message. Token 0 means that the request is too large; -1 means that it
+/// can't be granted now.
 void ledger::grant(limit_waiter& w, std::int64_t token) {
   const std::uint64_t id = w.id;
   if (token > 0) {
@@ -191,7 +194,7 @@ void ledger::grant(limit_waiter& w, std::int64_t token) {
       try {
         w.granted_ = hold(id, w.amounts, static_cast<std::uint64_t>(token));
       } catch (...) {
-        // The request ends as if it were cancelled: Redis takes the grant back.
+        // The request is removed as if it were cancelled, so Redis takes the grant back.
         return end(w, errc::not_enough_memory);
       }
     }
@@ -205,7 +208,8 @@ void ledger::grant(limit_waiter& w, std::int64_t token) {
 
 void ledger::adopt(const limit_settings& s, time_point now) noexcept {
   terms_.adopt(s, now);
-  // Redis has told the requests that weigh too much now, and has forgotten them; but a message may be lost.
+  // Redis has refused the requests that are now too large, and has forgotten them. But a message about that may be
+  // lost.
   book_.for_each([&](limit_request& r) {
     if (!terms_.fits(demand_of(r))) end(waiter_of(r), errc::too_large);
   });

@@ -8,7 +8,7 @@
 
 namespace canigo::redis::detail {
 
-/// Holds the ledger's lock. At its end it calls step(), and then carries the decisions out without the lock.
+/// Holds the limit's lock. Its destructor calls step(), releases the lock, and then does the work that was prepared.
 struct ledger::change {
   explicit change(ledger& l) noexcept : owner{l.shared_from_this()} { l.mutex_.lock(); }
   change(const change&) = delete;

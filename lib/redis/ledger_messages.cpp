@@ -1,4 +1,5 @@
-// The messages that Redis publishes for a ledger. Each is a hint: the next call brings the same news.
+// The handling of the messages that Redis publishes for a limit. Each message is a hint: the next call brings the same
+// information.
 #include "canigo/error.hpp"
 
 #include "awake.hpp"
@@ -15,17 +16,17 @@
 namespace canigo::redis::detail {
 namespace {
 
-// After Redis has refused the channel, it is asked again after this time.
+// After Redis has refused the subscription, it is requested again after this time.
 constexpr duration refused_for = std::chrono::seconds{30};
 
 }  // namespace
 
-/// Without memory for it the next step tries again; see next_step().
+/// If there is no memory for the subscription, the next step tries again; see next_step().
 void ledger::listen(bool wanted) noexcept {
   if (wanted ? is_listening() : listening_to_ == 0) return;
   try {
     if (listening_to_ != 0) {
-      // There are no subscriptions of a client that is closed.
+      // A closed client has no subscriptions.
       if (const auto s = listening_at_->subscriptions()) s->remove(channel(listening_to_));
       stop_listening();
       unheard_.clear();
@@ -38,31 +39,31 @@ void ledger::listen(bool wanted) noexcept {
     listening_to_ = session_.number();
     listening_at_ = engine_;
   } catch (...) {
-    // The limit works without messages.
+    // An exception is ignored, because the limit works without messages.
   }
 }
 
-/// A message has not arrived, or is only late. Perhaps no message arrives any more.
+/// A message may be lost or only late. If several are missing, the subscription may be broken, so it is checked.
 void ledger::check_listening(time_point now) noexcept {
   if (!is_listening() || now < check_after_) return;
   try {
     if (const auto s = listening_at_->subscriptions()) s->check(channel(listening_to_));
     check_after_ = saturating_add(now, options_.lease / 3);
   } catch (...) {
-    // No memory: the next missed message leads here again.
+    // Without memory for the check, the next missed message causes another one.
   }
 }
 
 void ledger::subscribed() noexcept {
   const change c{*this};
-  // Messages from before are lost, but a call finds their grants in Redis.
+  // Earlier messages are lost, so a call must ask Redis for their grants.
   plan_.hint();
   is_subscribed_ = listening_to_ != 0;
   unheard_.clear();
   unheard_text_.clear();
 }
 
-/// From now on renewals bring the news, a third of a lease late at most.
+/// From now on only calls bring grants, at the latest the call that renews the lease after a third of it.
 void ledger::refused(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
   if (context_gone_) return;
@@ -73,7 +74,7 @@ void ledger::refused(std::error_code ec, const std::string& text) noexcept {
 
 void ledger::unheard(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
-  // The ledger may have ended its subscription meanwhile.
+  // The subscription may have been ended since this event was posted.
   if (!context_gone_ && listening_to_ != 0) note_unheard(ec, text);
 }
 
@@ -92,23 +93,23 @@ void ledger::published(std::string_view message) noexcept {
   const auto space = message.find(' ');
   const std::uint64_t id = number(message.substr(0, space));
   const auto last = message.rfind(' ');
-  // A request that is not here has been granted already, or was cancelled; or Redis has forgotten that.
+  // If the request is unknown, it was granted or cancelled already, and Redis may have forgotten that.
   limit_request* const r = book_.find(id);
   if (what == 't') {
     const auto in = static_cast<std::int64_t>(std::min<std::uint64_t>(id, INT64_MAX));
     plan_.is_useful_at(saturating_add(time_->now(), us(in)));
   } else if (what == 'g' && space != std::string_view::npos) {
     if (number(message.substr(last + 1)) != static_cast<std::uint64_t>(session_.epoch())) {
-      plan_.hint();  // Redis has forgotten it, or we have not heard of the new epoch
+      plan_.hint();  // Redis has forgotten the cancellation, or this process has not seen the new epoch yet
     } else if (r != nullptr) {
       grant(waiter_of(*r), static_cast<std::int64_t>(number(message.substr(space + 1))));
     } else if (!book_.is_told_of(id)) {
-      plan_.hint();  // an answer will say whether it is held by no caller
+      plan_.hint();  // the next answer tells whether the grant has no owner
     }
   } else if (what == 'x') {
     if (r != nullptr) grant(waiter_of(*r), 0);
   } else if (what == 'b') {
-    // A process waits for what lies idle here. An answer will say when none does any more.
+    // Another process waits for what is idle in this process. A later answer tells when no process waits any more.
     stats_.waiting_of_all = std::max<std::size_t>(stats_.waiting_of_all, 1);
     give_back_idle();
   } else if (what == 'h') {

@@ -1,4 +1,4 @@
-// The ledger's own step: it looks whether to call, serves waiters without Redis, and sets its alarm.
+// The limit's own step. It decides whether to call Redis, serves waiters without Redis, and sets the alarm.
 #include "canigo/error.hpp"
 
 #include "awake.hpp"
@@ -18,7 +18,7 @@
 namespace canigo::redis::detail {
 namespace {
 
-// With more requests that have left before Redis was told, the ledger gives up a session that Redis does not know.
+// If more requests than this have left without Redis knowing it, a session that Redis does not know is replaced.
 constexpr std::size_t most_untold = 1000;
 
 }  // namespace
@@ -56,9 +56,9 @@ void ledger::step() noexcept {
   if (plan_.may_do_without(now)) grant_without_redis(now);
   if (plan_.is_failing()) terms_.forget_overdue(now);
   if (plan_.next_call(needs(), now) > now) {
-    // There is nothing to tell Redis or to ask it yet.
+    // Nothing has to be told to Redis, or asked, at this time.
   } else if (!may_send) {
-    // It is posted after the waiters that have ended: then the requests of their handlers go into the same call.
+    // The turn is posted after the ended waiters. So the requests that their handlers make go into the same call.
     if (turn_.ask(shared_from_this())) post_kept(turn_);
   } else {
     try {
@@ -81,21 +81,19 @@ time_point ledger::next_step(time_point now) const noexcept {
   time_point t = std::min(plan_.next_look(n, now), book_.idle_until());
   if (!turn_.is_asked()) t = std::min(t, plan_.next_call(n, now));
   if (book_.held() > 0) t = std::min(t, saturating_add(now, session_.left(awake_or_not())));
-  // There was no memory to give up the subscription.
+  // The subscription could not be ended for lack of memory, so the step is repeated later.
   if (listening_to_ != 0 && !book_.is_engaged()) t = std::min(t, saturating_add(now, canigo::detail::retry_after));
   return t;
 }
 
 void ledger::set_alarm(time_point when) noexcept {
-  // An alarm that rings too early looks again. That costs less than to set it anew whenever it is due later. An alarm
-  // that rings for nothing would keep the loop running.
+  // An alarm that rings too early calls step() again. That is cheaper than setting the alarm anew whenever its time
+  // moves to later. But an alarm that is not needed at all is cleared, because it would keep the loop running.
   const bool looks_again = when != time_point::max() || plan_.is_under_way() || turn_.is_asked();
   if (!alarm_.is_set() || alarm_.when() > when || !looks_again) alarm_.set(when, *this);
 }
 
-// ---- without Redis --------------------------------------------------------------------------------------------------
-
-/// The text of an error, with the node that it comes from.
+/// Returns the text of an error, preceded by the URL of the node.
 std::string ledger::located(std::error_code cause, std::string_view text) const noexcept {
   return text_of([&] {
     const std::string where = engine_->where();
@@ -115,7 +113,7 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   });
   if (!session_.has_call()) return;
   if (!session_.is_registered() && book_.cancels() >= most_untold) {
-    // Perhaps no request ever reached Redis. Requests that did reach it end with the lease of the old session.
+    // Redis may never have received these requests. Requests that it did receive end with the lease of the old session.
     begin_session();
   } else {
     book_.ask_again();
@@ -123,7 +121,8 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   }
 }
 
-/// If the connection knows a cause, the cause counts as the answer.
+/// Decides requests that can't wait for the answer of a late call. If the connection knows why Redis is unreachable,
+/// that counts as a failure of Redis at once.
 void ledger::call_is_late(time_point now) noexcept {
   const bool has_trouble = !plan_.is_failing() && engine_->has_trouble();
   if (has_trouble) {
@@ -164,7 +163,7 @@ void ledger::grant_without_redis(time_point now) noexcept {
     limit_waiter& w = waiter_of(book_.first());
     const bool is_paused = now < terms_.paused_until();
     const std::error_code ec = is_paused ? net::error::would_block : decide(w, now);
-    // A request that this process's share can never grant ends, so that it holds up no other one.
+    // A request for more than this process's share ends with an error, so that it does not block others.
     const bool is_for_later = is_paused || (ec && ec != errc::store_unavailable && w.waits);
     if (is_for_later) return plan_.look_again_for(now, demand_of(w), terms_.paused_until());
     end(w, ec);

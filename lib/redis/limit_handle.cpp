@@ -11,7 +11,7 @@ namespace {
 
 using canigo::detail::await_operation;
 
-/// If it fails, the text of the exception says why.
+/// Waits for a grant. If that fails, the text of the exception tells why.
 template <class Grant, class Waiter>
 net::awaitable<Grant> granted(std::shared_ptr<detail::ledger> l, request r) {
   std::error_code ec;
@@ -23,7 +23,7 @@ net::awaitable<Grant> granted(std::shared_ptr<detail::ledger> l, request r) {
   l->fail(ec, r);
 }
 
-/// Like granted(), for a request that does not wait. False, or no permit, if it is not granted.
+/// Like granted(), for a request that does not wait. Returns false, or no permit, if it is not granted now.
 template <class Attempt, class Waiter>
 net::awaitable<Attempt> granted_now(std::shared_ptr<detail::ledger> l, request r) {
   std::error_code ec;

@@ -19,7 +19,7 @@
 namespace canigo::redis::detail {
 namespace {
 
-/// The value of a line "key:value" of INFO.
+/// Returns the value of the line "key:value" in an INFO reply.
 std::string line_of(std::string_view info, std::string_view key) {
   for (std::size_t at = 0; at < info.size();) {
     const auto end = info.find("\r\n", at);
@@ -33,9 +33,9 @@ std::string line_of(std::string_view info, std::string_view key) {
   return {};
 }
 
-/// The mode that a server tells after HELLO: "cluster", "standalone" or "sentinel"; "" if it does not tell.
+/// Returns the mode that a server names in its HELLO reply: "cluster", "standalone" or "sentinel"; "" if it names none.
 ///
-/// INFO is no help: its line has another name in each kind of server, as redis_mode or server_mode.
+/// INFO does not serve for this: the line has different names in different servers, such as redis_mode and server_mode.
 std::string mode_of(const reply& hello) {
   const auto& parts = hello.elements();
   for (std::size_t i = 0; i + 1 < parts.size(); i += 2) {
@@ -61,7 +61,7 @@ net::awaitable<std::exception_ptr> failure_of(net::awaitable<void> work) {
   co_return nullptr;
 }
 
-/// Whether the server refused because of the user, so that a login may help.
+/// Whether the server has refused a command because of the user, so that a login may help.
 bool wants_login(const reply& r) {
   if (!r.is_error()) return false;
   const error e = error_of(r.text());
@@ -108,11 +108,11 @@ net::awaitable<void> link::connect() {
   }
   using namespace net::experimental::awaitable_operators;
   endpoint::address master = co_await find_master();
-  // A master that says nothing may have been replaced. Then there is no sense in waiting for it.
+  // A silent master may have been replaced, so waiting for its answer alone could be useless.
   for (;;) {
     // A sentinel may name a dead master for ever. The sentinel that led a failover does so if the new master dies
-    // before all replicas follow it, and the old master is promoted again. So unless the answer of this sentinel turns
-    // out to be right, the next attempt begins with another one.
+    // before all replicas follow it, and the old master is promoted again. So the next attempt begins with another
+    // sentinel, unless this one's answer turns out to be right.
     doubt();
     auto first = co_await (failure_of(connect_to(master)) || successor_of(master));
     if (first.index() == 0) {
@@ -143,7 +143,7 @@ net::awaitable<void> link::connect_to(endpoint::address a) {
   try {
     co_await log_in();
   } catch (const std::system_error& e) {
-    // Over TLS 1.3 a server looks at the client's certificate when the client has taken the handshake for complete.
+    // With TLS 1.3 the server checks the client's certificate after the client has completed its handshake.
     const std::string hint = stream_->hint();
     if (!hint.empty() && refusal_.empty() && e.code() != net::error::operation_aborted) {
       refusal_ = e.code().message() + hint;
@@ -152,7 +152,7 @@ net::awaitable<void> link::connect_to(endpoint::address a) {
   }
 }
 
-/// Asks the sentinels now and then, until more of them name another master than name this one.
+/// Asks the sentinels repeatedly, until more of them name another master than name this one.
 net::awaitable<named_master> link::successor_of(endpoint::address master) {
   for (;;) {
     co_await sleep_for(ask_sentinels_every);
@@ -163,7 +163,7 @@ net::awaitable<named_master> link::successor_of(endpoint::address master) {
   }
 }
 
-/// Returns the masters that the sentinels name, one for each that answers, until more than half of them agree.
+/// Asks the sentinels for the master until more than half of them agree. Returns one answer for each that has answered.
 net::awaitable<std::vector<named_master>> link::named_masters() {
   const std::size_t n = options_->where.addresses.size();
   std::vector<named_master> named;
@@ -176,7 +176,7 @@ net::awaitable<std::vector<named_master>> link::named_masters() {
       if (2 * count_of(named.back().where, named) > n) break;
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
-      refusal_.clear();  // the master may still answer
+      refusal_.clear();  // the error of a sentinel is dropped, because the master may still answer
     }
   }
   co_return named;
@@ -184,7 +184,7 @@ net::awaitable<std::vector<named_master>> link::named_masters() {
 
 net::awaitable<endpoint::address> link::ask_in_time(std::size_t sentinel) {
   const auto& sentinels = options_->where.addresses;
-  // A sentinel that never answers must leave time for the others, and for the master.
+  // The time is divided, so that a silent sentinel leaves time for the others and for the master.
   const duration each = options_->connect_timeout / static_cast<duration::rep>(sentinels.size() + 1);
   auto answer = ask_sentinel(sentinels[sentinel]);
   co_return co_await with_timeout(std::move(answer), each);
@@ -202,7 +202,7 @@ net::awaitable<endpoint::address> link::find_master() {
       co_return co_await std::move(answer);
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
-      // The refusal of one sentinel tells more than the absence of another.
+      // The error reply of a sentinel is reported in preference to the absence of another.
       if (!std::exchange(is_refused, !refusal_.empty())) last = std::current_exception();
     }
   }
@@ -217,9 +217,9 @@ net::awaitable<endpoint::address> link::ask_sentinel(const endpoint::address& se
   const std::string with_login = login ? login->encoded() + question : "";
   const bool is_first = login && options_->is_sentinel_login_first;
   auto answers = co_await ask(*s, reader, is_first ? with_login : question, is_first ? 2 : 1);
-  // The URL's password may be the master's only. So the client does not send it unless the sentinel asks for a login.
+  // The URL's password may be meant for the master only. So it is sent to a sentinel only if that asks for a login.
   if (login && !is_first && wants_login(answers.back())) answers = co_await ask(*s, reader, with_login, 2);
-  // A sentinel without a password refuses the login, and still answers the question.
+  // A sentinel without a password rejects the login, but still answers the question.
   if (answers.back().is_error()) {
     const bool is_login = answers.front().is_error() && wants_login(answers.back());
     const std::string& text = (is_login ? answers.front() : answers.back()).text();
@@ -242,7 +242,7 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
     unwritten = std::current_exception();
   }
   try {
-    // A server that closes says why before. That can still be read even if nothing can be written any more.
+    // A server may send its reason before it closes. That can be read even after a write has failed.
     std::array<char, 4096> part;
     while (answers.size() < replies) {
       const std::size_t n = co_await s.read_some(net::buffer(part));
@@ -255,9 +255,9 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
       if (ec) throw std::system_error{ec};
     }
   } catch (const std::system_error& e) {
-    // A server that takes no client now says why, and closes.
+    // A server that rejects the client, for example because it has too many, sends a reason and closes.
     if (!answers.empty() && answers.back().is_error()) refusal_ = answers.back().text();
-    // If the reason is about TLS, the server gives it by an alert.
+    // A server that rejects the TLS handshake sends its reason as an alert.
     if (unwritten && e.code().category() != net::error::get_ssl_category()) std::rethrow_exception(unwritten);
     throw;
   }
@@ -288,7 +288,8 @@ net::awaitable<void> link::log_in() {
     const reply& r = answers[i];
     if (r.is_error()) {
       const error what = steps[i] == step::auth ? error::wrong_password : error_of(r.text());
-      // The user may be forbidden these, and can still work. An old server or a proxy may not know HELLO.
+      // The user may lack permission for these commands, and the connection works without them. Old servers and proxies
+      // may not know HELLO.
       if (steps[i] == step::hello) continue;
       if (what == error::no_permission && steps[i] != step::select) continue;
       if (what == error::command_failed && steps[i] == step::name) continue;
@@ -300,7 +301,7 @@ net::awaitable<void> link::log_in() {
       may_be_in_cluster_ = mode.empty() || mode == "cluster";
     }
     if (steps[i] == step::info) run_id_ = line_of(r.text(), "run_id");
-    // The news of a sentinel may be old.
+    // The sentinel's answer may be outdated, so the server's role is checked.
     if (steps[i] == step::role && (r.elements().empty() || r.elements().front().text() != "master")) {
       throw std::system_error{error::no_master};
     }
@@ -358,7 +359,7 @@ void link::has_read(std::error_code ec, std::size_t n) noexcept {
 }
 
 void link::fail(std::error_code ec, std::error_code cause) noexcept {
-  if (listener_ == nullptr) return;  // the other one of read and write has failed before
+  if (listener_ == nullptr) return;  // the other operation, read or write, has already failed
   const auto keep = shared_from_this();
   const auto listener = listener_;
   close();
@@ -373,7 +374,7 @@ void link::close() noexcept {
     try {
       dialing_.cancel();
     } catch (...) {
-      // No memory. The attempt ends by itself, and its listener is gone.
+      // Without memory for the report, the attempt is dropped. Its listener no longer exists.
     }
   }
 }

@@ -32,33 +32,35 @@ struct link_options {
   duration connect_timeout;
   std::size_t max_reply;
   std::optional<command> sentinel_login;
-  bool is_sentinel_login_first = false;  // it is meant for sentinels, so it goes before the question
-  bool asks_for_nodes = true;            // if the server is in a cluster
-  /// The place in `where` of the sentinel that is asked first. All links of a client share it, on its strand.
+  bool is_sentinel_login_first = false;  // the login is meant for sentinels, so it is sent before the question
+  bool asks_for_nodes = true;            // asks a server in a cluster for the other nodes
+  /// The index in `where` of the sentinel that is asked first. All links of a client share it, and use it on its
+  /// strand.
   std::shared_ptr<std::size_t> first_sentinel = std::make_shared<std::size_t>(0);
 };
 
-/// The answer of a sentinel, and its place in `where` of the options.
+/// A sentinel's answer: the address of the master, and the index of the sentinel in `where` of the options.
 struct named_master {
   endpoint::address where;
   std::size_t sentinel = 0;
 };
 
-/// The command that logs in; nothing if there is neither a user nor a password.
+/// Returns the command that logs in; nothing if there is neither a user nor a password.
 std::optional<command> login_of(const std::string& user, const std::string& password);
 
-/// Is told of the events of a link, on the link's strand.
+/// Receives the events of a link. Threads: the link's strand.
 class link_listener {
  public:
   link_listener(const link_listener&) = delete;
   link_listener& operator=(const link_listener&) = delete;
 
   virtual void link_up() noexcept = 0;
-  /// Returns false if the reply answers nothing: then the link is of no use any more. The listener does not close it.
+  /// Returns false if no command expects this reply: then the link can't be used any more. The listener does not close
+  /// it.
   virtual bool link_reply(reply&& r) noexcept = 0;
-  /// Whether more replies are to come. Asked after link_reply has got all replies that are there.
+  /// Whether more replies are expected. Called after link_reply() has got all replies that have arrived.
   virtual bool link_wants_more() noexcept = 0;
-  /// `cause` is the code of the system, `text` is the text of the server; either may be empty.
+  /// `cause`: the system's error code. `text`: the server's error text. Either may be empty.
   virtual void link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept = 0;
 
  protected:
@@ -66,32 +68,32 @@ class link_listener {
   ~link_listener() = default;
 };
 
-/// One connection to one server, from its making to its end. All of it runs on one strand.
+/// One connection to one server, from the connect to the close. All of it runs on one strand.
 ///
-/// The link reads only while the listener expects replies. So an idle link keeps no loop running.
+/// The link reads only while its listener expects replies. So an idle link does not keep the event loop running.
 class link : public std::enable_shared_from_this<link> {
  public:
   link(net::any_io_executor strand, std::shared_ptr<const link_options> options,
        std::shared_ptr<link_listener> listener);
 
-  /// Connects and logs in; ends in link_up or link_down.
+  /// Connects and logs in. It completes by link_up or link_down.
   void dial();
-  /// Sends the bytes after all earlier ones. Call this and read() once the link is up.
+  /// Sends the bytes after all earlier ones. Call this and read() only after link_up.
   void send(std::string_view bytes);
-  /// Reads until the listener wants no more.
+  /// Reads until the listener expects no more replies.
   void read();
-  /// Whether the connection is still open after a while without reads. Call it once the link is up.
+  /// Whether the connection is still open after a time without reads. Call it only after link_up.
   bool is_open() noexcept { return stream_->is_open(); }
-  /// Call it when the server is the wrong one to ask: the next link begins with another sentinel.
+  /// Call it when the server turned out to be the wrong one: the next link asks another sentinel first.
   void doubt() noexcept;
-  /// Ends the link. It calls its listener no more.
+  /// Ends the link. It does not call its listener any more.
   void close() noexcept;
 
-  /// The run id of the server, "" if it does not tell.
+  /// The run id of the server; "" if the server does not tell it.
   const std::string& run_id() const noexcept { return run_id_; }
-  /// How long the server took to answer the first commands.
+  /// The time that the server took to answer the first commands.
   duration round_trip() const noexcept { return round_trip_; }
-  /// Whether the server is a node of a cluster, as far as it tells: one that does not tell may be one.
+  /// Whether the server may be a node of a cluster. It may be one if it does not name its mode.
   bool may_be_in_cluster() const noexcept { return may_be_in_cluster_; }
 
  private:
@@ -114,16 +116,16 @@ class link : public std::enable_shared_from_this<link> {
 
   const net::any_io_executor strand_;
   const std::shared_ptr<const link_options> options_;
-  std::shared_ptr<link_listener> listener_;  // until the end
+  std::shared_ptr<link_listener> listener_;  // empty after the end of the link
   cancel_source dialing_;
   std::unique_ptr<stream> stream_;
   std::optional<reply_reader> reader_;
   std::string run_id_;
   duration round_trip_{};
   bool may_be_in_cluster_ = true;
-  std::size_t sentinel_ = 0;  // the place of the sentinel that has named the master
-  std::string refusal_;       // the server's error to a command of log_in
-  std::string out_;           // to be written next
+  std::size_t sentinel_ = 0;  // the index of the sentinel that has named the master
+  std::string refusal_;       // the server's error reply to a command of log_in
+  std::string out_;           // the bytes to write next
   std::string writing_;
   bool is_writing_ = false;
   bool is_reading_ = false;

@@ -5,10 +5,10 @@
 
 namespace canigo::redis::detail {
 
-/// The name as a part of a key. Characters that would end the part, or the hash tag, become %xx.
+/// Returns a name that can be a part of a key. Characters that would end the part, or the hash tag, become %xx.
 std::string escaped(std::string_view name);
 
-/// "host:pid:random", so that a person can see which process it is.
+/// Returns "host:pid:random", by which people can identify the process.
 std::string name_of_process();
 
 }  // namespace canigo::redis::detail

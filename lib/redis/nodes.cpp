@@ -12,18 +12,19 @@
 namespace canigo::redis::detail {
 namespace {
 
-// More than any cluster has. A server that names more is wrong.
+// More nodes than any cluster has. A server that names more is faulty.
 constexpr std::size_t most_nodes = 10'000;
 
-// Shorter than the client's commands may take, so that a silent node is not the only one that is asked.
+// The time limit for asking one node. It is shorter than that of commands, so that after a silent node another one can
+// be asked.
 constexpr duration longest_question = std::chrono::seconds{2};
 
 }  // namespace
 
-/// The host of nodes that `e` names without one.
+/// Returns the host for nodes that `e` names without one.
 std::string nodes::host_of(const engine& e) {
   const auto& addresses = e.link_options_->where.addresses;
-  return addresses.empty() ? "localhost" : addresses.front().host;  // none: a Unix domain socket
+  return addresses.empty() ? "localhost" : addresses.front().host;  // a client of a unix socket has no address
 }
 
 nodes::nodes(engine& home, std::shared_ptr<const link_options> link, const client_options& options)
@@ -57,13 +58,13 @@ nodes::place nodes::follow(engine& from, std::string_view text) {
     target = at(number);
     if (!there->is_once) owners_[there->slot] = static_cast<std::uint16_t>(number);
   }
-  // If one slot has moved, others have, too. Each would be found by itself, but later. Ask `from`, because the target
-  // may be dead.
+  // If one slot has moved, others probably have, too. One question finds them all at once. It goes to `from`, because
+  // the target of the redirection may be dead.
   if (!there->is_once) ask(from.shared_from_this());
   return {std::move(target), there->is_once};
 }
 
-/// The number of the node with this address; 0 if there are too many nodes.
+/// Returns the index of the node with this address, and adds the node if necessary; 0 if there are too many nodes.
 std::size_t nodes::number_of(endpoint::address a) {
   const auto is = [&a](const endpoint::address& b) { return a.host == b.host && a.port == b.port; };
   const auto found = std::find_if(nodes_.begin(), nodes_.end(), [&](const node& n) { return is(n.where); });
@@ -73,7 +74,7 @@ std::size_t nodes::number_of(endpoint::address a) {
   std::shared_ptr<engine> new_one;
   if (const auto& home = link_->where.addresses; home.empty() || !is(home.front())) {
     link_options its = *link_;
-    const endpoint& first = link_->where;  // perhaps a socket, or a name that sentinels know
+    const endpoint& first = link_->where;  // may be a unix socket, or a name that only sentinels know
     its.where = {.addresses = {a},
                  .path = {},
                  .master = {},
@@ -104,7 +105,7 @@ void nodes::ask(const std::shared_ptr<engine>& whom) noexcept {
       try {
         if (!ec && !all.is_closed_) all.learn(r, *whom, dropped);
       } catch (...) {
-        // There is no memory: each slot is found by itself.
+        // Without memory for the question, each moved slot is found by its own redirection.
       }
     }
     for (const auto& n : dropped) n.its->close();
@@ -117,7 +118,8 @@ void nodes::ask(const std::shared_ptr<engine>& whom) noexcept {
   }
 }
 
-/// Moves nodes to `dropped` that are named no more, and that no other object uses.
+/// Replaces the table of slots by the answer of `teller`. Nodes that are no longer named or used are moved to
+/// `dropped`.
 void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropped) {
   auto ranges = slot_ranges(r);
   if (ranges.empty()) return;
@@ -138,7 +140,7 @@ void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropp
   std::vector<std::uint16_t> new_number(nodes_.size() + 1);
   kept.reserve(nodes_.size());
   dropped.reserve(nodes_.size());
-  // Nothing fails from here on.
+  // No statement from here on can fail.
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const bool is_used = nodes_[i].its != nullptr && nodes_[i].its.use_count() > 1;
     if (are_named[i] || is_used) {
@@ -151,7 +153,7 @@ void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropp
   nodes_ = std::move(kept);
   for (auto& o : owners) o = new_number[o];
   owners_ = std::move(owners);
-  front_ = nodes_.size();  // the one that answers
+  front_ = nodes_.size();  // the node that has answered
   while (front_ != 0 && at(front_).get() != &teller) --front_;
 }
 

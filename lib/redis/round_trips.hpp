@@ -8,15 +8,15 @@
 
 namespace canigo::redis::detail {
 
-/// How long a line takes to answer: the shortest of the last few round trips. So a server that stood still for a while,
-/// or one long command, does not count as a slow line.
+/// Measures how long a connection takes to answer: the shortest of the last few round trips. So neither a server that
+/// paused nor one long command makes the connection count as slow.
 class round_trips {
  public:
-  /// Call it when another connection begins. The times of the one before say nothing about this one.
+  /// Call it when another connection begins. The times of the earlier connection no longer count.
   void begin(duration took) noexcept { flights_.fill(took); }
 
-  /// Notes that a command that was sent at `sent` is answered now. Of all commands under way together only the first
-  /// counts.
+  /// Notes that a command that was sent at `sent` is answered now. Of commands that run at the same time, only the
+  /// first one counts.
   void add(time_point sent, time_point now) noexcept {
     if (sent < counted_) return;
     flights_[next_] = now - sent;
@@ -24,10 +24,10 @@ class round_trips {
     counted_ = now;
   }
 
-  /// The shortest round trip; 0 before the first.
+  /// The shortest round trip; 0 before the first one.
   duration shortest() const noexcept { return *std::min_element(flights_.begin(), flights_.end()); }
 
-  /// An answer that takes longer than this is late, even on a slow line. 0 if the line is unknown.
+  /// The time after which an answer is late even on this connection; 0 before the first round trip.
   duration allowance() const noexcept { return 3 * shortest(); }
 
  private:

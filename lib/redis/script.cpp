@@ -5,94 +5,99 @@
 namespace canigo::redis::detail {
 namespace {
 
-// One step for one session. The session restates what it holds. The script ends dead sessions, takes the session's
-// requests into the queue, and grants.
+// One step for one session. A session is one process at one limit. With each call it restates what it holds. The script
+// ends sessions whose leases are over, adds the session's requests to the queue, and grants.
 //
 //     KEYS  1 state  hash: "*" -> the record of the limit, session -> the record of that session
 //           2 sess   zset: session -> the end of its lease
-//           3 q      zset: session|waiter|weight -> class * 2^45 + arrival. Behind the weight stands ",amount" for each
+//           3 q      zset: session|waiter|weight -> class * 2^45 + arrival. After the weight stands ",amount" for each
 //                    further unit
 //     ARGV  1 run id  2 session  3 numbers, see below  4 prefix of all keys
 //           5 flags: q quarantine, l leave, s subscribed; C, R, B, P, M: change capacity, rate, burst, pause, a further
 //             rate for all processes  6 of a limiter: numbers of its further rates and units, see below
 //
-// The numbers are doubles. To read and write numbers as text takes more time than all else, and so does a field or an
-// argument for each. All are whole and below 2^53. In this order:
+// The numbers are doubles, because reading and writing numbers as text would take most of the script's time. One
+// argument contains all of them, for the same reason. All are whole and below 2^53. In this order:
 // - the number of this call, the lease (us), the weight held, the idle part of it (of a quota: the idle tokens);
-// - the tokens charged until the last answered call, and until now (given back: negative); the tokens wanted ahead;
+// - the tokens charged until the last answered call, and until now (given back: negative); the tokens to take in
+//   advance;
 // - the version of the settings, and the settings: capacity (0: none), tokens, period (us) and burst of the rate (0
 //   tokens: none), us that a pause lasts (-1: for ever);
 // - the greatest token that the caller has seen;
-// - the latest time that it can be here, as the caller knows from an answer (0: not known), and the epoch of that
-//   answer;
+// - the latest time that it can be on this server, as the caller knows from an answer (0: not known), and the epoch of
+//   that answer;
 // - the lengths of the three lists that follow;
 // - the lists: acknowledged (waiter, how many), cancelled (waiter, weight), wanted (waiter, how many, class, weight).
-//   One entry stands for waiters with consecutive numbers. Class -1 means now or not at all.
+//   One entry stands for waiters with consecutive numbers. Class -1 means that the request does not wait.
 //
-// A limit may have both a capacity and rates, and rates of several units. All of them admit a request in one step. If
-// there is a rate, the weight of a request is its amount of the first unit, and it takes one place of the capacity. If
-// there is none, the weight is the places. The first rate counts the first unit. The further rates are the numbers in
-// ARGV[6], whole doubles as well:
-// - the shape: a number on which all processes with as many rates, of the same units, agree; how many further rates and
-//   how many further units there are;
+// A limit may have both a capacity and rates, and rates of several units. The script admits a request only if all of
+// them do. If there is a rate, the weight of a request is its amount of the first unit, and it takes one place of the
+// capacity. Otherwise the weight is the number of places. The first rate counts the first unit. ARGV[6] contains the
+// further rates and units, as whole doubles, too:
+// - the shape: a hash on which all processes with as many rates, of the same units, agree; the number of further rates,
+//   and the number of further units;
 // - of each further rate: tokens, period, burst, unit (1: the first), and a sum of 1 if its rate changes and 2 if its
 //   burst does;
 // - of each further unit: the amount charged until the last answered call, and until now.
-// In the lists each cancelled and each wanted request then ends with its amount of each further unit. A request takes
-// nothing of a rate of whose unit it wants 0, and does not wait for it.
+//
+// Each cancelled and each wanted request in the lists then ends with its amount of each further unit. A request with an
+// amount of 0 of a unit takes nothing from that unit's rates, and does not wait for them.
 //
 // The reply is a status: OK, NOSESS (the session is unknown), STALE (the call is older than the last one), SHAPE (the
 // limit is kept in another shape) or FORM.
 // After OK come:
-// - us to the next useful call or -1, length of the queue, weight out, us of quarantine left, epoch, us until the
-//   bucket is no longer empty, tokens granted ahead;
+// - seven numbers: us to the next useful call or -1; length of the queue; weight held by all; us of quarantine left.
+//   Then epoch; us until the bucket has tokens; tokens granted in advance;
 // - the settings, if they differ from the caller's;
-// - the number of the following runs that the caller was told of before, by a message or an answer;
+// - the number of the following runs of which a message or an answer has told the caller before;
 // - runs of waiters: all grants that are not acknowledged. Token 0 refuses a weight that is too large, and -1 a request
 //   that can't be granted now;
 // - the time;
-// - with ARGV[6]: us until the bucket of each further rate is no longer empty, as doubles.
-// After FORM comes the form in which the limit is kept. Errors are data, because Redis 7 rewrites the text of error
-// replies of scripts.
+// - with ARGV[6]: us until the bucket of each further rate has tokens, as doubles.
 //
-// A process that crashes while it waits leaves its waiters in the queue until its session ends. But its subscription
-// ends with its connection, and Redis knows that at once. So if a session has had a subscription and has none now, its
-// waiters keep their places, and are stepped over until it calls or listens again. A session is waited for if Redis has
-// not yet seen it listen.
+// After FORM comes the form in which the limit is kept. Errors are returned as data, because Redis 7 rewrites the text
+// of error replies of scripts.
+//
+// The waiters of a process that crashes stay in the queue until its session ends. But the end of its connection ends
+// its subscription at once, and Redis can see that. So if a session has had a subscription and has none now, its
+// waiters are skipped until it calls or subscribes again. They keep their places. A session that has not subscribed yet
+// is not skipped.
 //
 // The record of a session is text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles.
-// The number is half more than it is once Redis has seen the session's subscription.
-// Then come the amounts charged of each further unit. Then come runs of waiters that are granted and not acknowledged.
-// A run is the number of its first waiter, how many they are, the places of each, and the token of the first. These are
-// doubles, too. The tokens of the others follow on that.
+// Half is added to the number of the call once Redis has seen the session's subscription. Then come the amounts charged
+// of each further unit. Then come runs of waiters that are granted and not acknowledged. A run has the number of its
+// first waiter, the number of waiters, the places of each, and the first waiter's token. These are doubles, too. The
+// token of each further waiter is greater by 1.
 //
-// A process that has charged something has a field of its own: "~" and its name, which is that of its sessions without
+// A process that has charged something has its own field: "~" and its name, which is the name of its sessions without
 // their number. Its record looks like that of a session: 0, the number of the session that charged last, the tokens
-// charged, the time, 0, and the amounts of each further unit. So it outlives the sessions, and a total counts once even
-// if its answer and then the session were lost. A call of an earlier session charges no more. A record that is a day
-// old goes when a session dies.
+// charged, the time, 0, and the amounts of each further unit. This record outlives the sessions. So a total counts
+// once, even if its answer and then the session were lost. Calls of earlier sessions charge nothing. When a session
+// ends, records older than a day are deleted.
 //
-// The epoch changes when Redis has restarted or lost its data. Then Redis may have forgotten waiters, and its messages
-// from another epoch do not count.
+// The epoch changes when Redis has restarted or lost its data. Then Redis may have forgotten waiters, and processes
+// ignore messages from another epoch.
 //
-// The time is that of the server's clock. If the clock was set back, time goes on from its old value. If it was set
-// forward, no more time passes between two calls of a process than that process has measured. A late call looks the
-// same, so time stands still for as long as the call was late: a lease lasts longer then, and a bucket fills later. A
-// difference of less than a sixteenth of a lease is ignored. Holders end their leases a tenth earlier, which covers it.
+// The time is that of the server's clock. If the clock is set back, time continues from its old value. If it is set
+// forward, time advances between two calls of a process by no more than that process has measured. A late call looks
+// the same, so time stands still for as long as the call was late: a lease lasts longer then, and a bucket fills later.
+// A difference of less than a sixteenth of a lease is ignored. Processes end their leases a tenth early, which covers
+// it.
 //
-// A new process has measured nothing. If no process had called for half a lease, its call moves all leases along by
-// that time, because a clock that was set forward would end them. Each lease is moved only once until its owner
-// calls. Otherwise a dead owner would keep its permits for as long as others call now and then. After the move, the
-// score in KEYS[2] differs from the end in the record.
+// A new process has measured nothing. If no process has called for half a lease, its call moves all leases forward by
+// that time, because a clock that was set forward would end them. Each lease is moved only once until its owner calls.
+// Otherwise a dead owner would keep its permits for as long as others call now and then. After the move, the score in
+// KEYS[2] differs from the end in the record.
 //
-// Any of the keys may be lost without the others: evicted, or deleted. The record of the limit has the sizes of KEYS[2]
-// and KEYS[3]. If they differ from the real ones, all is taken for lost.
+// Redis may lose any of the keys without the others, by eviction or deletion. The record of the limit contains the
+// sizes of KEYS[2] and KEYS[3]. If they differ from the real sizes, the script treats all keys as lost.
 //
-// Processes with different versions of this library may meet. The record of the limit has a byte behind its numbers:
-// the form in which all of this is kept. If it is another form, the script touches nothing while a lease lasts, and
-// then makes all anew. So KEYS[2] must mean the same in every form. In form 1 the run id stood in that place, up to a
-// zero byte. A version of form 1 finds no run id here, and fails. A limit with ARGV[6] has more at the end of its
-// record: the shape, and of each further rate tokens, period, burst and bucket. Another shape counts as another form.
+// Processes with different versions of this library may use the same limit. After the numbers, the record of the limit
+// has a byte for its form, which is the format of all these keys. If the form is another one, the script changes
+// nothing while a lease lasts, and afterwards creates everything anew. So KEYS[2] must mean the same in every form. In
+// form 1 the run id stood in that place, up to a zero byte. A version of form 1 finds no run id there, and fails. The
+// record of a limit with ARGV[6] ends with the shape, and with the tokens, period, burst and bucket of each further
+// rate. Another shape counts as another form.
 constexpr std::string_view lua_text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack

@@ -39,13 +39,13 @@ void session::answered(std::int64_t awake, std::int64_t there) noexcept {
   too_slow_ = has_permits_ && took > longest_round_trip(lease_) ? took : duration::zero();
   told_at_ = sent_at_;
   told_now_ = there;
-  // A tenth for clocks that run at different speeds, and for the time that cancelling takes.
+  // A tenth of the lease is left for clocks that run at different speeds, and for the time that a cancellation takes.
   lease_until_ = sent_at_ + lease_.count() / 10 * 9;
 }
 
 std::int64_t session::latest_there(std::int64_t awake) const noexcept {
   const std::int64_t since = (awake - told_at_) / 1000;
-  const std::int64_t drift = since / 1000;  // the drift of two clocks
+  const std::int64_t drift = since / 1000;  // the possible drift between the two clocks
   const bool is_known = told_now_ != 0 && since >= 0 && drift <= lease_.count() / 1000 / 32;
   return is_known ? told_now_ + since + drift : 0;
 }

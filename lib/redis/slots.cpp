@@ -10,7 +10,7 @@
 namespace canigo::redis::detail {
 namespace {
 
-/// CRC-16/XMODEM, as the Redis Cluster specification has it.
+/// CRC-16/XMODEM, as the Redis Cluster specification demands.
 unsigned crc16(std::string_view bytes) noexcept {
   unsigned crc = 0;
   for (const char c : bytes) {
@@ -33,7 +33,7 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-/// Commands that concern the node that they are sent to.
+/// Commands without a key: they concern only the node to which they are sent.
 constexpr std::string_view without_keys[] = {
     "ACL",      "AUTH",      "BGREWRITEAOF", "BGSAVE",   "CLIENT",  "CLUSTER",  "COMMAND", "CONFIG", "DBSIZE",
     "DEBUG",    "ECHO",      "FAILOVER",     "FLUSHALL", "FLUSHDB", "FUNCTION", "HELLO",   "INFO",   "KEYS",
@@ -41,11 +41,11 @@ constexpr std::string_view without_keys[] = {
     "READONLY", "READWRITE", "REPLICAOF",    "ROLE",     "SAVE",    "SCAN",     "SCRIPT",  "SELECT", "SHUTDOWN",
     "SLAVEOF",  "SLOWLOG",   "SWAPDB",       "TIME",     "WAIT",    "WAITAOF"};
 
-/// Commands that have something else before their first key.
+/// Commands that have another argument before their first key.
 constexpr std::string_view of_second[] = {"BITOP", "LMPOP", "MEMORY", "OBJECT",     "SINTERCARD", "XGROUP",
                                           "XINFO", "ZDIFF", "ZINTER", "ZINTERCARD", "ZMPOP",      "ZUNION"};
 
-/// A node that has no name yet is at the address that was asked.
+/// A node that does not know its own name is at the address of the node that was asked.
 std::string host_of(std::string_view said) { return said == "?" ? std::string{} : std::string{said}; }
 
 std::optional<endpoint::address> address_of(const reply& node) {
@@ -81,7 +81,7 @@ std::optional<redirection> redirection_of(std::string_view text) {
   r.is_once = take_word(text, "ASK ");
   if (!r.is_once && !take_word(text, "MOVED ")) return std::nullopt;
   const auto space = text.find(' ');
-  const auto colon = text.rfind(':');  // an IPv6 address stands there without brackets
+  const auto colon = text.rfind(':');  // an IPv6 address has no brackets here
   if (space == text.npos || colon == text.npos || colon < space) return std::nullopt;
   const auto slot = number(text.substr(0, space), cluster_slots - 1);
   const auto port = number(text.substr(colon + 1), 65535);

@@ -10,27 +10,27 @@
 
 namespace canigo::redis::detail {
 
-/// How many slots a Redis Cluster deals its keys into.
+/// The number of slots among which a Redis Cluster distributes its keys.
 inline constexpr unsigned cluster_slots = 16384;
 
-/// The slot of a key. If there is text between its first { and the next }, only that text counts.
+/// Returns the slot of a key. If there is text between the first { and the next }, only that text is hashed.
 unsigned slot_of(std::string_view key) noexcept;
 
-/// The slot of the first key of a command, if the key is in the place where most commands have it. Nothing for a
+/// Returns the slot of a command's first key, which must be at the position that most commands use. Nothing for a
 /// command without keys.
 std::optional<unsigned> slot_of(const command& c);
 
 /// The node that has a slot, as another node names it.
 struct redirection {
   unsigned slot = 0;
-  endpoint::address where;  // without a host: the host of the node that says so
-  bool is_once = false;     // only for this one command, which is to follow ASKING
+  endpoint::address where;  // an empty host means the host of the node that names it
+  bool is_once = false;     // valid only for this command, which must follow ASKING
 };
 
-/// The meaning of an error reply such as "MOVED 3999 127.0.0.1:6381" or "ASK 3999 …"; nothing for any other text.
+/// Parses an error reply such as "MOVED 3999 127.0.0.1:6381" or "ASK 3999 …". Returns nothing for any other text.
 std::optional<redirection> redirection_of(std::string_view text);
 
-/// The slots from `first` to `last`, and which node has them.
+/// The slots from `first` to `last`, and the node that has them.
 struct slot_range {
   unsigned first = 0;
   unsigned last = 0;
@@ -38,7 +38,7 @@ struct slot_range {
   std::vector<endpoint::address> replicas = {};
 };
 
-/// The answer to CLUSTER SLOTS, without its malformed parts.
+/// Parses the reply to CLUSTER SLOTS. Malformed parts are left out.
 std::vector<slot_range> slot_ranges(const reply& r);
 
 }  // namespace canigo::redis::detail

@@ -26,11 +26,11 @@ bool stream::is_open(int socket, bool may_have_data) noexcept {
 
 namespace {
 
-/// The kernel tries again after 1 s, then after twice as long each time. So the client waits for the first of these
-/// only, and begins anew. Then it finds a machine at once that comes back after a long while.
+/// The kernel retries a connect after 1 s, and then each time after twice as long. This limit allows only the first
+/// retry. The client then connects anew, so it soon finds a machine that comes back after a long time.
 constexpr duration longest_connect = std::chrono::milliseconds{1500};
 
-/// TCP without TLS, or a Unix domain socket.
+/// A stream over TCP without TLS, or over a Unix domain socket.
 class plain_stream final : public stream {
  public:
   using socket_type = net::generic::stream_protocol::socket;
@@ -48,7 +48,7 @@ class plain_stream final : public stream {
     std::error_code ignored;
     socket_.close(ignored);
   }
-  // The client has asked for nothing, so no bytes may have come.
+  // The client expects no reply, so any byte from the server would be an error.
   bool is_open() noexcept override { return stream::is_open(socket_.native_handle(), false); }
 
  private:
@@ -58,7 +58,7 @@ class plain_stream final : public stream {
 net::awaitable<net::ip::tcp::socket> connect_tcp(endpoint::address a) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   net::ip::tcp::resolver resolver{executor};
-  // An address in numbers needs no thread that looks it up.
+  // A numeric address needs no look-up, and so no thread for it.
   const auto in_numbers = net::ip::resolver_base::numeric_host | net::ip::resolver_base::numeric_service;
   std::error_code is_a_name;
   auto found = resolver.resolve(a.host, a.port, in_numbers, is_a_name);
@@ -75,7 +75,7 @@ net::awaitable<net::ip::tcp::socket> connect_tcp(endpoint::address a) {
       continue;
     }
     socket.set_option(net::ip::tcp::no_delay{true});
-    // The kernel then notices a peer whose machine is gone, even if nothing is sent.
+    // With keep-alive probes, the kernel detects a vanished peer even if nothing is sent.
     socket.set_option(net::socket_base::keep_alive{true});
     co_return socket;
   }

@@ -19,7 +19,7 @@ namespace canigo::redis::detail {
 
 class link;
 
-/// The handlers of a link: bytes have come, or have gone.
+/// The completion handlers of a link's read and write.
 struct on_read {
   std::shared_ptr<link> owner;
   void operator()(std::error_code ec, std::size_t n) const noexcept;
@@ -29,8 +29,8 @@ struct on_written {
   void operator()(std::error_code ec, std::size_t n) const noexcept;
 };
 
-/// A connected socket of any kind. Coroutines make a connection. Later the link uses functions, because a coroutine for
-/// each read would be one more for each command.
+/// A connected socket of any kind. Coroutines make the connection. Later operations use functions as handlers, because
+/// a coroutine for each read would be too expensive.
 class stream {
  public:
   stream() = default;
@@ -43,9 +43,9 @@ class stream {
   virtual void read_some(net::mutable_buffer b, on_read f) = 0;
   virtual void write_all(net::const_buffer b, on_written f) = 0;
   virtual void close() noexcept = 0;
-  /// Whether the peer has not closed; asks the kernel, and costs a system call.
+  /// Whether the peer has not closed the connection. It asks the kernel, which costs a system call.
   virtual bool is_open() noexcept = 0;
-  /// Text to add to the cause of a failure of this connection; "" if there is nothing to add.
+  /// Text to add to the cause of this connection's failure; "" if there is nothing to add.
   virtual std::string hint() const { return {}; }
 
  protected:
@@ -60,21 +60,21 @@ struct tls_settings {
   std::string key_file;
 };
 
-/// A connection was not made. The text says more than the error code.
+/// A connection could not be made. The text says more than the error code.
 class stream_failure : public std::system_error {
  public:
   stream_failure(std::error_code ec, std::string text) : std::system_error{ec}, text_{std::move(text)} {}
-  /// All that is to be said, instead of the code's message.
+  /// The complete text, which replaces the code's message.
   const std::string& text() const noexcept { return text_; }
 
  private:
   std::string text_;
 };
 
-/// Connects to a host, or to the endpoint's socket if it has one. Throws std::system_error, or stream_failure.
+/// Connects to a host, or to the endpoint's unix socket if it has one. Throws std::system_error, or stream_failure.
 net::awaitable<std::unique_ptr<stream>> open_stream(const endpoint& e, endpoint::address a, const tls_settings& tls);
 
-/// Does the TLS handshake; an object of its own in the library, which needs OpenSSL.
+/// Does the TLS handshake. It is in its own object file, because it needs OpenSSL.
 net::awaitable<std::unique_ptr<stream>> open_tls(net::ip::tcp::socket socket, std::string host,
                                                  const tls_settings& tls);
 

@@ -18,7 +18,7 @@
 namespace canigo::redis::detail {
 namespace {
 
-/// Throws for a file that could not be read, or does not hold what it should.
+/// Throws if a file could not be read, or has invalid content.
 void check(std::error_code ec, const std::string& option, const std::string& file) {
   if (!ec) return;
   throw stream_failure{errc::invalid_argument, "client_options." + option + " " + file + ": " + ec.message()};
@@ -38,7 +38,7 @@ net::ssl::context make_context(const tls_settings& tls) {
   if (!tls.cert_file.empty()) {
     context.use_certificate_chain_file(tls.cert_file, ec);
     check(ec, "cert_file", tls.cert_file);
-    // Without this OpenSSL asks at the terminal for the password of a key that has one.
+    // Without this callback, OpenSSL asks for the password of an encrypted key at the terminal.
     context.set_password_callback([](std::size_t, net::ssl::context::password_purpose) { return std::string{}; });
     const bool is_apart = !tls.key_file.empty();
     const std::string& key_file = is_apart ? tls.key_file : tls.cert_file;
@@ -78,12 +78,12 @@ class tls_stream final : public stream {
   }
   void read_some(net::mutable_buffer b, on_read f) override { stream_.async_read_some(b, std::move(f)); }
   void write_all(net::const_buffer b, on_written f) override { net::async_write(stream_, b, std::move(f)); }
-  // Without the shutdown handshake: the replies carry their own lengths, so nothing can be cut off unnoticed.
+  // It skips the TLS shutdown: each reply has its own length, so a truncated stream is detected anyway.
   void close() noexcept override {
     std::error_code ignored;
     stream_.lowest_layer().close(ignored);
   }
-  // The server may have sent tickets for later sessions.
+  // The server may have sent session tickets, so unread bytes are no error.
   bool is_open() noexcept override { return stream::is_open(stream_.lowest_layer().native_handle(), true); }
   std::string hint() const override {
     if (!lacks_certificate_) return {};
@@ -91,7 +91,7 @@ class tls_stream final : public stream {
   }
 
  private:
-  /// The server asks for a certificate, and this client has none. The server may go on without it.
+  /// Called if the server asks for a certificate and the client has none. The server may accept that.
   static int is_asked(SSL*, void* lacks_certificate) noexcept {
     *static_cast<bool*>(lacks_certificate) = true;
     return 1;

@@ -75,7 +75,7 @@ void subscriber::shut_down() noexcept {
 
 template <class Change>
 void subscriber::change(Change c) noexcept {
-  if (is_closing_) return;  // a link and its listener keep each other: a new one would stay
+  if (is_closing_) return;  // a link and its listener own each other, so a new link would never be destroyed
   try {
     c();
     act();
@@ -90,7 +90,7 @@ void subscriber::act() {
     if (link_ != nullptr) {
       wait(linger);
     } else if (is_waiting_) {
-      timer_->cancel();  // the timer would keep the loop running
+      timer_->cancel();  // a running timer would keep the event loop running
     }
   } else if (link_ == nullptr) {
     const time_point now = clock::now();
@@ -123,7 +123,7 @@ void subscriber::wait(duration d) {
 
 void subscriber::listen_for_anything(const std::string& channel) {
   if (!is_up_ || is_asked_ || !channels_.contains(channel)) return;
-  // The server answers a second SUBSCRIBE, which changes nothing else.
+  // A second SUBSCRIBE changes nothing, but the server must answer it.
   ask_for(channel, "SUBSCRIBE");
   expect_anything();
 }
@@ -145,7 +145,7 @@ void subscriber::heard() noexcept {
 void subscriber::link_up() noexcept {
   is_up_ = true;
   change([this] {
-    const auto l = link_;  // the link may go down in each of these calls
+    const auto l = link_;  // keeps the link alive, because each of these calls may end it
     for (auto it = channels_.begin(); it != channels_.end() && is_up_; ++it) ask_for(it->first, "SUBSCRIBE");
     if (is_up_ && !channels_.empty()) expect_anything();
     l->read();
@@ -159,9 +159,9 @@ bool subscriber::link_reply(reply&& r) noexcept {
   if (parts.size() != 3) return false;
   const auto& what = parts[0].text();
   if (what != "message" && !asked_.empty()) asked_.pop_front();
-  failures_ = 0;  // not at the login: a server may permit the login and then fail the subscription
+  failures_ = 0;  // reset after a subscription, because a server may permit the login and then reject the subscription
   const auto found = channels_.find(parts[1].text());
-  if (found == channels_.end()) return true;  // the message was on its way when the channel was removed
+  if (found == channels_.end()) return true;  // the message was sent before the channel was removed
   const auto who = found->second.lock();
   if (who == nullptr) return true;
   if (what == "subscribe") who->subscribed();
@@ -194,7 +194,7 @@ void subscriber::link_down(std::error_code ec, std::error_code cause, const std:
   try {
     if (!channels_.empty() && !is_waiting_) wait(delay);
   } catch (...) {
-    // No memory. The next add() makes the connection.
+    // Without memory for the connection, the next add() makes it.
   }
 }
 

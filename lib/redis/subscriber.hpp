@@ -20,18 +20,18 @@
 
 namespace canigo::redis::detail {
 
-/// Is told of the messages of a channel, on a thread that runs the context.
+/// Receives the messages of a channel, on a thread that runs the context.
 class subscription {
  public:
   subscription(const subscription&) = delete;
   subscription& operator=(const subscription&) = delete;
 
-  /// From here on no message is missed. A second call means that the connection was lost in between.
+  /// From now on no message is missed. A second call means that the connection was lost in between.
   virtual void subscribed() noexcept = 0;
   virtual void published(std::string_view message) noexcept = 0;
-  /// The server does not permit the channel, and says why. No message comes from here on.
+  /// The server rejects the subscription, for the given reason. No messages will come.
   virtual void refused(std::error_code ec, const std::string& text) noexcept = 0;
-  /// Called when there is no connection for messages, with the reason. subscribed() follows once there is one.
+  /// Called when there is no connection for messages, with the reason. subscribed() follows when there is one.
   virtual void unheard(std::error_code ec, const std::string& text) noexcept = 0;
 
  protected:
@@ -39,27 +39,28 @@ class subscription {
   ~subscription() = default;
 };
 
-/// The second connection of a client, for messages. It lasts as long as there is a subscription, and a second more.
+/// The second connection of a client, for published messages. It is closed one second after the last subscription has
+/// ended.
 class subscriber final : public std::enable_shared_from_this<subscriber>, private link_listener {
  public:
   subscriber(net::any_io_executor strand, std::shared_ptr<const link_options> options, const backoff& reconnect);
 
-  // From any thread. If there is no memory to reach the strand, they throw and have changed nothing.
+  // Threads: any. They throw, without a change, if there is no memory to post to the strand.
   void add(std::string channel, std::weak_ptr<subscription> s);
   void remove(std::string channel);
-  /// Makes the connection anew unless the server sends something within `connect_timeout`. A connection whose other end
-  /// has vanished looks like one without messages.
+  /// Checks the connection, because one whose peer has vanished looks like one without messages. If the server sends
+  /// nothing within `connect_timeout`, the connection is replaced.
   void check(std::string channel);
-  /// On the strand: commands go to the server with this run id now. A connection to another one, which brings no
-  /// message any more, is made anew.
+  /// Tells the run id of the server that now gets the commands. If the subscriber is connected to another server, which
+  /// would publish no more messages, it connects anew. Runs on the strand.
   void follow(const std::string& run_id) noexcept;
-  /// Ends it, on the strand. Channels that are still to be added are not added.
+  /// Ends the subscriber, on the strand. Channels that are not added yet are dropped.
   void close() noexcept;
-  /// Call it when the context goes away.
+  /// Call it when the context is destroyed.
   void shut_down() noexcept;
 
  private:
-  /// Makes the change, and acts on it. Without memory for that, the connection is made anew after a while.
+  /// Makes a change and acts on it. Without memory to act on it, the connection is replaced after a while.
   template <class Change>
   void change(Change c) noexcept;
   void act();
@@ -78,7 +79,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   const std::shared_ptr<const link_options> options_;
   const backoff reconnect_;
   std::map<std::string, std::weak_ptr<subscription>> channels_;
-  std::deque<std::string> asked_;  // the channels whose answers are to come, in that order
+  std::deque<std::string> asked_;  // the channels whose confirmations are expected, in that order
   std::shared_ptr<link> link_;
   std::optional<net::steady_timer> timer_;
   std::optional<net::steady_timer> silence_;
@@ -86,7 +87,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   bool is_up_ = false;
   bool is_waiting_ = false;
   bool is_asked_ = false;                      // check() waits for any message
-  time_point not_before_ = time_point::min();  // the next attempt
+  time_point not_before_ = time_point::min();  // no attempt to connect is made before this time
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
 };

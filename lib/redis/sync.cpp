@@ -29,7 +29,7 @@ std::string flags_of(const sync_call& c) {
 
 double as_double(std::integral auto n) noexcept { return static_cast<double>(n); }
 
-/// A number out of those that packed() makes: whole, and no more than what a double holds exactly.
+/// Reads one number of a text made by packed(). It must be whole, and small enough for a double to hold it exactly.
 std::optional<std::int64_t> whole(std::string_view bytes) noexcept {
   constexpr double most = 9007199254740992;
   std::uint64_t bits = 0;
@@ -39,7 +39,8 @@ std::optional<std::int64_t> whole(std::string_view bytes) noexcept {
   return static_cast<std::int64_t>(n);
 }
 
-/// Adds the acknowledged, cancelled and wanted requests. The last three numbers count the entries of each list.
+/// Appends the acknowledged, cancelled and wanted requests. The last three numbers, which count the entries of each
+/// list, are updated.
 void add_lists(const sync_call& c, std::vector<double>& numbers) {
   const std::size_t counts = numbers.size() - 3;
   numbers.reserve(numbers.size() + 2 * c.acknowledged->size() + 2 * c.cancels->size() + 4 * c.wanted.size());
@@ -75,7 +76,7 @@ void add_lists(const sync_call& c, std::vector<double>& numbers) {
   }
 }
 
-/// The numbers of a limiter's rates and units behind the first.
+/// Returns the numbers of all rates and units but the first, which is the argument ARGV[6] of the script.
 std::string further_of(const sync_call& c) {
   const std::size_t rates = std::max(c.settings.rate_count, std::size_t{1});
   std::vector<double> numbers{as_double(c.shape), as_double(rates - 1), as_double(c.units - 1)};
@@ -92,7 +93,7 @@ std::string further_of(const sync_call& c) {
   return packed(numbers);
 }
 
-/// Reads the runs of waiters out of an answer; nothing if the text has another form.
+/// Reads the runs of waiters from an answer; nothing if the text is malformed.
 std::optional<std::vector<sync_answer::run>> runs_of(std::string_view text) {
   std::vector<sync_answer::run> runs;
   runs.reserve(text.size() / (4 * 8));
@@ -107,7 +108,7 @@ std::optional<std::vector<sync_answer::run>> runs_of(std::string_view text) {
   return runs;
 }
 
-/// "version permits tokens period burst pause", and then "tokens period burst" of each rate behind the first.
+/// Reads "version permits tokens period burst pause", and then "tokens period burst" of each further rate.
 std::optional<limit_settings> settings_of(std::string_view text) {
   constexpr std::size_t of_first = 6;
   std::array<std::int64_t, of_first + 3 * (most_rates - 1)> numbers{};
@@ -123,13 +124,14 @@ std::optional<limit_settings> settings_of(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<std::uint64_t>(numbers[i]); };
   constexpr std::uint64_t exact = std::uint64_t{1} << 53;
   for (std::size_t i = 0; i < count; ++i) {
-    if (i + 1 != of_first && at(i) > exact) return std::nullopt;  // numbers below 0 are above it, too
+    // A negative number becomes greater than `exact` when it is unsigned.
+    if (i + 1 != of_first && at(i) > exact) return std::nullopt;
   }
   limit_settings s;
   s.version = at(0);
   s.permits = at(1);
   s.pause = numbers[5];
-  // There is no rate of more than one token per nanosecond.
+  // A rate has at most one token per nanosecond.
   const auto add_rate = [&](std::size_t i) {
     s.rates[s.rate_count++] = {.tokens = at(i), .period = at(i + 1), .burst = at(i + 2)};
     return at(i) <= at(i + 1) * 1000;

@@ -19,47 +19,47 @@ namespace canigo::redis::detail {
 using canigo::detail::amounts_by_unit;
 using canigo::detail::most_units;
 
-/// The most rates that one limit can have.
+/// The max number of rates of one limit.
 inline constexpr std::size_t most_rates = 16;
 
 /// A rate in the numbers of the script.
 struct rate_setting {
   std::uint64_t tokens = 0;
-  std::uint64_t period = 0;  // us
+  std::uint64_t period = 0;  // in microseconds
   std::uint64_t burst = 1;
   std::size_t unit = 0;
 };
 
-/// The settings that all processes agree on; the newest version counts. The first rate counts the first unit.
+/// The settings that all processes share; the newest version counts. The first rate counts the first unit.
 struct limit_settings {
   std::uint64_t version = 0;
   std::uint64_t permits = 0;  // 0: no cap
   std::array<rate_setting, most_rates> rates{};
   std::size_t rate_count = 0;
-  std::int64_t pause = 0;  // us that are left; below 0: until further notice
+  std::int64_t pause = 0;  // the remaining microseconds; below 0: until further notice
 };
 
-/// The settings that a call changes for all processes.
+/// Flags for the settings that a call changes for all processes.
 struct setting {
   enum : std::uint64_t { permits = 1, pause = 2, first_rate = 4 };
-  /// The rate with that index, and its burst.
+  /// Returns the flag of the rate with that index, and that of its burst.
   static constexpr std::uint64_t rate_of(std::size_t index) noexcept { return std::uint64_t{first_rate} << 2 * index; }
   static constexpr std::uint64_t burst_of(std::size_t index) noexcept { return rate_of(index) << 1; }
 };
 
-/// The amount of a unit that was charged in all, until the last answered call and until now.
+/// The total charge of one unit: as of the last answered call, and as of now.
 struct charge_total {
   std::int64_t before = 0;
   std::int64_t now = 0;
 };
 
-/// The message of a session to the script, in one call.
+/// The contents of one call of the script by a session.
 struct sync_call {
   struct wish {
     std::uint64_t id;
-    int priority;  // below 0: grant it at once, or refuse it
+    int priority;  // below 0: the request must be granted at once, or refused
     std::uint64_t weight;
-    amounts_by_unit amounts{};  // only the amounts of further units count
+    amounts_by_unit amounts{};  // only the amounts of further units are used
   };
   struct withdrawal {
     std::uint64_t id;
@@ -74,18 +74,18 @@ struct sync_call {
   duration lease{};
   bool quarantine = true;
   bool leave = false;
-  bool is_subscribed = false;  // the node that is called has said that it publishes to this session
+  bool is_subscribed = false;  // the called node has confirmed the subscription of this session
   std::uint64_t held = 0;
   std::uint64_t idle = 0;
   std::uint64_t ahead = 0;
   limit_settings settings;
   std::uint64_t changes = 0;  // the settings that the call changes: a sum of `setting`
-  std::uint64_t shape = 0;    // of a limiter: a number for its units; 0: it has one rate at most
+  std::uint64_t shape = 0;    // for a limiter: a hash of its units; 0: the limit has one rate at most
   std::size_t units = 1;
   std::array<charge_total, most_units> charged{};
-  std::uint64_t seen = 0;   // the greatest token that is known here
-  std::int64_t latest = 0;  // us: the latest time that it can be where the script runs; 0: not known
-  std::int64_t epoch = 0;   // the epoch of the answer that tells `latest`
+  std::uint64_t seen = 0;   // the greatest token that this process has seen
+  std::int64_t latest = 0;  // the latest possible time on the server, in microseconds; 0: unknown
+  std::int64_t epoch = 0;   // the epoch of the answer on which `latest` is based
   const std::vector<std::uint64_t>* acknowledged = nullptr;
   const std::vector<withdrawal>* cancels = nullptr;
   std::vector<wish> wanted;
@@ -96,37 +96,39 @@ struct sync_call {
 /// The answer of the script.
 struct sync_answer {
   enum class status { ok, no_session, other_form, other_shape, other };
-  /// Waiters whose numbers follow each other.
+  /// A group of waiters with consecutive numbers.
   struct run {
     std::uint64_t first;
     std::uint64_t count;
-    std::int64_t token;   // the token of the first waiter, and the others follow; 0: too heavy; -1: not now
-    bool is_news = true;  // not told of before, by push or by an answer
+    // The first waiter's token, which increases by 1 for each further waiter; 0: too large; -1: not now.
+    std::int64_t token;
+    bool is_news = true;  // neither a message nor an earlier answer contained it
   };
 
   explicit sync_answer(const reply& r);
 
   status what = status::other;
-  std::optional<duration> next;  // how long until the next useful call
+  std::optional<duration> next;  // the time until the next useful call
   std::uint64_t queue = 0;
   std::uint64_t held_by_all = 0;
   duration quarantine{};
   std::int64_t epoch = 0;
-  std::array<duration, most_rates> empty{};  // until the bucket of each rate is empty no more; below 0: since when
+  // The time until each rate's bucket has tokens; below 0: since when it has had some.
+  std::array<duration, most_rates> empty{};
   std::uint64_t ahead = 0;
   std::optional<limit_settings> settings;
   std::vector<run> grants;
-  std::int64_t now = 0;  // us: the time there
-  int form = 0;          // the form of the limit, if it is not ours
+  std::int64_t now = 0;  // the server's time in microseconds
+  int form = 0;          // the format of the limit, if it is not this version's
 };
 
-/// Numbers as the script reads them: doubles, the least byte first.
+/// Encodes numbers for the script: as little-endian doubles.
 std::string packed(std::span<const double> numbers);
 
-/// A time span in microseconds. Bounded, because the number comes from the server.
+/// Converts microseconds to a duration. The result is bounded, because the number comes from the server.
 duration us(std::int64_t n) noexcept;
 
-/// A whole number as text; 0 for anything else.
+/// Parses a whole number; returns 0 for any other text.
 std::uint64_t number(std::string_view text) noexcept;
 
 }  // namespace canigo::redis::detail

@@ -20,19 +20,21 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Short, because the client has delays of its own for a server that it can't reach: both together are less than 2 s.
+// The delays between calls during an outage. They are short, because the client has its own delays for an unreachable
+// server: both together are less than 2 s.
 constexpr backoff after_failures{.first = milliseconds{50}, .cap = milliseconds{500}};
 
-// Longer than the longest of those delays. So while requests come, known_until_ is not reached before the next call.
+// How long an outage counts as known after a failed call. It is longer than the longest delay. So while requests come,
+// the next call comes before known_until_.
 constexpr duration known_for = seconds{1};
 
-// How long after the begin of a call its requests are decided, if they can't wait. In mode closed the time is longer,
-// because they are refused then, although perhaps the machine was only busy.
+// The time after which a running call no longer decides requests that can't wait. It is longer in mode closed: these
+// requests are refused then, although perhaps the machine was only busy.
 constexpr duration decided_if_closed = milliseconds{500};
 constexpr duration decided_soonest = milliseconds{200};
 constexpr duration decided_latest = seconds{2};
 
-// The time limit of a call that only finds out whether Redis is back.
+// The time limit of a call that only checks whether Redis is back.
 constexpr duration longest_probe = milliseconds{500};
 
 // How long before its deadline a waiter may be decided without Redis.
@@ -44,8 +46,6 @@ sync_plan::sync_plan(const options& o, std::uint64_t random) : options_{o}, rand
   shares_.reserve(std::max<std::size_t>(1, o.rates));
 }
 
-// ---- events ---------------------------------------------------------------------------------------------------------
-
 void sync_plan::is_useful_at(time_point t) noexcept { next_at_ = std::min(next_at_, t); }
 
 void sync_plan::request_came() noexcept {
@@ -55,7 +55,7 @@ void sync_plan::request_came() noexcept {
 void sync_plan::call_begins(time_point now, duration answer_within) noexcept {
   is_under_way_ = true;
   is_decided_ = is_hinted_ = is_wanted_ = false;
-  if (now < known_until_) known_until_ = time_point::max();  // until the call has answered or failed
+  if (now < known_until_) known_until_ = time_point::max();  // no expiry until the call has been answered or has failed
   next_at_ = time_point::max();
   called_at_ = now;
   const duration soonest = is_closed() ? decided_if_closed : decided_soonest;
@@ -97,7 +97,7 @@ bool sync_plan::fails(std::error_code cause, std::string text, bool is_permanent
 bool sync_plan::turns_late(time_point now) noexcept { return is_late(now) && !std::exchange(is_decided_, true); }
 
 void sync_plan::do_without_until_answer(const limit_settings& s) noexcept {
-  // A failure that has begun lasts until this call ends.
+  // A known outage lasts at least until this call ends.
   if (is_failing_) known_until_ = time_point::max();
   begin_share(called_at_, s);
 }
@@ -107,7 +107,7 @@ void sync_plan::stop() noexcept {
   retry_at_ = time_point::max();
 }
 
-/// This process's share of a rate, and of its burst.
+/// Returns this process's share of a rate, and of its burst.
 std::pair<canigo::rate, std::uint64_t> sync_plan::share_of(const rate_setting& r) const noexcept {
   const double part = options_.on_failure.share();
   const auto longest = static_cast<double>(duration::max().count() / 2);
@@ -126,7 +126,7 @@ void sync_plan::rates_changed(time_point now, const limit_settings& s) noexcept 
   share_at_ = now;
 }
 
-/// Gives this process its share of each rate. A share begins empty.
+/// Gives this process its share of each rate. The buckets of a share begin empty.
 void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept {
   if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
   shares_.clear();
@@ -136,8 +136,6 @@ void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept 
     shares_.push_back({token_bucket{supply, burst, 0, since}, r.unit});
   }
 }
-
-// ---- what is to be done ---------------------------------------------------------------------------------------------
 
 /// Whether Redis must be told something before the next renewal. Waiters that leave during an outage need no call:
 /// Redis forgets them together with their session.
@@ -150,7 +148,8 @@ bool sync_plan::has_news(const needs& n) const noexcept {
 /// Whether to call Redis as soon as a call is allowed.
 bool sync_plan::is_due(const needs& n) const noexcept {
   if (n.is_leaving) return !is_failing_ && (n.is_registered || n.has_changes);
-  // Calls even if all requests have ended meanwhile. Otherwise all later requests would be decided without Redis.
+  // This call is made even if all requests have ended meanwhile. Otherwise all later requests would be decided without
+  // Redis.
   if (is_failing_ && is_wanted_) return true;
   return has_news(n) || (n.is_engaged && (n.has_fresh || is_hinted_));
 }
@@ -170,16 +169,14 @@ time_point sync_plan::next_look(const needs& n, time_point now) const noexcept {
   return t;
 }
 
-/// On a slow connection the limit is longer, as far as the lease permits.
+/// Returns the time limit of the next call. On a slow connection it is longer, up to a bound that the lease sets.
 duration sync_plan::time_limit(const needs& n, duration answer_within) const noexcept {
-  // Without a registered session no lease can be lost, so the call may wait for a connection longer than a short lease.
+  // Without a registered session no lease can be lost, so the call may wait longer for a connection.
   const duration least = milliseconds{n.is_registered ? 20 : 1000};
   duration usual = std::clamp(options_.lease / 3, least, duration{seconds{2}});
   if (is_failing_ && !n.is_engaged && !has_news(n)) usual = std::min(usual, longest_probe);
   return std::max(usual, std::min(answer_within, longest_round_trip(options_.lease)));
 }
-
-// ---- without Redis --------------------------------------------------------------------------------------------------
 
 bool sync_plan::is_closed() const noexcept {
   return options_.on_failure.what() == failure_mode::kind::closed || (is_failing_ && is_conflict(cause_));

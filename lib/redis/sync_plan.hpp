@@ -18,16 +18,17 @@
 
 namespace canigo::redis::detail {
 
-/// When a limit calls Redis next, how long the call may take, and what becomes of requests while Redis does not answer.
+/// Decides when a limit calls Redis next, how long the call may take, and how requests are treated while Redis does not
+/// answer.
 ///
-/// The ledger reports events: a call begins, succeeds or fails; Redis sends a hint; a request comes. The plan answers
+/// Its owner reports events: a call begins, succeeds or fails; Redis sends a hint; a request comes. The plan answers
 /// three questions: when to call, when to examine the waiters again, and how to decide a request without Redis. It is a
 /// value without a lock, a client or waiters.
 class sync_plan {
  public:
   struct options {
     duration lease{};
-    duration give_up = duration::max();  // in mode closed: how long a waiter waits in an outage
+    duration give_up = duration::max();  // in mode closed: how long a waiter waits during an outage
     failure_mode on_failure = failure_mode::closed();
     std::size_t rates = 1;
   };
@@ -37,41 +38,40 @@ class sync_plan {
     bool is_registered = false;  // Redis knows the session
     bool has_waiters = false;
     bool has_fresh = false;       // Redis does not know some of the waiters
-    bool is_engaged = false;      // there are waiters, permits, or idle permits or tokens
+    bool is_engaged = false;      // there are waiters, held permits, or idle permits or tokens
     bool has_returns = false;     // permits were given back, or waiters that Redis knows have left
     bool has_changes = false;     // settings were changed, or charges made
-    bool may_hold_there = false;  // Redis may count something as held here
+    bool may_hold_there = false;  // Redis may count permits or tokens as held by this process
     bool is_leaving = false;      // the limit was stopped, and holds nothing
   };
 
   sync_plan(const options& o, std::uint64_t random);
 
-  // ---- events ----
-
-  /// Call it when Redis may have something for this limit.
+  /// Call it when Redis may have a grant for this limit.
   void hint() noexcept { is_hinted_ = true; }
   /// Notes that a call at that time may bring grants.
   void is_useful_at(time_point t) noexcept;
-  /// Call it when a caller asks for a grant.
+  /// Call it when a caller requests a grant.
   void request_came() noexcept;
   /// Call it when a call begins. Redis usually answers within `answer_within`; 0: unknown.
   void call_begins(time_point now, duration answer_within) noexcept;
   /// Call it when a call could not be made. The next one is not made before `t`.
   void call_again_at(time_point t) noexcept { retry_at_ = t; }
-  /// Call it when the call has ended. Another function of this section is then called for its result.
+  /// Call it when the call has ended. Then call another function of this section for its result.
   void call_ended() noexcept { is_under_way_ = false; }
-  /// Call it when Redis did not run the script, or asks this process to register anew. The next call is made at once.
+  /// Call it when Redis did not run the script, or wants this process to register anew. The next call is made at once.
   void call_again() noexcept { is_wanted_ = is_failing_; }
   /// Call it when Redis works. This ends an outage.
   void recovered() noexcept;
   /// Call it when the call has succeeded. The lease must be renewed after `renew_in`.
   void answered(time_point now, duration renew_in) noexcept;
-  /// Call it when the call has failed. True if this begins an outage.
+  /// Call it when the call has failed. Returns true if this begins an outage.
   bool failed(time_point now, std::error_code cause, std::string text, bool is_permanent,
               const limit_settings& s) noexcept;
-  /// Call it when the client knows before the end of the call why Redis does not answer. True if this begins an outage.
+  /// Call it when the client knows, before the end of the call, why Redis does not answer. Returns true if this begins
+  /// an outage.
   bool fails(std::error_code cause, std::string text, bool is_permanent) noexcept;
-  /// Returns true once for each call: when requests that can't wait for its answer any longer must be decided.
+  /// Returns true once for each call: when the requests that can't wait for its answer must be decided.
   bool turns_late(time_point now) noexcept;
   /// From now on, requests are decided without Redis until the late call has ended.
   void do_without_until_answer(const limit_settings& s) noexcept;
@@ -80,44 +80,41 @@ class sync_plan {
   /// Call it when the client is closed. No more calls are made.
   void stop() noexcept;
 
-  // ---- what is to be done ----
-
-  /// When to call Redis; max(): no call is needed yet.
+  /// When to call Redis; max() if no call is needed yet.
   time_point next_call(const needs& n, time_point now) const noexcept;
-  /// When the waiters must be examined without a call; max(): never, as things are.
+  /// When to examine the waiters without a call; max() if no time is known.
   time_point next_look(const needs& n, time_point now) const noexcept;
-  /// How long the next call may take to be sent, and then to be answered.
+  /// The time limit of the next call, from the request to the answer.
   duration time_limit(const needs& n, duration answer_within) const noexcept;
 
   bool is_under_way() const noexcept { return is_under_way_; }
   time_point called_at() const noexcept { return called_at_; }
   bool is_before_retry(time_point now) const noexcept { return now < retry_at_; }
 
-  // ---- without Redis ----
-
   bool is_failing() const noexcept { return is_failing_; }
   std::error_code cause() const noexcept { return cause_; }
   const std::string& cause_text() const noexcept { return cause_text_; }
-  /// Whether requests are refused while Redis does not answer: in mode closed. In every mode, requests are also refused
-  /// if processes with other options or of another version use the limit.
+  /// Whether requests are refused while Redis does not answer, as in mode closed. In every mode, requests are also
+  /// refused if processes with other options or of another version use the limit.
   bool is_closed() const noexcept;
-  /// Whether the call under way takes too long for requests that can't wait.
+  /// Whether the running call takes too long for requests that can't wait.
   bool is_late(time_point now) const noexcept { return is_under_way_ && now >= late_at_; }
   /// Whether Redis is known not to answer. `has_trouble`: the client has no connection.
   bool is_away(time_point now, bool has_trouble) const noexcept;
-  /// Whether this process serves its waiters without Redis. After a while without requests this is false: Redis may
+  /// Whether this process serves its waiters without Redis. It is false again after a while without requests: Redis may
   /// have come back, so the next request asks it first.
   bool may_do_without(time_point now) const noexcept;
-  /// Decides a request that does not wait for Redis: granted without an error, would_block for "not now", or the error.
-  /// A request for more than this process's share of a burst gets errc::store_unavailable.
+  /// Decides a request without Redis. The result is no error for a grant, would_block for "not now", or the error. A
+  /// request for more than this process's share of a burst gets errc::store_unavailable.
   std::error_code decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
                          const limit_settings& s) noexcept;
   /// Call it when the first waiter must wait for this process's share. Then next_look() returns when to decide again.
   void look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept;
   /// The error that a request gets at once because Redis fails; none if it may wait.
   std::error_code refusal(bool waits) const noexcept;
-  /// When a request ends without a grant: at its deadline, and in mode closed after waiting for `give_up` in an outage.
-  /// In the other modes it is a little earlier, once: then the request may be decided without Redis.
+  /// When a request ends without a grant. That is its deadline, or in mode closed the end of its `give_up` in an
+  /// outage. In the other modes it is, once, a little before the deadline: then the request may be decided without
+  /// Redis.
   time_point end_of(const limit_request& r) const noexcept;
 
  private:
@@ -128,34 +125,34 @@ class sync_plan {
 
   const options options_;
 
-  // The call.
+  // The state of the calls.
   bool is_under_way_ = false;
-  bool is_decided_ = false;  // the requests that can't wait for the call were decided
+  bool is_decided_ = false;  // the requests that can't wait for the running call were decided
   bool is_hinted_ = false;
-  bool is_wanted_ = false;  // while Redis fails: requests came since the last call
+  bool is_wanted_ = false;  // during an outage: requests came since the last call
   time_point called_at_ = time_point::min();
   time_point late_at_ = time_point::max();
   time_point renew_at_ = time_point::max();
   time_point next_at_ = time_point::max();   // when a call becomes useful
   time_point retry_at_ = time_point::min();  // no call is made before this time
 
-  // The outage.
+  // The state of the outage.
   bool is_failing_ = false;
   bool is_permanent_ = false;  // another call would fail, too
   std::error_code cause_;
   std::string cause_text_;
   time_point failing_since_ = time_point::max();
-  time_point known_until_ = time_point::min();  // until then requests need not ask Redis first
+  time_point known_until_ = time_point::min();  // until this time requests need not ask Redis first
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
 
-  // This process's share of the rates. It counts from the beginning of the outage.
+  // This process's share of one rate. It fills from the beginning of the outage.
   struct rate_share {
     token_bucket bucket;
     std::size_t unit;
   };
   bool has_share_ = false;
-  std::vector<rate_share> shares_;           // with capacity for all rates
+  std::vector<rate_share> shares_;           // has capacity for all rates
   time_point share_at_ = time_point::max();  // when the share may have enough for the first waiter
 };
 

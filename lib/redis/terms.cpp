@@ -16,7 +16,8 @@ using std::chrono::microseconds;
 
 constexpr std::uint64_t exact_in_lua = std::uint64_t{1} << 53;
 
-/// Tokens and their period in microseconds, which Redis' clock counts. 0 tokens for a rate that it can't count exactly.
+/// Converts a rate to tokens per microseconds, the unit of the server's clock. Returns 0 tokens for a rate that can't
+/// be represented exactly.
 rate_setting in_micros(const canigo::rate& r) noexcept {
   const auto least = r.reduced();
   const auto tokens = static_cast<std::uint64_t>(least.tokens());
@@ -28,14 +29,14 @@ rate_setting in_micros(const canigo::rate& r) noexcept {
                   : rate_setting{.tokens = tokens * 1000, .period = period};
 }
 
-/// The greatest burst at which the script's products stay whole; 0 if there is none.
+/// Returns the greatest burst for which the script's products stay exact; 0 if there is none.
 std::uint64_t most_burst(const rate_setting& r) noexcept {
   if (r.tokens == 0) return 0;
   return std::min(most_tokens, (exact_in_lua - 1) / std::max(r.tokens, r.period / r.tokens + 1));
 }
 
-/// A number for the units of the rates and whether there is a cap, by FNV-1a. Processes with other units, in another
-/// order, or one without the cap of the others, have another one.
+/// Returns an FNV-1a hash of the units of the rates and of whether there is a cap. Processes whose limits differ in
+/// these get different hashes.
 std::uint64_t shape_of(const std::vector<rate_limit>& rates, const unit_table& units, bool has_cap) {
   std::uint64_t hash = 14695981039346656037u;
   const auto add = [&hash](unsigned char c) { hash = (hash ^ c) * 1099511628211u; };
@@ -113,8 +114,6 @@ bool terms::fits(const demand& wanted) const noexcept {
   return true;
 }
 
-// ---- changes --------------------------------------------------------------------------------------------------------
-
 void terms::set_permits(std::uint64_t n, time_point tell_until) noexcept {
   settings_.permits = n;
   unsaid_ |= setting::permits;
@@ -154,8 +153,6 @@ void terms::forget_overdue(time_point now) noexcept {
   unsaid_ = 0;
   overdue_ = charged_;
 }
-
-// ---- calls ----------------------------------------------------------------------------------------------------------
 
 void terms::write(sync_call& s, time_point now) const noexcept {
   s.settings = settings_;
@@ -199,8 +196,6 @@ void terms::adopt(const limit_settings& s, time_point now) noexcept {
   }
 }
 
-// ---- estimates ------------------------------------------------------------------------------------------------------
-
 void terms::heard(time_point called_at, duration quarantine,
                   const std::array<duration, most_rates>& empty_in) noexcept {
   closed_until_ = saturating_add(called_at, quarantine);
@@ -216,8 +211,8 @@ duration terms::time_until(const std::array<double, most_units>& tokens, time_po
   for (std::size_t i = 0; i < settings_.rate_count; ++i) {
     const rate_setting& r = settings_.rates[i];
     if (tokens[r.unit] <= 0) continue;
-    // Tokens come in from when the bucket was empty, but no more than fit. In spans, because a time so long ago may lie
-    // before the beginning of the clock.
+    // Tokens accumulate since the bucket was empty, up to the burst. The computation uses durations, because that time
+    // may be before the clock's beginning.
     const duration full = time_of(r, static_cast<double>(r.burst));
     const duration empty_in = saturating_add(empty_at_[i], full) <= now ? -full : empty_at_[i] - now;
     longest = std::max(longest, saturating_add(time_point{empty_in}, time_of(r, tokens[r.unit])).time_since_epoch());

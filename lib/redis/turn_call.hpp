@@ -11,20 +11,21 @@
 
 namespace canigo::redis::detail {
 
-/// A turn of its owner, which a delivery posts to `where`. It keeps the owner alive from ask() to the turn.
+/// Runs its owner's turn() on `where` when it is posted. It keeps the owner alive from ask() until then.
 template <class Owner>
 class turn_call final : public canigo::detail::suspended {
  public:
   explicit turn_call(const net::any_io_executor& where) noexcept : where_{&where} {}
 
-  /// Asks for the turn. True if the caller must post it, because it was not asked for before. Under the owner's lock.
+  /// Requests a turn. Returns true if the caller must post it, because none was requested. Precondition: the owner's
+  /// lock is held.
   bool ask(std::shared_ptr<Owner> o) noexcept {
     if (std::exchange(is_asked_, true)) return false;
     owner_ = std::move(o);
     return true;
   }
   bool is_asked() const noexcept { return is_asked_; }
-  /// Call it when the turn begins, under the owner's lock.
+  /// Call it when the turn begins, with the owner's lock held.
   void begin() noexcept { is_asked_ = false; }
 
   void resume() override {

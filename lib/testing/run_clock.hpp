@@ -8,7 +8,7 @@
 namespace canigo::testing {
 
 /// Calls `poll`, and moves the clock to each deadline up to and including `last`. `poll` returns how many handlers it
-/// ran; this function returns their sum.
+/// has run. This function returns the sum.
 template <class Poll>
 std::size_t run_clock(time_source_control& clock, time_point last, Poll poll) {
   std::size_t handlers = poll();

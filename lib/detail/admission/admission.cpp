@@ -16,8 +16,6 @@ constexpr std::uint8_t grants_in_a_row = 128;
 
 }  // namespace
 
-// ---- requests -------------------------------------------------------------------------------------------------------
-
 void admission::check(const request& r) const {
   if (r.priority < 0 || r.priority >= priorities_) {
     throw_invalid("request.priority", r.priority, "0 to " + std::to_string(priorities_ - 1), errc::invalid_priority);
@@ -32,8 +30,8 @@ void admission::check(const request& r) const {
   if (supplies_.any_of() != nullptr) check_alternatives(r);
 }
 
-/// Reading the clock costs half as much as taking a free permit. A semaphore needs the time only for a request with a
-/// deadline.
+/// Returns the time if the request needs it. Reading the clock costs half as much as taking a free permit. A semaphore
+/// needs the time only for a request with a deadline.
 inline time_point admission::now_for(time_point deadline) const noexcept {
   return supplies_.has_rates() || deadline != time_point::max() ? clock() : time_point::min();
 }
@@ -45,8 +43,8 @@ bool admission::is_paused(time_point now) noexcept {
   return false;
 }
 
-/// Inline, with the usual case first: this is half of what a free acquire costs. `closer` handles the unusual cases. So
-/// a request that is only a class need not be written anywhere in the usual case.
+/// Inline, with the usual case first, because this is half of the cost of a free acquire. `closer` handles the unusual
+/// cases. So in the usual case a request that only has a class need not be stored in memory.
 template <class Closer>
 [[gnu::always_inline]] inline outcome admission::try_enter_locked(int priority, std::uint64_t tokens, time_point now,
                                                                   bool is_usual, Closer closer) noexcept {
@@ -57,7 +55,7 @@ template <class Closer>
       counts_.add_grant_at_once(priority);
       return outcome::granted;
     }
-    if (tokens == 1) return outcome::must_wait;  // one token is never too many
+    if (tokens == 1) return outcome::must_wait;  // one token never exceeds the burst
   }
   return closer();
 }
@@ -174,12 +172,12 @@ void admission::enter(waiter& w, const request& r) noexcept {
   }
   has_waiters_.store(true, std::memory_order_relaxed);
   wait_in_queue(w, r);
-  // The waiter that now stands first may be able to go, although the former first one, heavier or less important, could
-  // not.
+  // The waiter that is now first may be grantable although the former first one was not, because that one was heavier
+  // or less important.
   if (evicted || (!ways_.through && delays_) || queue_.front(now) == &w) pump(now);
 }
 
-/// The waiter is in the queue now.
+/// Completes the start of a wait. Precondition: the waiter is in the queue.
 [[gnu::always_inline]] inline void admission::wait_in_queue(waiter& w, const request& r) noexcept {
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
@@ -226,7 +224,7 @@ void admission::finish(waiter& w, outcome o) noexcept {
   conclude(w, o);
 }
 
-/// The rest of finish(), for a waiter that is out of the queue.
+/// The rest of finish(). Precondition: the waiter was removed from the queue.
 [[gnu::always_inline]] inline void admission::conclude(waiter& w, outcome o) noexcept {
   has_waiters_.store(!queue_.empty(), std::memory_order_relaxed);
   if (w.holds_work_) release_loop();
@@ -237,13 +235,13 @@ void admission::finish(waiter& w, outcome o) noexcept {
   }
   if (w.limit_ != nullptr && !time_->cancel(*w.limit_)) {
     w.state_ = waiter::state::awaiting_limit;
-    add_ref();  // for the call of the limit
+    add_ref();  // for the call of the limit's handler, which still comes
     return;
   }
   ready(w);
 }
 
-/// Like conclude(), for callers in other files.
+/// Calls conclude() for callers in other source files.
 void admission::end_wait(waiter& w, outcome o) noexcept { conclude(w, o); }
 
 void admission::ready(waiter& w) noexcept {
@@ -257,7 +255,7 @@ void admission::limit_passed(waiter& w) noexcept {
   {
     const change c{*this};
     if (w.state_ == waiter::state::queued) {
-      // At its very deadline the waiter may still go. And it may go only before the waiters behind it.
+      // At its deadline the waiter may still be granted. The pump decides that, because waiters before it go first.
       const time_point now = time_->now();
       pump(now);
       if (w.state_ == waiter::state::queued) {
@@ -274,8 +272,6 @@ void admission::limit_passed(waiter& w) noexcept {
   if (release) release_ref();
 }
 
-// ---- supply meets demand --------------------------------------------------------------------------------------------
-
 template <class Queue>
 [[gnu::always_inline]] inline void admission::serve(Queue& queue, time_point now) noexcept {
   constexpr bool has_flows = std::is_same_v<Queue, fair_queue>;
@@ -283,9 +279,9 @@ template <class Queue>
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
-    // A wake-up is always a little late. Tokens that were due meanwhile are taken as of when they were due. Otherwise a
-    // bucket that brims would lose that time at every grant. But a process that was held up for long must not make up
-    // for all of it in one go.
+    // Wake-ups are always a little late. Tokens that became due meanwhile are taken as of their due time. Otherwise a
+    // full bucket would lose that time at every grant. But after a long suspension of the process only a part is caught
+    // up.
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     [[maybe_unused]] const time_point caught_up = as_of;
     wait_node* n = nullptr;
@@ -294,7 +290,7 @@ template <class Queue>
         const time_point ready = supplies_.ready_at(as_of, n->tokens);
         if (ready > now || !supplies_.try_take(ready, n->tokens)) {
           next = ready;
-          // A waiter that rises above it may be lighter.
+          // A waiter that is promoted above it may be lighter.
           if (n->tokens > 1) next = std::min(next, queue.next_promotion(now));
           break;
         }
@@ -309,7 +305,7 @@ template <class Queue>
       conclude(static_cast<waiter&>(*n), outcome::granted);
     }
     if constexpr (has_flows) {
-      if (n == nullptr) next = queue.next_change();  // all are held
+      if (n == nullptr) next = queue.next_change();  // all flows are held by their ceilings
     }
   }
   wake_at(queue.empty() ? time_point::max() : next);
@@ -336,8 +332,8 @@ void admission::pump_otherwise(time_point now) noexcept {
   if (binding_) note_binding(now);
 }
 
-/// Ends the waiters for which the limit has become too small since they came. At once, wherever they stand: with
-/// ageing, no step follows when such a waiter comes to be first.
+/// Ends the waiters whose requests have become too large for the limit, wherever they are in the queue. They could not
+/// be ended later: with ageing, no step follows when such a waiter becomes the first.
 void admission::end_too_large() noexcept {
   const std::uint64_t most = units_ != nullptr ? 0 : supplies_.largest_request();
   const auto end = [this](wait_node& n) {
@@ -350,7 +346,7 @@ void admission::end_too_large() noexcept {
 
 void admission::wake_at(time_point when) noexcept {
   if (wake_armed_) {
-    // If wake_up_ is being called just now, that call looks again, and a second call must not follow.
+    // If the handler of wake_up_ is running, it calls the pump itself, and a second call must not follow.
     if (when == wake_time_ || !time_->cancel(wake_up_)) return;
     wake_armed_ = false;
   }
@@ -399,7 +395,8 @@ void admission::release(std::uint64_t places, std::uint64_t kept) noexcept {
   unlock();
 }
 
-/// The rest of a release: tells other engines and waiters of the free places. Called with the lock held. Releases it.
+/// The rest of a release. It tells other engines and waiters about the free places. It is called with the lock held,
+/// and releases the lock.
 void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept {
   const std::uint32_t flow = flow_places::flow(places);
   places = flow_places::places(places);
@@ -421,7 +418,8 @@ void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexc
   if (last) release_ref();
 }
 
-/// Gives places back to all limits that share them. Returns the place to pass them on from, once the lock is released.
+/// Gives places back to the limits that share them. The result must pass the places on after the lock was released;
+/// null if there is nothing to pass on.
 std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcept {
   return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
 }
@@ -462,7 +460,7 @@ bool admission::gave_up_last_place() noexcept {
   return true;
 }
 
-/// Counts a request that did not wait, or whose wait had no success.
+/// Counts a request that did not wait, or whose wait was not successful.
 void admission::count_end(outcome o) noexcept {
   if (o == outcome::aborted) {
     counts_.add_cancelled();

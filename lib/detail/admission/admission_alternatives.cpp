@@ -1,4 +1,4 @@
-// Supply meets demand in a limit with alternatives, of which a request takes from one.
+// The granting of requests in a limit with alternatives. A request takes from one of the alternatives.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -16,7 +16,7 @@ std::uint64_t admission::set_of_node(const wait_node& n) noexcept { return recor
 
 unit_record& admission::record_of(const wait_node& n) noexcept { return *static_cast<const waiter&>(n).amounts_; }
 
-/// Makes the queue. Its waiters are always in a fair_queue, with a lane for each set of alternatives.
+/// Creates the queue. A limit with alternatives always uses a fair_queue, with a lane for each set of alternatives.
 void admission::make_lanes() {
   const fair_queue::amounts_of_node amounts = [](const wait_node& n) noexcept -> const amounts_by_unit* {
     return &record_of(n).amounts;
@@ -25,7 +25,7 @@ void admission::make_lanes() {
                                         delays_ ? delays_->rule() : delay_rule{{}}, &set_of_node);
 }
 
-/// Why no alternative can ever serve a request that finds none.
+/// Returns why no alternative can ever serve a request.
 outcome admission::why_no_alternative(const request& r) const noexcept {
   const alternatives& any = *supplies_.any_of();
   if ((r.alternatives & any.all()) == 0) return to_outcome(errc::invalid_argument);
@@ -56,7 +56,7 @@ void admission::check_alternatives(const request& r) const {
   throw_invalid("request.tokens", r.tokens, "what one alternative can give together with the amounts", errc::too_large);
 }
 
-/// A newcomer goes before waiters only if none of them wants what it takes: the common limits, and its alternative.
+/// Grants a new request at once if no waiter wants what it takes, from the common limits and from one alternative.
 outcome admission::enter_any_of(const request& r, time_point now, std::uint32_t flow) noexcept {
   alternatives& any = *supplies_.any_of();
   amounts_by_unit amounts;
@@ -64,7 +64,7 @@ outcome admission::enter_any_of(const request& r, time_point now, std::uint32_t 
   const demand wanted{r.tokens, &amounts};
   const std::uint64_t set = any.that_fit(r.alternatives, wanted);
   if (set == 0) return why_no_alternative(r);
-  if (flows_->empty()) left_open_ = ~std::uint64_t{0};  // the last one may have left in a pause
+  if (flows_->empty()) left_open_ = ~std::uint64_t{0};  // the last waiter may have left during a pause
   if (now < paused_until_ || (set & left_open_) == 0 || !flows_->may_pass(flow, wanted)) {
     return outcome::must_wait_in_flow;
   }
@@ -90,7 +90,8 @@ unit_record* admission::take_promised(const request& r) noexcept {
   return units_->records.take_promised(r.alternatives, amounts);
 }
 
-/// Finds out which alternatives can serve a waiter, and makes room in their lane. False if there is none.
+/// Finds the set of alternatives that can serve a waiter, and creates the lane for that set. Returns false if there is
+/// no such alternative, or no memory.
 bool admission::finds_lane(waiter& w, const request& r) noexcept {
   unit_record& record = record_of(w);
   record.asked = r.alternatives;
@@ -98,9 +99,10 @@ bool admission::finds_lane(waiter& w, const request& r) noexcept {
   return flows_->make_lane(number_of(r), record.set);
 }
 
-/// Serves the waiters in their order. One that finds no room in its alternatives keeps them from all waiters behind it.
-/// So it goes as soon as one of them has room. It keeps nothing else, so it holds up no waiter for another alternative.
-/// One that only lacks a common limit keeps everything, and has the common tokens next.
+/// Grants to waiters in their order. A waiter that no alternative of its set can serve now reserves the set. Later
+/// waiters can't take from these alternatives, so the waiter goes as soon as one of them has enough. Waiters for other
+/// alternatives pass it. A waiter that lacks only a common limit reserves everything, so it gets the next common
+/// tokens.
 void admission::serve_any_of(time_point now) noexcept {
   alternatives& any = *supplies_.any_of();
   if (delays_) shed(now);
@@ -108,7 +110,8 @@ void admission::serve_any_of(time_point now) noexcept {
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
-    const time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));  // see serve()
+    // Tokens are taken as of their due time; see serve().
+    const time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     std::uint64_t open = ~std::uint64_t{0};
     flows_->advance(now);
     while (wait_node* const n = flows_->front_open(open)) {
@@ -143,7 +146,7 @@ void admission::serve_any_of(time_point now) noexcept {
   wake_at(flows_->empty() ? time_point::max() : next);
 }
 
-/// Finds the set of each waiter anew, after a change of what the alternatives can ever give.
+/// Determines the set of each waiter again, after the largest possible request of an alternative has changed.
 void admission::find_sets_anew() noexcept {
   alternatives& any = *supplies_.any_of();
   if (!any.look_at_sizes()) return;
@@ -164,7 +167,7 @@ void admission::find_sets_anew() noexcept {
   });
 }
 
-/// When a request could be served, after the requests of its flow and set that go before it.
+/// Returns when a request could be granted, after the requests of the same flow and set that go before it.
 time_point admission::earliest_of_any(const request& r, time_point now) const noexcept {
   const std::uint32_t flow = number_of(r);
   amounts_by_unit own;
@@ -186,7 +189,7 @@ time_point admission::earliest_of_any(std::uint32_t flow, std::uint64_t set, tim
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
 
-/// The limit that holds up a waiter, if it comes first.
+/// Returns the limit that delays a waiter if it is the first one.
 wait_reason admission::what_binds(const wait_node& n, time_point now) const noexcept {
   const alternatives* const any = supplies_.any_of();
   if (any == nullptr) return supplies_.what_binds(now, demand_of(n));

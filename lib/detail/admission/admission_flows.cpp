@@ -1,4 +1,4 @@
-// An engine with flows: how it gets them, and how their requests come in and leave.
+// The part of the engine that handles flows: how they are added, and how their requests enter and leave.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -21,8 +21,6 @@ void check_cap(std::string_view field, std::uint64_t cap, supplies::occupancy o)
 }
 
 }  // namespace
-
-// ---- flows ----------------------------------------------------------------------------------------------------------
 
 std::uint32_t admission::open_flow(const flow_options& o) {
   const change c{*this};
@@ -70,10 +68,10 @@ void admission::set_flow_rate(std::uint32_t flow, std::size_t index, const rate&
   const change c{*this};
   const std::size_t rates = flows_->ceiling(flow).rates().size();
   if (index >= rates) throw_invalid("flow.set_rate: index", index, "less than " + std::to_string(rates));
-  pump(clock());  // grants requests that were due before
+  pump(clock());  // grants requests that were due under the old options
   advance_flows();
   flows_->set_rate(flow, index, r);
-  // A strict window may have become too small for some waiters.
+  // A strict window may have become too small for the requests of some waiters.
   const std::size_t units = supplies_.has_units() ? supplies_.units()->size() : 1;
   flows_->for_each_of(flow, [&](wait_node& n) {
     for (std::size_t unit = 0; unit < units; ++unit) {
@@ -110,7 +108,7 @@ flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   s.available.reserve(most_rates_of_flow);  // allocated before the lock is taken
   const std::lock_guard lock{mutex_};
   read_flow(*flows_, flow, clock(), s);
-  if (is_shadow()) {  // the callers of the phantoms in the queue have gone
+  if (is_shadow()) {  // the queue contains only shadow waiters, whose callers have already continued
     s.waiting = 0;
     s.is_held_back = false;
   }
@@ -124,8 +122,6 @@ void admission::settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to)
     s.rates().settle(now, 0, from, to);
   });
 }
-
-// ---- requests -------------------------------------------------------------------------------------------------------
 
 bool admission::is_of_this(const request& r) const noexcept {
   return r.flow == nullptr || r.flow->host_ == static_cast<const flow_host*>(this);
@@ -155,9 +151,9 @@ void admission::count_flow_failure(const request& r) noexcept {
 
 void admission::advance_flows() noexcept { flows_->advance(clock()); }
 
-/// No waiter is overtaken if all waiters are held by ceilings of other flows.
+/// A request may be granted at once although there are waiters, if the ceilings of other flows hold all of them.
 outcome admission::enter_flow(const request& r, time_point now) noexcept {
-  if (now == time_point::min()) now = clock();  // a semaphore did not need it until here
+  if (now == time_point::min()) now = clock();  // a semaphore has not needed the time before
   flows_->advance(now);
   const std::uint32_t flow = number_of(r);
   if (supplies_.any_of() != nullptr) return enter_any_of(r, now, flow);
@@ -194,7 +190,8 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
-  // A waiter behind others of its flow changes nothing, unless by its age, or because it lets another waiter be shed.
+  // A new waiter that is not the first of its flow enables no grant. Exceptions are its age, and waiters that may now
+  // be shed.
   if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max() || delays_) pump(now);
 }
 
@@ -227,8 +224,8 @@ void admission::leave_flow(waiter& w, outcome o) noexcept {
   if (o != outcome::granted) flows_->count_failure(w.flow());
 }
 
-/// Of the classes above, only requests that nothing holds back count, and only until the newcomer has risen to the
-/// first class.
+/// Returns the earliest time of a grant. Of the more important classes it counts only requests that nothing holds, and
+/// only until the new request has been promoted to the first class.
 time_point admission::earliest_in_flow(const request& r, time_point now) const noexcept {
   if (supplies_.any_of() != nullptr) return earliest_of_any(r, now);
   const std::uint32_t flow = number_of(r);

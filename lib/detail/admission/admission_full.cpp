@@ -1,5 +1,5 @@
-// Supply meets demand in a limit that has more than tokens and places of its own: a share, units, strict windows,
-// shedding, slack, shadow mode.
+// The granting of requests in a limit with special features: a shared cap, units, strict windows, shedding, slack, or
+// shadow mode.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -9,8 +9,8 @@
 
 namespace canigo::detail {
 
-/// Like serve(), which has the reasons. If places are shared, the first waiter seeks one as soon as nothing else is in
-/// its way.
+/// Like serve(), which explains the steps. If places are shared, the first waiter seeks a shared place as soon as
+/// nothing else delays it.
 template <class Queue>
 void admission::serve_fully(Queue& queue, time_point now) noexcept {
   constexpr bool has_flows = std::is_same_v<Queue, fair_queue>;
@@ -30,14 +30,14 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       if (ready > now) {
         next = slack_ == duration::zero() ? ready : wake_for(as_of, ready);
         if (shadow_ != nullptr) next = std::min(next, end_in_shadow(*n));
-        // A waiter that rises above it may be lighter.
+        // A waiter that is promoted above it may be lighter.
         if (n->tokens > 1 || units_ != nullptr) next = std::min(next, queue.next_promotion(now));
         break;
       }
       if (seat_ != nullptr) {
         seeks = !supplies_.shared()->seek(*seat_, queue.effective_class(*n, now));
         if (seeks) {
-          next = queue.next_promotion(now);  // the others are to know its class
+          next = queue.next_promotion(now);  // the others that share the cap must know its class
           break;
         }
       }
@@ -65,7 +65,7 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       }
     }
     if constexpr (has_flows) {
-      if (n == nullptr) next = queue.next_change();  // all are held
+      if (n == nullptr) next = queue.next_change();  // all flows are held by their ceilings
     }
   }
   if (seat_ != nullptr && !seeks) supplies_.shared()->withdraw(*seat_);

@@ -1,4 +1,4 @@
-// How an engine begins and ends.
+// The construction and the destruction of an engine.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -185,9 +185,9 @@ void admission::end_with_context() noexcept {
     waiters.append(take_all());
     time_ = nullptr;
   }
-  // The frames of the waiters may hold permits, handles of other waiters, and the handle of this engine.
+  // The coroutine frames of the waiters may own permits, handles of other waiters, and the handle of this engine.
   while (suspended* s = waiters.pop()) s->destroy();
-  // A strand's executor would reach for its context when this goes.
+  // A strand's executor uses its context in its destructor, so it is destroyed while the context exists.
   const std::lock_guard lock{mutex_};
   let_go_of_context();
 }

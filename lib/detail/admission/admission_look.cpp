@@ -1,4 +1,4 @@
-// An engine's figures about its waiters.
+// The statistics and estimates of an engine about its waiters.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -24,7 +24,7 @@ void add_to(amounts_by_unit& sum, const demand& wanted) noexcept {
 
 }  // namespace
 
-/// Notes what holds up the first waiter from now on.
+/// Notes which limit delays the first waiter from now on.
 void admission::note_binding(time_point now) noexcept {
   const flow_ceiling* held_by = nullptr;
   const wait_node* const head = flows_ == nullptr ? queue_.front(now) : first_in_flows(now, held_by);
@@ -40,7 +40,7 @@ void admission::note_binding(time_point now) noexcept {
   }
 }
 
-/// The order among flows changes with every grant; here they stand by class and arrival.
+/// The order among flows changes with every grant, so the waiters are listed by class and arrival.
 std::vector<const wait_node*> admission::first_waiters(time_point now, std::size_t most) const {
   if (flows_ == nullptr) return queue_.list(now, most);
   std::vector<const wait_node*> all;
@@ -52,8 +52,8 @@ std::vector<const wait_node*> admission::first_waiters(time_point now, std::size
   return all;
 }
 
-/// A row of the list, as if the waiters before it had gone. While a rate holds them up, an unknown number of them may
-/// have ended before its turn. So their places count only if no rate waits.
+/// Describes a waiter as if all waiters before it had been granted. If a rate delays them, some of their calls may have
+/// ended before this waiter's grant. So their places count only if no rate delays them.
 waiting_request admission::row_of(time_point now, const wait_node& n, const turn& t) const {
   const demand all{t.all[0], &t.all};
   time_point ready = supplies_.rates().ready_at(now, all);
@@ -84,15 +84,15 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
           .alternatives = has_alternatives ? record_of(n).set : 0};
 }
 
-/// Waiters of the same number go one after the other: all of them, those of a flow, or those of a flow and a set of
-/// alternatives.
+/// Returns a number that waiters in the same sequence share: all waiters of a limit, of a flow, or of a flow and a set
+/// of alternatives.
 std::uint64_t admission::line_of(const wait_node& n) const noexcept {
   if (flows_ == nullptr) return 0;
   return supplies_.any_of() != nullptr ? flows_->row_of(n) : n.flow();
 }
 
-/// For each of `waiters`: its own amounts, and those of the waiters of its flow that go before it although it rises.
-/// These came earlier, for a class as important or more.
+/// Computes a sum for each of `waiters`: its own amounts, and those of the waiters of its flow that go before it even
+/// if it is promoted. These came earlier, in its own or a more important class.
 std::vector<amounts_by_unit> admission::certain_turns(const std::vector<const wait_node*>& waiters,
                                                       bool takes_newest) const {
   std::vector<amounts_by_unit> turns(waiters.size());
@@ -138,7 +138,7 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
     if (flows_ != nullptr && supplies_.any_of() == nullptr) flows_->add_classes_above(n.flow(), n.priority, t.all);
     waiting_request row = row_of(now, n, t);
     if (some_rise && n.priority > 0) {
-      // Once it has risen, it may go before later waiters of the classes above.
+      // After its promotion, it may go before later waiters of the more important classes.
       const duration until_it_rises = saturating_add(n.since(), queue_.ageing()) - now;
       const waiting_request risen = row_of(now, n, {certain[i], certain[i], t.places});
       row.estimate = std::min(row.estimate, std::max(risen.estimate, until_it_rises));
@@ -153,7 +153,7 @@ time_point admission::earliest(const request& r, time_point now) const noexcept 
   const std::uint64_t ahead = queue_.tokens_ahead(last_class_ahead(r));
   const std::uint64_t all = ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
   const time_point ready = units_ == nullptr ? supplies_.rates().ready_at(now, all) : amounts_ready_at(now, r, all);
-  // A pause without an end may end at any moment.
+  // A pause without an end may end at any moment, so it is ignored.
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
 
@@ -167,7 +167,8 @@ duration admission::estimate(const request& r) const {
 }
 
 void admission::read_counts(queue_stats& s) const noexcept {
-  if (is_shadow()) return counts_.write(s);  // the callers of the phantoms in the queue have gone
+  // The queue contains only shadow waiters, whose callers have already continued.
+  if (is_shadow()) return counts_.write(s);
   const auto read = [&s](const auto& queue) {
     s.waiting = queue.size();
     for (std::size_t i = 0; i < s.classes.size(); ++i) s.classes[i].waiting = queue.size(static_cast<int>(i));

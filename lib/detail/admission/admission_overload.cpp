@@ -1,4 +1,4 @@
-// Too many wait: shedding, and wake-ups for several at once.
+// The handling of overload: shedding, and common wake-ups for several waiters.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -7,8 +7,8 @@
 
 namespace canigo::detail {
 
-/// Ends the waiters that have waited too long in an overloaded class, the least important class first. It does not end
-/// the last waiter of all: the next request that comes looks again.
+/// Sheds the waiters that have waited too long in an overloaded class, the least important class first. It keeps the
+/// very last waiter, because the next request checks again.
 void admission::shed(time_point now) noexcept {
   if (flows_ != nullptr) return shed_of_flows(now);
   for (int c = priorities_ - 1; c >= 0; --c) {
@@ -20,7 +20,7 @@ void admission::shed(time_point now) noexcept {
   }
 }
 
-/// Like shed(), for flows, each of which has delays of its own.
+/// Like shed(), for a limit with flows. Each flow has its own delays.
 void admission::shed_of_flows(time_point now) noexcept {
   flows_->advance(now);
   while (wait_node* n = flows_->overdue()) {
@@ -29,7 +29,7 @@ void admission::shed_of_flows(time_point now) noexcept {
   }
 }
 
-/// When a waiter must be shed, or another one is the next to go, although no waiter came or left.
+/// Returns when a waiter must be shed, or another one becomes the next, even if no waiter comes or leaves.
 time_point admission::next_overload(time_point now) const noexcept {
   time_point next = time_point::max();
   if (flows_ != nullptr) return flows_->size() > 1 ? flows_->next_overdue() : next;
@@ -51,8 +51,8 @@ wait_node* admission::next_to_go(wait_queue& queue, time_point now) noexcept {
 
 wait_node* admission::next_to_go(fair_queue& queue, time_point now) noexcept { return queue.front(now); }
 
-/// When to wake up for a waiter that is ready at `ready`. That is a multiple of the slack, so that engines meet, but
-/// not so late that a bucket overflows meanwhile.
+/// Returns when to wake up for a waiter that is ready at `ready`. This is a multiple of the slack, so that several
+/// engines wake up together, but early enough that no bucket overflows before it.
 time_point admission::wake_for(time_point now, time_point ready) const noexcept {
   if (ready == time_point::max()) return ready;
   const duration since_last = ready.time_since_epoch() % slack_;

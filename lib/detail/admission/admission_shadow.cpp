@@ -1,5 +1,5 @@
-// Shadow mode: each request goes at once, and a phantom waits in its place, so that the engine itself decides what
-// would have been.
+// Shadow mode: each request is granted at once. A shadow waiter waits in its place, so that the engine itself
+// determines how long the request would have waited.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -10,23 +10,23 @@
 
 namespace canigo::detail {
 
-/// Stands in the queue for a request that has gone. Allocated, and deleted when its wait would have ended.
+/// Waits in the queue instead of a request that was already granted. It is deleted when its wait has ended.
 struct admission::phantom final : waiter {
   phantom(admission& home, time_point deadline) noexcept : waiter{home, true, false}, until{deadline} {}
   void resume() override {}
   void post() override {}
   void destroy() noexcept override { delete this; }
-  time_point until;  // a grant after this would have been too late
+  time_point until;  // a grant after this time counts as too late
 };
 
-/// Lets a request go. If the request would have had to wait, a phantom waits in its place.
+/// Grants a request. If it would have had to wait, a shadow waiter is added to the queue.
 outcome admission::enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept {
   const outcome wrong = why_not_amounts(r);
   if (wrong == to_outcome(errc::invalid_argument)) return wrong;
   if (now == time_point::min()) now = clock();
   if (units_ != nullptr) {
     if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
-    units_->records.promise(now);  // this record is the permit's; a phantom takes another one
+    units_->records.promise(now);  // this record belongs to the permit; a shadow waiter takes another one
   }
   amounts_by_unit amounts{r.tokens};
   if (units_ != nullptr) resolve(r, amounts);
@@ -62,7 +62,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
     return;
   }
   auto* const p = new (std::nothrow) phantom{*this, r.deadline};
-  if (p == nullptr) return;  // no memory: the request goes, but is not counted
+  if (p == nullptr) return;  // without memory the request is granted, but not counted
   p->is_phantom_ = true;
   p->state_ = waiter::state::queued;
   p->tokens = r.tokens;
@@ -82,7 +82,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
   pump(now);
 }
 
-/// Whether the deadline of a phantom has passed before it would have been granted. If so, the phantom is deleted.
+/// Whether the deadline of a shadow waiter passes before its grant. If so, deletes the shadow waiter.
 bool admission::is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept {
   auto& w = static_cast<waiter&>(n);
   if (!w.is_phantom_) return false;
@@ -97,7 +97,8 @@ time_point admission::end_in_shadow(const wait_node& n) const noexcept {
   return w.is_phantom_ ? saturating_add(static_cast<const phantom&>(w).until, duration{1}) : time_point::max();
 }
 
-/// The phantom has taken what it needs; its places were held beyond the capacity until now.
+/// Ends a shadow waiter that would be granted now. Its places, which exceeded the capacity until now, become normal
+/// ones.
 void admission::grant_in_shadow(wait_node& n, time_point now) noexcept {
   supplies_.take_over(supplies_.places_for(n.tokens));
   ++shadow_->counts.waited;
@@ -108,14 +109,14 @@ void admission::grant_in_shadow(wait_node& n, time_point now) noexcept {
 void admission::finish_phantom(waiter& w, outcome o) noexcept {
   if (flows_ == nullptr) {
     queue_.remove(w);
-  } else if (o != outcome::granted) {  // a grant has taken the waiter out already
+  } else if (o != outcome::granted) {  // a grant has already removed the waiter
     flows_->remove(w);
   }
   if (w.amounts_ != nullptr) {
     if (o != outcome::granted) {
       leave_with_amounts(w, o);
     } else {
-      drop_amounts(w);  // its caller has a record of its own
+      drop_amounts(w);  // the caller has its own record
     }
   }
   if (o == to_outcome(errc::shed)) {
@@ -160,7 +161,7 @@ void admission::set_mode(enforcement mode, std::string_view field) {
   pump(now);
 }
 
-/// Requests that wait are granted as they are, into debt and beyond the capacity.
+/// Grants all waiting requests at once. The rates go into debt, and the places may exceed the capacity.
 void admission::let_all_go(time_point now) noexcept {
   shadow_->is_on = false;
   const auto let_go = [&](wait_node& n) {

@@ -1,4 +1,4 @@
-// Grants that leave a record: of an amount of each of several units, and of their time.
+// Grants that keep a record of their time, and of their amount of each unit.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -12,7 +12,7 @@
 
 namespace canigo::detail {
 
-/// Writes what a request wants of each unit; see unit_table::resolve.
+/// Computes the amount of each unit that a request wants; see unit_table::resolve().
 bool admission::resolve(const request& r, amounts_by_unit& result) const noexcept {
   if (supplies_.units() != nullptr) return supplies_.units()->resolve(r.tokens, r.amounts, result);
   result = {r.tokens};
@@ -43,13 +43,13 @@ outcome admission::why_not_amounts(const request& r) const noexcept {
   return outcome::must_wait;
 }
 
-/// The most of a unit that the limit, and the flow of `r`, can ever give.
+/// Returns the largest amount of a unit that the limit, and the flow of `r`, can ever grant.
 std::uint64_t admission::largest_amount(const request& r, std::size_t unit) const noexcept {
   const std::uint64_t of_limit = supplies_.largest_request(unit);
   return r.flow == nullptr ? of_limit : std::min(of_limit, flows_->largest_request(r.flow->number_, unit));
 }
 
-/// A request that is granted now is promised a record. It takes the record when it makes its permit.
+/// Grants a request if possible, and promises it a record. The request takes the record when it makes its permit.
 outcome admission::try_enter_with_units(const request& r, time_point now) noexcept {
   if (!queue_.empty() || is_paused(now)) return outcome::must_wait;
   if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
@@ -76,7 +76,7 @@ outcome admission::enter_flow_with_units(const request& r, time_point now, std::
   return outcome::granted;
 }
 
-/// Keeps the amounts that a waiter wants, if it is granted or waits. Returns the outcome.
+/// Stores the amounts of a waiter that is granted or waits. Returns the outcome.
 outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept {
   if (o == outcome::granted) w.amounts_ = take_promised(r);
   if (o == outcome::must_wait || o == outcome::must_wait_in_flow) {
@@ -108,14 +108,14 @@ void admission::wait_for_amounts(const waiter& w) noexcept {
 }
 
 void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
-  if (flows_ == nullptr) {  // flows have sums of their own
+  if (flows_ == nullptr) {  // flows keep their own sums
     auto& sum = units_->waiting[w.priority];
     for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= w.amounts_->amounts[unit];
   }
   if (o != outcome::granted) drop_amounts(w);
 }
 
-/// When the rates have what `r` wants, after the requests that go before it. `tokens` is the sum of the first unit.
+/// Returns when the rates have what `r` wants, after the requests before it. `tokens`: the sum of the first unit.
 time_point admission::amounts_ready_at(time_point now, const request& r, std::uint64_t tokens) const noexcept {
   amounts_by_unit wanted{};
   resolve(r, wanted);
@@ -128,7 +128,8 @@ time_point admission::amounts_ready_at(time_point now, const request& r, std::ui
   return supplies_.rates().ready_at(now, {tokens, &wanted});
 }
 
-/// Adds the amounts of the other units that go before a newcomer to a flow, and those that it wants itself.
+/// Adds the amounts of the other units: those of the waiters before a new request of the flow, and those of the
+/// request.
 void admission::add_amounts_ahead(const request& r, std::uint32_t flow, amounts_by_unit& own,
                                   amounts_by_unit& all) const noexcept {
   amounts_by_unit wanted;
@@ -152,7 +153,7 @@ std::size_t admission::find_unit(const unit_key& unit, std::string_view field) c
   return found;
 }
 
-/// Call it only if grants leave records.
+/// Precondition: grants keep records.
 void admission::settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept {
   adjust_supplies([&](supplies& s, time_point now) {
     unit_record& record = *to_record(kept);

@@ -1,4 +1,4 @@
-// A request that waits, and its deadline.
+// A waiting request, and its deadline.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/admission/waiter.hpp"

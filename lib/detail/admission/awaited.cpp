@@ -12,7 +12,7 @@ namespace canigo::detail {
 request as_request(int priority) noexcept { return {.priority = priority}; }
 
 void throw_refusal(const admission& home, const request& r, outcome o) {
-  if (o != to_outcome(errc::stopped)) home.check(r);  // names what is wrong with the request, if something is
+  if (o != to_outcome(errc::stopped)) home.check(r);  // throws an error that names what is wrong with the request
   if (home.name() != nullptr) throw error_at{to_error_code(o), *home.name()};
   throw std::system_error{to_error_code(o)};
 }
@@ -24,7 +24,7 @@ std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error
     const std::string name = limit != nullptr ? *limit : "a limit";
     return std::make_exception_ptr(error_at{error, was_refused ? name : "in the queue of " + name});
   } catch (...) {
-    return to_exception(error);  // this exception has no text of ours, and needs less memory
+    return to_exception(error);  // an exception without a text of its own needs less memory
   }
 }
 

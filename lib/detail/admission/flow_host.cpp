@@ -12,7 +12,7 @@ namespace canigo::detail {
 
 namespace {
 
-/// The number of a unit of the limit. Throws if it has no unit of that name.
+/// Returns the index of the rate's unit in the limit. Throws if the limit has no unit with that name.
 std::size_t unit_of(const rate_limit& l, const supplies* of, const std::string& field) {
   if (l.unit.empty()) return 0;
   const unit_table* const units = of != nullptr ? of->units() : nullptr;
@@ -22,7 +22,7 @@ std::size_t unit_of(const rate_limit& l, const supplies* of, const std::string& 
   return unit;
 }
 
-/// No rate of the limit ever gives more tokens of a unit at once.
+/// Returns the largest burst of the limit's rates of a unit: no flow can get more tokens at once.
 std::uint64_t deepest(const supplies* of, std::size_t unit) noexcept {
   if (of == nullptr || !of->has_rates()) return token_bucket::max_burst;
   std::uint64_t most = 0;

@@ -63,7 +63,7 @@ void breaker_core::set_mode(enforcement mode) noexcept {
   mode_ = mode;
 }
 
-/// Called with the lock held. Releases it.
+/// Reports the last change of state. It is called with the lock held, and releases the lock.
 void breaker_core::tell() noexcept {
   const circuit_change change = circuit_.last_change();
   if (change.to == circuit_state::open) ++counts_.opened;

@@ -12,7 +12,7 @@ namespace canigo::detail {
 
 namespace {
 
-// Under AddressSanitizer a block that is used again would hide a use after free: there only what is reserved is kept.
+// Under AddressSanitizer, reusing blocks would hide a use after free. So only reserved blocks are kept there.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool enabled = false;
 #elif defined(__has_feature)
@@ -28,19 +28,18 @@ constexpr bool enabled = true;
 constexpr std::size_t batch = 32;
 constexpr std::size_t most_batches = 64;
 
-// Arrays keep the addresses of blocks. A list through the blocks themselves would be slow. A block that another thread
-// freed lies in that core's cache, and a thread that takes it would have to read it to find the next one. The block
-// itself is fetched well before it is handed out.
+// Arrays store the addresses of blocks. A list through the blocks themselves would be slow. A block that another thread
+// has freed is in that core's cache, and would have to be read to find the next one. The block itself is prefetched.
 constexpr std::size_t fetched_ahead = 2;
-constexpr std::size_t fetched_size = block_size - 64;  // the last line may have the beginning of another block
+constexpr std::size_t fetched_size = block_size - 64;  // the last cache line may contain the beginning of another block
 
-/// The store that all threads share. Never destroyed, because a thread may end later than static objects.
+/// The store that all threads share. It is never destroyed, because a thread may end later than static objects.
 struct depot {
   mutex lock;
   std::size_t count = 0;
   void* blocks[most_batches * batch]{};
 
-  /// A batch; false if there is no room for it.
+  /// Adds a batch of blocks. Returns false if the store is full.
   bool give(void* const* from) noexcept {
     const std::lock_guard guard{lock};
     if (count == std::size(blocks)) return false;
@@ -60,10 +59,10 @@ struct depot {
 
 constinit depot shared;
 
-/// The blocks of one thread. Trivial, so that it can be used as long as the thread runs.
+/// The blocks of one thread. The type is trivial, so that it can be used as long as the thread runs.
 struct store {
   std::size_t count;
-  std::size_t most;  // 0 also before the first one and after the end
+  std::size_t most;  // 0 before the thread's first block and after the thread's end
   bool cleared_at_exit;
   bool is_over;
   void* blocks[2 * batch];
@@ -107,8 +106,8 @@ void hand_over_a_batch() noexcept {
 
 void keep(void* p) noexcept { mine.blocks[mine.count++] = p; }
 
-/// Called if the thread has no room for a block: not yet, no longer, or just now. Never inline, like the next function:
-/// that would make the usual way longer.
+/// Called if the thread's store can't take a block now. It is not inline, and neither is the next function, because
+/// inlining would slow down the usual path.
 [[gnu::noinline]] void keep_or_free(void* p) noexcept {
   if (mine.is_over) return ::operator delete(p);
   if (!mine.cleared_at_exit) register_thread();
@@ -118,7 +117,7 @@ void keep(void* p) noexcept { mine.blocks[mine.count++] = p; }
 
 [[gnu::noinline]] void* allocate_without_cache(std::size_t size) {
   if (size > block_size) return ::operator new(size);
-  // The memory has a block's size, because another thread may keep it in its cache.
+  // The memory always has a block's size, because another thread may keep it as a block.
   if (!enabled || mine.is_over || !refill()) return ::operator new(enabled ? block_size : size);
   return allocate_block(size);
 }
@@ -143,7 +142,7 @@ void deallocate_block(void* p, std::size_t size) noexcept {
 }
 
 void reserve_blocks(std::size_t n) {
-  while (mine.count < n && !mine.is_over) {  // a thread that is ending keeps none
+  while (mine.count < n && !mine.is_over) {  // a thread that is ending keeps no blocks
     void* p = ::operator new(block_size);
     if (mine.count == mine.most) {
       keep_or_free(p);

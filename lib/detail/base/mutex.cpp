@@ -8,10 +8,11 @@
 namespace canigo::detail {
 namespace {
 
-// A section lasts some tens of nanoseconds, less than a cache line takes to another core. So a thread that finds the
-// lock taken stands back for about a microsecond. Two threads that want the lock all the time then hold it for a dozen
-// operations each. Otherwise they would hand over the lock, and all that it guards, at each operation. A holder that
-// does not run needs a core: a yield gives it ours, and a sleep does so even if its priority is lower.
+// A critical section lasts some tens of nanoseconds, less than the transfer of a cache line between cores. So a thread
+// that finds the lock taken waits for about a microsecond. Two contending threads then take turns of about a dozen
+// operations each. Otherwise the lock, and all data that it guards, would move between cores at each operation. If the
+// holder is not running, it needs a core: a yield gives it this thread's core, and a sleep does so even if its priority
+// is lower.
 constexpr int looks = 2;
 constexpr int pauses = 64;
 constexpr int yields = 16;

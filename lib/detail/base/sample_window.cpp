@@ -4,7 +4,7 @@ namespace canigo::detail {
 
 double sample_window::median_ns() const noexcept {
   if (ok_ == 0) return 0;
-  // The middle of the sorted latencies, as if those of a bucket lay evenly in it.
+  // Computes the median of the latencies, assuming that those in a bucket are evenly distributed.
   const double rank = static_cast<double>(ok_) / 2;
   double below = 0;
   for (std::size_t i = 0; i < buckets; ++i) {

@@ -11,7 +11,7 @@ context_visit*& innermost_visit() noexcept {
 }
 
 void wait_until(bool (*ready)(const void*), const void* object) noexcept {
-  // It takes as long as a post. The other thread needs a core for that, so this one gives up its own soon.
+  // The wait takes about as long as a post by another thread. That thread needs a core, so this one yields soon.
   constexpr int most_yields = 64;
   constexpr std::chrono::microseconds pause{50};
   for (int i = 0; i < most_yields; ++i) {

@@ -40,7 +40,7 @@ void channel_waiter::abandon() noexcept {
 
 namespace {
 
-/// Initiates the wait of a coroutine, in the room that its frame has for it.
+/// Starts the wait of a coroutine, in memory reserved in the coroutine's frame.
 struct start_in_frame {
   using room = frame_room<256>;
 

@@ -9,8 +9,6 @@
 
 namespace canigo::detail {
 
-// ---- nodes ----------------------------------------------------------------------------------------------------------
-
 channel_nodes::~channel_nodes() {
   while (first_ != nullptr) delete std::exchange(first_, first_->next_);
 }
@@ -27,8 +25,6 @@ void channel_nodes::give_back(owned_node n) noexcept {
   n->next_ = first_;
   first_ = n.release();
 }
-
-// ---- the channel ----------------------------------------------------------------------------------------------------
 
 channel_core::channel_core(channel_group& group, const channel_terms& t)
     : group_{group},
@@ -64,7 +60,7 @@ channel_core* channel_core::open(channel_group& group, const channel_terms& t) {
   return core;
 }
 
-/// Called under the lock. Its reserved room goes to the others.
+/// Precondition: the lock is held. The channel's reserved space becomes available to the other channels.
 void channel_core::leave_group() noexcept {
   channel_core* const last = group_.channels_.back();
   group_.channels_[index_] = last;
@@ -105,8 +101,6 @@ void channel_core::drop_unpromised(node_list& dropped) noexcept {
     dropped.push(static_cast<channel_node&>(n));
   }
 }
-
-// ---- senders --------------------------------------------------------------------------------------------------------
 
 outcome channel_core::enter(owned_node& n, int priority) noexcept {
   const std::uint64_t bytes = n->tokens;
@@ -153,8 +147,8 @@ void channel_core::send(channel_waiter& w, int priority) noexcept {
   senders_.push(w, {});
   w.state_ = channel_waiter::state::queued;
   if (w.holds_work_) group_.hold_loop();
-  // It may go although the former first sender could not, whose value was larger, or less important than those of other
-  // channels.
+  // It may go although the former first sender could not: that one's value was larger, or less important than other
+  // channels' values.
   if (first_sender() == &w) group_.serve(*this);
 }
 
@@ -165,8 +159,6 @@ void channel_core::end_senders(outcome o) noexcept {
     group_.conclude(static_cast<channel_waiter&>(*n), o);
   }
 }
-
-// ---- receivers ------------------------------------------------------------------------------------------------------
 
 void channel_core::serve_receivers() noexcept {
   while (!receivers_.empty() && values_.size() > promised_) {
@@ -234,7 +226,7 @@ void channel_core::let_go() noexcept {
   if (is_last) end_of(*this);
 }
 
-/// The value stays, for the next receiver.
+/// The value stays in the channel for the next receiver.
 void channel_core::drop_promise() noexcept {
   {
     node_list dropped;
@@ -256,8 +248,6 @@ void channel_core::end_receivers(outcome o) noexcept {
     group_.conclude(static_cast<channel_waiter&>(*n), o);
   }
 }
-
-// ---- the rest -------------------------------------------------------------------------------------------------------
 
 void channel_core::fail(channel_waiter& w, outcome o) noexcept {
   const channel_group::change c{group_};

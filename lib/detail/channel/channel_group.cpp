@@ -9,7 +9,7 @@ namespace canigo::detail {
 
 namespace {
 
-/// Seats stand in their queue by virtual time, as waiters do by their arrival.
+/// Seats are ordered in their queue by virtual time, just as waiters are ordered by their arrival.
 time_point to_arrival(std::uint64_t virtual_time) noexcept {
   return time_point{duration{static_cast<std::int64_t>(virtual_time)}};
 }
@@ -32,8 +32,6 @@ group_counts channel_group::counts() const noexcept {
   return {room_.used(), channels_.size(), senders};
 }
 
-// ---- senders --------------------------------------------------------------------------------------------------------
-
 void channel_group::serve(channel_core& c) noexcept {
   seat_anew(c);
   let_in_reserved(c);
@@ -48,7 +46,7 @@ void channel_group::serve(channel_core& c) noexcept {
   for (channel_core* other : channels_) let_in_reserved(*other);
 }
 
-/// A value that needs only reserved room goes in before the first seat.
+/// Accepts values that need only the channel's reserved space. They do not wait behind the first seat.
 void channel_group::let_in_reserved(channel_core& c) noexcept {
   while (c.seat_.linked()) {
     const std::uint64_t bytes = c.first_sender()->tokens;
@@ -57,7 +55,7 @@ void channel_group::let_in_reserved(channel_core& c) noexcept {
   }
 }
 
-/// The first sender of `c`, which has a seat, goes.
+/// Accepts the value of the first sender of `c`, which has a seat.
 void channel_group::let_in(channel_core& c) noexcept {
   channel_waiter& w = *c.first_sender();
   virtual_time_ = std::max(virtual_time_, c.tag_);
@@ -69,7 +67,8 @@ void channel_group::let_in(channel_core& c) noexcept {
   seat_anew(c);
 }
 
-/// A channel has a seat if it has a sender for whose value its own bounds have room.
+/// Updates the seat of a channel. A channel has a seat if the value of its first sender fits within the channel's own
+/// limits, so that only shared space is missing.
 void channel_group::seat_anew(channel_core& c) noexcept {
   const channel_waiter* const first = c.first_sender();
   const bool is_due = first != nullptr && c.room_.allows(first->tokens);
@@ -112,9 +111,7 @@ void channel_group::end_too_large() noexcept {
   }
 }
 
-// ---- the end of a wait ----------------------------------------------------------------------------------------------
-
-/// Ends the wait of a waiter that is out of its queue.
+/// Ends the wait of a waiter that was removed from its queue.
 void channel_group::conclude(channel_waiter& w, outcome o) noexcept {
   if (w.holds_work_) release_loop();
   end(w, o);
@@ -127,7 +124,7 @@ void channel_group::end(channel_waiter& w, outcome o) noexcept {
   make_ready(w, w.at_home_);
 }
 
-/// The channel of a waiter that is not queued may be gone.
+/// If the waiter is not queued, its channel may already be destroyed.
 void channel_group::cancel(channel_waiter& w) noexcept {
   const change c{*this};
   if (w.state_ != channel_waiter::state::queued) return;
@@ -166,9 +163,9 @@ void channel_group::end_with_context() noexcept {
     waiters.append(take_all());
     time_ = nullptr;
   }
-  // The frames of the waiters may hold channels and values.
+  // The coroutine frames of the waiters may own channels and values.
   while (suspended* s = waiters.pop()) s->destroy();
-  // A strand's executor would reach for its context when this goes.
+  // A strand's executor uses its context in its destructor, so it is destroyed while the context exists.
   const std::lock_guard lock{mutex_};
   let_go_of_context();
 }

@@ -2,7 +2,8 @@
 
 namespace canigo::detail {
 
-// The header refers to it for the settings of this file, so it comes into being for those.
+// The header refers to this template with the Asio settings of the program. It is instantiated only for the settings of
+// this file.
 template <class Setting>
 void library_was_not_built_with() noexcept {}
 

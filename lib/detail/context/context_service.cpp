@@ -9,9 +9,8 @@ namespace canigo::detail {
 
 net::execution_context::id context_service::id;
 
-// A context shuts its services down in the reverse order. Members use the time source and post to strands, so both
-// services must be there first. No strand is made here, only the service: without memory for a strand, Asio's
-// destructor would use a member that is not set yet.
+// A context shuts its services down in reverse order. Members use the time source and strands, so these two services
+// are made first. This makes no strand: without memory for it, Asio's destructor would use an uninitialized member.
 context_service::context_service(net::execution_context& context) : service{context} {
   net::use_service<time_source>(context);
   net::use_service<asio_private::strand_service>(context);
@@ -45,7 +44,7 @@ void context_service::unlink(context_member& member) noexcept {
 
 void context_service::shutdown() {
   visits_.end();
-  // One at a time: destroying what waits for one member may destroy others.
+  // Members are handled one at a time, because destroying the waiters of one may destroy other members.
   for (;;) {
     context_member* member = nullptr;
     {

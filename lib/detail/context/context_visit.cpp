@@ -19,15 +19,16 @@ context_visit::context_visit(context_visits& v) noexcept {
 context_visit::~context_visit() {
   if (visits_ == nullptr) return;
   innermost_visit() = outer_;
-  // The last access to an object that may be destroyed with the context.
+  // This is the last access to an object that may be destroyed together with the context.
   visits_->count_.fetch_sub(1, std::memory_order_release);
 }
 
 void context_visits::end() noexcept {
-  // A context may be shut down twice: by what is derived from it, and by itself.
+  // A context may be shut down twice: by the destructor of a derived class, and by its own.
   if ((count_.load(std::memory_order_relaxed) & over) != 0) return;
   count_.fetch_add(over, std::memory_order_relaxed);
-  // An executor may run at once what was posted to it, and that may destroy the context. It must not wait for itself.
+  // An executor may run a posted function at once, and that may destroy the context. The context must not wait for this
+  // thread's own visit then.
   std::uint32_t own = 0;
   context_visit** at = &innermost_visit();
   while (context_visit* v = *at) {

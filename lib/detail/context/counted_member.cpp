@@ -4,7 +4,7 @@
 
 namespace canigo::detail {
 
-// A context shuts its services down in the reverse order, so no member waits for a time source that is gone.
+// A context shuts its services down in reverse order, so the time source outlives the waits of members.
 counted_member::counted_member(const net::any_io_executor& executor)
     : time_{&time_source::of(executor)}, is_virtual_{time_->is_virtual_}, context_{&context_service::of(executor)} {}
 
@@ -19,8 +19,9 @@ void counted_member::unreferenced() noexcept {
     const std::lock_guard lock{mutex_};
     if (!context_gone_) {
       if (!may_go()) return;
-      // First let go, then remove(). The context may be gone right after remove(), and a strand, for example, would use
-      // it when this is deleted. Until then the context waits for this lock.
+      // The member lets go of the context before remove(). The context may be destroyed right after remove(), and the
+      // member's destructor would still use it, for example through a strand. Until remove(), the context waits for
+      // this lock.
       let_go_of_context();
       is_left_to_context_ = !context_->remove(*this);
       if (is_left_to_context_) return;
@@ -40,12 +41,12 @@ bool counted_member::add_ref_if_there_is_one() noexcept {
 void counted_member::context_shutdown() noexcept {
   if (add_ref_if_there_is_one()) {
     end_with_context();
-    // No thread leaves anything to the context any more.
+    // From now on no thread leaves any work to the context.
     if (has_left_something_) release_ref();
     release_ref();
     return;
   }
-  // This and unreferenced() meet here: the second of the two deletes.
+  // Either this function or unreferenced() deletes the member: the one that is called second.
   bool is_mine = false;
   {
     const std::lock_guard lock{mutex_};

@@ -23,8 +23,6 @@ delivery::delivery(const net::any_io_executor& executor)
                d.retry();
              }} {}
 
-// ---- after the lock -------------------------------------------------------------------------------------------------
-
 void delivery::hand_over(bool drain_goes_on) noexcept {
   is_due_ = false;
   const bool drain_now = !ready_.empty() && !is_drain_posted_ && !drain_goes_on;
@@ -41,7 +39,7 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
     is_drain_posted_ = true;
     add_ref();
   }
-  // From the end of the lock on, `this` lives by the references of the posts. A post that fails still has its
+  // After the unlock, `this` is kept alive by the references of the posts. A post that has failed still has its
   // reference.
   if (!posts_more && !loop_.is_over()) [[likely]] {
     mutex_.unlock();
@@ -73,7 +71,7 @@ void delivery::push_each(stealing_service* pumps, suspended_list& list) noexcept
   while (suspended* s = list.pop()) pumps->push(*s, false);
 }
 
-/// The engine's own context resumes no caller any more. Another context still resumes its own.
+/// The engine's own context does not resume callers any more. Callers with another context are still resumed there.
 void delivery::hand_over_without_context() noexcept {
   suspended_list lost{take_ready()};
   lost.append(std::move(pushed_));
@@ -92,7 +90,8 @@ void delivery::hand_over_without_context() noexcept {
   release_ref();
 }
 
-/// Posts each, or keeps it in `home` until there is memory. An executor that calls at once may destroy the context.
+/// Posts each caller. If there is no memory, the caller is kept in `home` and posted later. An executor that runs
+/// functions at once may destroy the context.
 void delivery::post_each(suspended_list& list, suspended_list& home, const context_visit& visit) noexcept {
   while (suspended* s = list.pop()) {
     if (visit.lasts()) {
@@ -124,8 +123,6 @@ void delivery::post_later(suspended& call) noexcept {
 void delivery::retry_soon() noexcept {
   if (!retry_.is_armed()) retry_.arm(time_->now() + retry_after);
 }
-
-// ---- the drain ------------------------------------------------------------------------------------------------------
 
 void delivery::post_drain() noexcept {
   try {
@@ -167,7 +164,7 @@ void delivery::drain::resume() {
   owner->run_turn();
 }
 
-/// The executor dropped the drain, so no caller is resumed there any more.
+/// The executor has dropped the drain, so callers can't be resumed there any more.
 void delivery::drain::destroy() noexcept {
   suspended_list lost;
   {
@@ -180,9 +177,9 @@ void delivery::drain::destroy() noexcept {
 }
 
 /// If several callers are ready, another drain is posted before the next caller is resumed. So other threads that run
-/// the loop help: a caller may take its time.
+/// the loop can help, because a caller may take long.
 void delivery::resume_ready(const int* work_left) {
-  // An executor that calls at once what it is to call later has no other threads that could help.
+  // An executor that runs posted functions at once has no other threads that could help.
   const bool may_have_help = !posting::is_under_way(drain_);
   for (int i = 0; i < resumptions_per_turn && (work_left == nullptr || *work_left > 0); ++i) {
     if (i > 0 && !has_ready_.load(std::memory_order_relaxed)) return;
@@ -213,8 +210,6 @@ void delivery::end_turn() noexcept {
   }
   release_ref();
 }
-
-// ---- the end of the context -----------------------------------------------------------------------------------------
 
 suspended_list delivery::take_ready() noexcept {
   has_ready_.store(false, std::memory_order_relaxed);

@@ -30,7 +30,8 @@ void engine_alarm::rang(due why) noexcept {
     const delivery::change c{engine};
     if (is_armed_ && (why == due::shutdown || engine.time_->now() >= when_)) {
       is_armed_ = false;
-      // A late call may stand in for the alarm that was set after it, which then leaves no reference behind.
+      // This late call may take the place of the alarm that was set after it. Then that alarm's reference is released
+      // here.
       if (why == due::expired && engine.time_->cancel(*this)) engine.release_ref();
       if (why == due::expired) function_(engine, *this);
     }

@@ -17,11 +17,11 @@ namespace canigo::detail {
 
 namespace {
 
-/// How many inboxes have ended. A thread then forgets those that it remembers: another loop may lie where one has
-/// been.
+/// The number of destroyed inboxes. If it changes, a thread drops its remembered inboxes, because another loop may have
+/// the address of a destroyed one.
 std::atomic<std::uint64_t> inboxes_ended{0};
 
-// Of some 40 cycles each.
+// The max number of checks for a new caller. Each takes about 40 cycles.
 constexpr int most_looks = 30;
 constexpr int calm_looks = 40;
 constexpr int most_calming = 256;
@@ -32,7 +32,7 @@ struct remembered {
   std::uint64_t ended_before = 0;
 };
 
-/// Asio finds a service under a lock of the context, one after the other.
+/// Returns this thread's cached entry for the loop, because Asio searches its services under a lock of the context.
 remembered& slot_of(const net::io_context& loop) noexcept {
   thread_local std::array<remembered, 8> slots;
   return slots[reinterpret_cast<std::uintptr_t>(&loop) / sizeof(net::io_context) % slots.size()];
@@ -81,7 +81,8 @@ void loop_inbox::push(suspended& s) {
   s.post();
 }
 
-/// A caller that was pushed without a post may keep the loop running no more: that is done here.
+/// Polls for ready callers for a short time. It holds a work guard, because a caller that was pushed without a post
+/// does not keep the loop running.
 void loop_inbox::look_out() {
   const auto work = net::make_work_guard(executor_);
   any_looks_out.store(true, std::memory_order_relaxed);
@@ -108,7 +109,7 @@ void loop_inbox::end_lookout() {
   if (size() > 0 && !is_turn_posted_) post_turn();
 }
 
-/// Under the lock: no loop calls it from within the post.
+/// Precondition: the lock is held. That is safe, because an io_context never calls the function inside the post.
 void loop_inbox::post_turn() {
   struct call {
     using allocator_type = fixed_allocator<void, 160>;
@@ -120,9 +121,9 @@ void loop_inbox::post_turn() {
   is_turn_posted_ = true;
 }
 
-/// A turn serves as many as there are when it begins. A caller that comes during the turn waits for the next one, so
-/// that the loop's other handlers have theirs. If there are several, the next turn is posted before the first is
-/// resumed. So other threads that run the loop help: a caller may take its time, or throw.
+/// Returns the next ready caller. A turn serves only the callers that are there when it begins, so that the loop's
+/// other handlers can run. If there are several, the next turn is posted before the first caller is resumed. So other
+/// threads that run the loop can help, because a caller may take long or throw.
 suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   const std::lock_guard lock{mutex_};
   if (is_first) {
@@ -133,7 +134,8 @@ suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   suspended* const s = ready_.pop();
   if (s == nullptr) return nullptr;
   set_size(size() - 1);
-  if (size() > 0 && !is_turn_posted_ && !has_lookout()) post_turn();  // its memory is free, as none is posted
+  // The memory of the turn is free, because no turn is posted.
+  if (size() > 0 && !is_turn_posted_ && !has_lookout()) post_turn();
   return s;
 }
 
@@ -142,8 +144,8 @@ void loop_inbox::turn() {
   for (suspended* s = next(left, true); s != nullptr; s = next(left, false)) s->resume();
 }
 
-/// A caller that is destroyed here may let others of this loop go. They are posted, and destroyed with all that is
-/// posted.
+/// Destroying a caller may make other callers of this loop ready. They are posted, and destroyed with all posted
+/// functions.
 void loop_inbox::shutdown() {
   suspended_list lost;
   {

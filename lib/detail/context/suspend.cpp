@@ -34,7 +34,7 @@ void make_inbox(net::io_context& loop) noexcept {
   try {
     loop_inbox::of(loop);
   } catch (const std::bad_alloc&) {
-    // Without an inbox each is posted.
+    // If there is no inbox, each caller is posted.
   }
 }
 

@@ -13,13 +13,14 @@ abandonable_end::~abandonable_end() { idle_->close(); }
 net::awaitable<std::error_code> abandonable_end::wait_until(time_point t) {
   std::error_code error;
   co_await try_to_wait_for<plain_waiter>(idle_, request{.deadline = t}, &error);
-  co_return error == errc::deadline_unreachable ? make_error_code(errc::timed_out) : error;  // it had passed already
+  // The deadline had already passed before the call.
+  co_return error == errc::deadline_unreachable ? make_error_code(errc::timed_out) : error;
 }
 
 abandonable_end::running::running(std::shared_ptr<abandonable_end> end)
     : end_{std::move(end)}, inside_{occupy_place(*end_->idle_).value()} {}
 
-// The flag is set first: a caller that the release lets go finds it.
+// The flag is set first, so that callers which the release resumes see it.
 abandonable_end::running::~running() {
   if (inside_) end_->has_ended_.store(true, std::memory_order_release);
 }

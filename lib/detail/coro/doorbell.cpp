@@ -11,7 +11,7 @@
 
 namespace canigo::detail {
 
-/// The coroutine that waits.
+/// The coroutine that waits for the event.
 class doorbell::visitor : public timed_wait {
  public:
   using results = std::tuple<>;
@@ -64,7 +64,7 @@ net::awaitable<void> doorbell::wait_until(time_point t) {
     try {
       v->allow_cancel();
     } catch (...) {
-      until = std::min(t, saturating_add(time_.now(), retry_after));  // no memory just now: then it waits once more
+      until = std::min(t, saturating_add(time_.now(), retry_after));  // without memory, the coroutine waits once more
     }
     v->begin(until);
   });

@@ -9,7 +9,7 @@
 namespace canigo::detail {
 
 group_child::~group_child() {
-  // One by one: the destruction of a chain of thousands must not be recursive.
+  // The chain is destroyed in a loop, because a recursion could be thousands of calls deep.
   auto next = std::move(next_failed_);
   while (next && next.use_count() == 1) next = std::move(next->next_failed_);
 }
@@ -18,8 +18,6 @@ void group_child::rethrow() const {
   if (!has_ended()) throw_invalid("task_result.get", "a task that runs", "one that has ended");
   if (error_) std::rethrow_exception(error_);
 }
-
-// ---- a child that runs ----------------------------------------------------------------------------------------------
 
 task_group_core::running::running(std::shared_ptr<task_group_core> core, std::shared_ptr<group_child> c)
     : core_{std::move(core)}, child_{std::move(c)}, inside_{core_->occupy()} {
@@ -35,13 +33,11 @@ task_group_core::running::~running() {
 void task_group_core::running::operator()(const std::exception_ptr& error) noexcept {
   child_->let_go_of_strand();
   core_->ended(child_, error);
-  // The last child lets the joiner go, and with it everything that the children use. So nothing of the child may come
-  // after this.
+  // The last child resumes the joining coroutine, which may destroy everything that the children use. So the child's
+  // own objects are destroyed before that.
   child_.reset();
   inside_.release();
 }
-
-// ---- the group ------------------------------------------------------------------------------------------------------
 
 task_group_core::task_group_core(const net::any_io_executor& executor)
     : idle_{open_idle(executor)},
@@ -103,7 +99,7 @@ void task_group_core::cancel() noexcept {
     {
       const std::lock_guard lock{mutex_};
       is_cancelled_ = true;
-      if (first_ == nullptr || !visit.lasts()) return;  // the end of a context destroys the children, too
+      if (first_ == nullptr || !visit.lasts()) return;  // the children are destroyed together with the context
       c = first_->shared_from_this();
     }
     try {
@@ -117,7 +113,7 @@ void task_group_core::cancel() noexcept {
   }
 }
 
-/// Called if there was no memory to tell all children.
+/// Called if there was no memory to cancel all children.
 void task_group_core::cancel_later() noexcept {
   const std::lock_guard lock{mutex_};
   if (!retry_.is_set()) retry_.set(saturating_add(time_.now(), retry_after), *this);
@@ -136,10 +132,8 @@ void task_group_core::detach() noexcept {
   idle_->stop();
 }
 
-// ---- waiting for all ------------------------------------------------------------------------------------------------
-
-/// Waits for the children. A cancellation does not end the wait. It goes on to the children, and the wait ends when
-/// they have ended.
+/// Waits for the children. A cancellation does not end the wait: it is passed on to the children, and the wait ends
+/// when they have ended.
 class task_group_core::joiner : public plain_waiter {
  public:
   explicit joiner(task_group_core& core, bool at_home) noexcept
@@ -160,7 +154,7 @@ net::awaitable<void> task_group_core::wait_until_idle() {
   });
 }
 
-/// Waits even if the calling coroutine is cancelled already. Returns the failure of the wait itself.
+/// Waits even if the calling coroutine was already cancelled. Returns the failure of the wait itself.
 net::awaitable<std::exception_ptr> task_group_core::wait_uncancelled(std::shared_ptr<task_group_core> self,
                                                                      bool first_ends_all) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
@@ -207,7 +201,7 @@ void task_group_core::begin_wait(bool first_ends_all) noexcept {
   if (first_ends_all && has_failed) cancel();
 }
 
-/// Takes the failures out of the group.
+/// Moves the failures out of the group.
 std::shared_ptr<group_child> task_group_core::end_wait() noexcept {
   const std::lock_guard lock{mutex_};
   first_ends_all_ = false;

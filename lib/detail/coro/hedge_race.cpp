@@ -15,12 +15,10 @@ hedge_race::hedge_race(const net::any_io_executor& strand, const hedge_options& 
   runs_.reserve(most);
 }
 
-// ---- the copies -----------------------------------------------------------------------------------------------------
-
-/// Starts the next copy. A failure to start counts as the copy's failure.
+/// Starts the next copy of the operation. A failure to start counts as the copy's failure.
 void hedge_race::start_next() noexcept {
   const std::size_t index = runs_.size();
-  runs_.push_back(true);  // this and the next have room since construction
+  runs_.push_back(true);  // the constructor has reserved memory for this
   signals_.emplace_back();
   ++running_;
   last_start_ = time().now();
@@ -33,11 +31,11 @@ void hedge_race::start_next() noexcept {
   }
 }
 
-/// Returns the place in the group, if this was the last copy that the group waits for.
+/// Notes the end of a copy. Returns the place in the group if this was the last copy that the group waits for.
 permit hedge_race::ended(std::size_t index, const std::exception_ptr& failure) noexcept {
   runs_[index] = false;
   --running_;
-  if (index == 0) is_first_noted_ = true;  // a failure says nothing of the service's latency
+  if (index == 0) is_first_noted_ = true;  // a failure says nothing about the latency of the service
   if (failure) failure_ = failure;
   ring();
   return running_ == 0 ? std::move(in_group_) : permit{};
@@ -49,8 +47,9 @@ void hedge_race::note_winner(std::size_t index) noexcept {
   if (index == 0 || !is_first_noted_) note_latency();
 }
 
-/// Called when the first copy has a result, or is ended because another one has: then it took this long at least.
-/// Without such times, the window would know fast calls only, and the quantile would sink.
+/// Records the latency of the first copy, when it has a result or was cancelled because another copy has one. A
+/// cancelled copy took at least this long. Without such values the window would know only fast calls, and the quantile
+/// would sink.
 void hedge_race::note_latency() noexcept {
   is_first_noted_ = true;
   const time_point now = time().now();
@@ -63,12 +62,10 @@ void hedge_race::end_all() noexcept {
     try {
       signals_[i]->emit(net::cancellation_type::terminal);
     } catch (...) {
-      // The operation was asked to end. An exception of its handler concerns only that operation.
+      // An exception of a cancellation handler is ignored, because it concerns only that copy.
     }
   }
 }
-
-// ---- the coroutine --------------------------------------------------------------------------------------------------
 
 void hedge_race::cancelled() noexcept {
   is_cancelled_ = true;
@@ -76,7 +73,7 @@ void hedge_race::cancelled() noexcept {
   ring();
 }
 
-/// When the next copy starts; max: never.
+/// Returns when to start the next copy; max if no further one is started.
 time_point hedge_race::next_start() {
   if (!may_start_ || runs_.size() > options_.copies) return time_point::max();
   if (!options_.after.is_quantile()) return saturating_add(last_start_, options_.after.after());

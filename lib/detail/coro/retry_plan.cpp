@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::uint32_t usual_attempts = 3;
 
-/// Asks the policy about a failure. A condition that throws has not said yes.
+/// Asks the condition about a failure. If the condition throws, there is no retry.
 std::optional<duration> asked(const retry_condition& condition, const std::exception_ptr& failure) noexcept {
   if (!condition) return duration::zero();
   try {

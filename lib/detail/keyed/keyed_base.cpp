@@ -14,7 +14,7 @@ engine_owner::~engine_owner() {
 
 namespace {
 
-/// The options that all keyed limits have.
+/// Sets up the options that all keyed limits have in common.
 template <class Limit, class Options>
 keyed_setup<Limit> common(const char* type, const Options& o, const Limit& limit, std::uint64_t largest_request) {
   constexpr std::size_t most = std::size_t{1} << 29;

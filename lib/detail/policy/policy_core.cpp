@@ -42,7 +42,7 @@ const policy_options& checked(const policy_options& o) {
   return o;
 }
 
-/// How long the callee must have had before a deadline of the caller's own is its fault.
+/// Returns how much time the callee must have had before a missed deadline of the caller counts as the callee's fault.
 duration blamed_from(const policy_options& o) noexcept {
   duration least = duration::max();
   if (o.timeout) least = std::min(least, *o.timeout / 2);
@@ -71,13 +71,15 @@ std::error_code code_of(const std::exception_ptr& error) noexcept {
   }
 }
 
-/// The parts around the wait take this error for a cancellation, so that none of them tries again.
+/// The error of a wait that would end too late. The surrounding parts treat it like a cancellation, so none of them
+/// retries.
 class too_late final : public error_at {
  public:
   explicit too_late(const std::string& place) : error_at{net::error::operation_aborted, place} {}
 };
 
-/// The place of a call when its time was up; empty: unknown. Nothing: the error is of a type that knows more.
+/// Returns the name of the wait during which the time of a call was over; an empty name if it is unknown. Returns
+/// nothing if the error's type already contains more.
 std::optional<std::string> place_of_timeout(const std::exception_ptr& error, bool is_own) {
   try {
     std::rethrow_exception(error);
@@ -101,7 +103,7 @@ bool is_too_late(const std::exception_ptr& error) noexcept {
 
 }  // namespace
 
-/// The counts of a policy, and the budgets and the window that it owns because its options name none.
+/// The statistics of a policy, and the budgets and the window that it owns because its options name none.
 struct policy_core::account {
   std::optional<canigo::retry_budget> retry_budget;
   std::optional<canigo::retry_budget> hedge_budget;
@@ -109,8 +111,8 @@ struct policy_core::account {
 
   mutable mutex lock;
   policy_stats counts;
-  std::size_t self_waits = 0;  // places whose operations wait for another place
-  bool is_stopped = false;     // no call waits any more
+  std::size_t self_waits = 0;  // places whose operations wait for another place of the same policy
+  bool is_stopped = false;     // calls must not wait any more
 };
 
 policy_core::policy_core(const net::any_io_executor& executor, const policy_options& options)
@@ -131,7 +133,7 @@ policy_core::policy_core(const net::any_io_executor& executor, const policy_opti
     if (!retry->retry_if) {
       retry->retry_if = [](const std::exception_ptr& error) { return is_failure_of_callee(error); };
     }
-    const retry_plan plan{*retry, time_point::max()};  // throws for a field outside its range
+    const retry_plan plan{*retry, time_point::max()};  // throws if a field is out of range
   }
   if (hedge) {
     if (hedge->budget == nullptr) hedge->budget = &account_->hedge_budget.emplace(hedge_budget);
@@ -165,16 +167,16 @@ std::size_t policy_core::places() const {
   return static_cast<std::size_t>(most);
 }
 
-/// An operation that holds a place. The lock of the policy guards its values.
+/// Marks the executor of an operation that holds a place. The policy's lock guards its members.
 struct operation_mark final : executor_mark {
   operation_mark(const policy_core* policy, const net::any_io_executor& executor, std::shared_ptr<operation_mark> o)
       : executor_mark{policy, executor}, outer{std::move(o)} {}
-  /// The mark of the innermost operation of `policy` on `executor`; null if there is none.
+  /// Returns the mark of the innermost operation of `policy` on `executor`; null if there is none.
   static std::shared_ptr<operation_mark> around(const net::any_io_executor& executor, const policy_core& policy) {
     return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
   }
   bool keep() noexcept override {
-    // After the last holder has let go, another thread may be giving the place back.
+    // After the last holder has released it, another thread may be giving the place back.
     std::size_t holders = holders_.load(std::memory_order_relaxed);
     while (holders > 0) {
       if (holders_.compare_exchange_weak(holders, holders + 1, std::memory_order_relaxed)) return true;
@@ -185,13 +187,14 @@ struct operation_mark final : executor_mark {
     if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) place.release();
   }
 
-  const std::shared_ptr<operation_mark> outer;  // the mark of the operation of the same policy in which this one runs
+  // The mark of the operation of the same policy inside which this one runs; null: none.
+  const std::shared_ptr<operation_mark> outer;
   bool is_running = true;
-  std::size_t waits = 0;  // how many calls inside of it wait for a place
+  std::size_t waits = 0;  // the number of calls inside this operation that wait for a place
   permit place;
 
  private:
-  atomic<std::size_t> holders_{1};  // holders of the place: the operation itself, and the calls that keep it
+  atomic<std::size_t> holders_{1};  // the holders of the place: the operation itself, and the calls that keep it
 };
 
 policy_call::policy_call(policy_core& core, const net::any_io_executor& executor, const request& r)
@@ -242,7 +245,7 @@ policy_call::wait::wait(policy_call& call) : call_{call} {
   if (core.account_->is_stopped) return;
   std::size_t depth = 0;
   std::size_t more = 0;
-  // An operation that has ended has left this call behind, so no operation around it waits for it.
+  // If an operation has ended, this call has outlived it, so no operation further out waits for the call.
   for (auto* m = call.outer_.get(); m != nullptr && m->is_running; m = m->outer.get(), ++depth) {
     if (m->waits == 0) ++more;
   }
@@ -297,7 +300,7 @@ std::exception_ptr policy_call::failed(std::exception_ptr error, bool is_cancell
   if (is_cancelled) {
     end(&policy_stats::cancelled);
   } else if (is_late) {
-    // The callee has been too slow if it has had the larger part of the time, and no caller was in too great a hurry.
+    // The callee was too slow if it had more than half of the time, and no caller's deadline was too short.
     const duration waited = time_between(since_, now) - had_;
     if (operations_ > 0 && had_ >= waited && had_ >= core_.blamed_from) pass_.failed();
     error = late(error, never_started, waited);

@@ -35,7 +35,7 @@ bool pool_backlog::has_room(const pool_task& t, std::size_t free_workers, time_p
   return flows_->may_go(now, t.is_to_be_delayed() ? nullptr : &t, too_many) == too_many;
 }
 
-/// A newcomer may take the place of a task of its flow: that exchange makes the pool no fuller.
+/// A new task may replace a task of its own flow, because that does not make the pool fuller.
 pool_backlog::entry pool_backlog::admit(pool_task& t, std::size_t free_workers, time_point now) noexcept {
   pool_task* v = nullptr;
   if (flows_ != nullptr) enter_flow(t);
@@ -113,8 +113,6 @@ pool_task* pool_backlog::take_any() noexcept {
   return t;
 }
 
-// ---- flows ----------------------------------------------------------------------------------------------------------
-
 void pool_backlog::begin_flows(time_point now) {
   if (flows_ != nullptr) return;
   auto flows = std::make_unique<fair_queue>(queue_.priorities(), duration::max(), supplies::occupancy::one);
@@ -129,7 +127,7 @@ void pool_backlog::enter_flow(pool_task& t) noexcept {
   if (!flows_->is_open(t.flow())) fair_queue::choose(t, fair_queue::nameless);
 }
 
-/// A function of its own, so that tasks without flows save no register for it.
+/// Not inline, so that tasks without flows need no register for it.
 [[gnu::noinline]] void pool_backlog::queue_in_flows(pool_task& t, time_point now) noexcept {
   t.place_ = pool_task::place::flow_queue;
   flows_->advance(now);
@@ -140,8 +138,9 @@ bool pool_backlog::is_of_flow(const pool_task& t) const noexcept {
   return flows_ != nullptr && t.flow() != fair_queue::nameless;
 }
 
-/// Of the tasks that wait, those that free workers are about to take do not count. Workers may take tasks of other
-/// flows first, so they count for this flow only as far as they are enough for all.
+/// Whether a new task fits into the limit of its flow. Waiting tasks that free workers will take at once do not count.
+/// But those workers may take tasks of other flows first, so they are subtracted only if they suffice for all waiting
+/// tasks.
 bool pool_backlog::has_room_in_flow(const pool_task& t, std::size_t free_workers, time_point now) const noexcept {
   const std::uint32_t flow = t.flow();
   const std::size_t queued = flows_->flow_size(flow), all = queued + flows_->coming(flow) + 1;

@@ -43,11 +43,9 @@ pool_core::pool_core(const net::any_io_executor& executor, const pool_core_optio
 
 pool_core::~pool_core() = default;
 
-// ---- after the lock -------------------------------------------------------------------------------------------------
-
 void pool_core::carry_out(bool drain_goes_on) noexcept {
   if (ended_ == nullptr && !replaces_workers_) return hand_over(drain_goes_on);
-  // A callable may reach for the context.
+  // The visit keeps the context alive, because a callable may use it.
   const context_visit here = context_gone_ ? context_visit{} : context_visit{visits()};
   if (!here.lasts() && !context_gone_) {
     leave_to_context();
@@ -60,7 +58,7 @@ void pool_core::carry_out(bool drain_goes_on) noexcept {
   if (replace_now) replace_workers();
 }
 
-/// First destroys the callables of the tasks, and then tells the waiters, which may own what the callables refer to.
+/// Destroys the callables of the tasks before it notifies the waiters, which may own what the callables refer to.
 void pool_core::tell_ended(pool_task* ended) noexcept {
   for (pool_task* t = ended; t != nullptr; t = t->next_ended_) {
     if (!t->is_told_) t->drop();
@@ -86,14 +84,13 @@ void pool_core::run_turn() {
 
 void pool_core::retry() noexcept { replaces_workers_ = is_short_of_workers(); }
 
-// ---- the end of the context -----------------------------------------------------------------------------------------
-
-/// A strand's executor would reach for its context when it goes, and so would the workers' strands.
+/// The executors of the pool and of the workers' strands use their context in their destructors, so they are destroyed
+/// while it exists.
 void pool_core::let_go_of_context() noexcept {
   delivery::let_go_of_context();
   for (const auto& w : workers_) {
     w->strand_.reset();
-    // Asio may have left a strand there, too.
+    // Asio may have left a handler with a strand in that slot.
     if (w->is(pool_worker::state::gone)) w->signal_.slot().clear();
   }
 }
@@ -118,7 +115,7 @@ void pool_core::end_with_context() noexcept {
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
       w->rest_.disarm();
-      self_waits_.disown(*w);  // they are destroyed below, before the operation that they belong to
+      self_waits_.disown(*w);  // they are destroyed below, before the operation to which they belong
       if (w->current_ != nullptr) take_over(w->current_->waiters_);
       if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
     }
@@ -127,12 +124,12 @@ void pool_core::end_with_context() noexcept {
     waiters.append(take_all());
     grace_.disarm();
     if (backlog_.has_flows()) flows_.watch();
-    // This thread destroys their callables, which may reach for the context. Another thread may be too late for that.
+    // This thread destroys their callables, which may use the context. On another thread that might be too late.
     ended = std::exchange(ended_, nullptr);
     replaces_workers_ = false;
   }
   tell_ended(ended);
-  // The frames of the waiters may hold other tasks, handles, and the handle of this pool.
+  // The coroutine frames of the waiters may own other tasks, handles, and the handle of this pool.
   while (suspended* s = waiters.pop()) s->destroy();
   while (suspended* s = workers.pop()) s->destroy();
   const std::lock_guard lock{mutex_};

@@ -1,4 +1,4 @@
-// How a pool stops.
+// The stopping of a pool.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"
@@ -36,14 +36,14 @@ void pool_core::apply_stop(stop_mode mode) noexcept {
   check_stop();
 }
 
-/// Checks whether the workers have nothing left to do, and whether they have all gone.
+/// Checks whether the workers have no work left, and whether all of them have ended.
 void pool_core::check_stop() noexcept {
   if (!stop_.is_asked()) return;
   if (stop_.is_draining() && backlog_.size() + crew_.running() == 0) wake_all();
   if (has_closed()) ready_all(closed_waiters_);
 }
 
-/// A worker that is lost while others wait to be drained is still to come back.
+/// Whether the pool is closed. It is not while a worker is missing that will be replaced to run the remaining tasks.
 bool pool_core::has_closed() const noexcept {
   return crew_.is_empty() && undelivered_ == 0 && stop_.is_asked() && !is_short_of_workers();
 }

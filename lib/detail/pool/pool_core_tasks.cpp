@@ -1,4 +1,4 @@
-// How tasks come into a pool, wait, and end.
+// The entry, the waiting and the end of tasks.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_turn.hpp"
@@ -12,7 +12,7 @@ namespace canigo::detail {
 
 namespace {
 
-/// The end of the delay of a task that comes in; time_point::min() if it has none.
+/// Returns when the delay of a new task ends; time_point::min() if it has none.
 time_point end_of_delay(const task_extras* x, const time_source& time) noexcept {
   return x != nullptr && x->delay > duration::zero() ? x->delayed_until(time.now()) : time_point::min();
 }
@@ -41,15 +41,14 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options* o) {
   t.home_ = this;
 }
 
-// ---- in -------------------------------------------------------------------------------------------------------------
-
-/// The time. A turn of the loop reads the clock once.
+/// Returns the current time. Within one turn of the loop the clock is read only once.
 [[gnu::always_inline]] inline time_point pool_core::fresh_now() noexcept {
   if (!crew_.is_on_the_move() && pool_turn::needs_time(*this)) coarse_now_ = time_->now();
   return coarse_now_;
 }
 
-/// Makes room if the options say so and there is a task that has to go.
+/// Returns an error code if the task is refused. If the pool is full, it may evict another task first, as the options
+/// say.
 [[gnu::always_inline]] inline int pool_core::refusal(pool_task& t) noexcept {
   if (stop_.is_asked()) return static_cast<int>(errc::stopped);
   if (backlog_.has_room()) [[likely]]
@@ -57,7 +56,8 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options* o) {
   return make_room(t) ? pool_task::no_code : static_cast<int>(errc::queue_full);
 }
 
-/// Looks closer for room; in a pool with flows, also in the flow of the newcomer.
+/// Whether there is space for a task after an eviction. In a pool with flows, it also checks the limit of the task's
+/// flow.
 bool pool_core::make_room(pool_task& t) noexcept {
   const time_point now = backlog_.has_flows() ? time_->now() : time_point::min();
   const auto [is_let_in, victim] = backlog_.admit(t, crew_.free(), now);
@@ -68,7 +68,7 @@ bool pool_core::make_room(pool_task& t) noexcept {
   return true;
 }
 
-/// Inline, because it is half of what handing over an operation costs.
+/// Inline, because it is half of the cost of submitting an operation.
 [[gnu::always_inline]] inline void pool_core::accept(pool_task& t) noexcept {
   t.id_ = ++next_id_;
   ++counts_.report.submitted;
@@ -133,7 +133,7 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
   backlog_.hold(t, time_->now());
 }
 
-/// Queues a task, or delays it first.
+/// Queues a task, or first waits for the end of its delay.
 void pool_core::queue(pool_task& t, time_point not_before) noexcept {
   task_extras* x = t.extras_;
   if (not_before != time_point::min()) {
@@ -160,9 +160,7 @@ void pool_core::admit_held() noexcept {
   }
 }
 
-// ---- out ------------------------------------------------------------------------------------------------------------
-
-/// Ends a task whose callable may still be there, or whose end has to be told. Takes over a reference.
+/// Ends a task whose callable may still exist, or whose end must be reported. Takes over a reference.
 void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
   if (t.id_ != 0) {
     task_extras* x = t.extras_;
@@ -177,7 +175,7 @@ void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) 
   note_due();
 }
 
-/// Ends a task that waits.
+/// Ends a waiting task.
 void pool_core::end_waiting(pool_task& t, task_state s) noexcept {
   backlog_.remove(t);
   end(t, s, pool_task::code_of(s));
@@ -185,7 +183,7 @@ void pool_core::end_waiting(pool_task& t, task_state s) noexcept {
   check_stop();
 }
 
-/// Ends a task for its owner while its operation goes on regardless.
+/// Ends a task for its owner, while its operation continues to run.
 void pool_core::tell_early(pool_task& t) noexcept {
   ++counts_.overdue;
   t.is_told_ = true;
@@ -203,8 +201,6 @@ void pool_core::deliver(pool_task& t) noexcept {
   pool_waiter_list waiters = groups_.leave(*x);
   ready_all(waiters);
 }
-
-// ---- requests to end ------------------------------------------------------------------------------------------------
 
 bool pool_core::cancel(pool_task& t) noexcept {
   const change c{*this};

@@ -1,4 +1,4 @@
-// How callers wait for tasks, groups and the end of a pool.
+// The waits of callers for tasks, for groups and for the end of a pool.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"
@@ -18,7 +18,7 @@ void pool_core::ready_all(pool_waiter_list& list) noexcept {
 }
 
 /// After the number of workers was reduced, all of them may run operations that wait for this pool. Then this function
-/// ends one of those waits with `deadlock`. The worker of that wait goes on or leaves, and this function is called
+/// ends one of those waits with `deadlock`. The worker of that wait continues or leaves, and this function is called
 /// again.
 void pool_core::end_hopeless_wait() noexcept {
   if (!self_waits_.is_hopeless(crew_.running(), crew_.able())) return;
@@ -44,8 +44,8 @@ void pool_core::fail(pool_waiter& w, int code) noexcept {
   ready(w, code);
 }
 
-/// A wait of an operation for its own task, group or pool could never end. Neither could a wait after which all workers
-/// wait for their own pool. Such a wait ends at once with `deadlock`.
+/// Starts a wait for a task. An operation that waits for its own task, group or pool could never end. Neither could a
+/// wait after which all workers wait for their own pool. Such a wait ends at once with `deadlock`.
 void pool_core::wait_for(pool_task& t, pool_waiter& w) noexcept {
   const change c{*this};
   w.task_ = &t;

@@ -1,4 +1,4 @@
-// How the workers of a pool come by operations, and how operations end.
+// How the workers of a pool get operations, and how operations end.
 
 #include "canigo/detail/base/random.hpp"
 #include "canigo/detail/pool/pool_core.hpp"
@@ -11,7 +11,7 @@
 
 namespace canigo::detail {
 
-/// Inline, like everything else that a short operation passes through in work_off: the calls were a fifth of its cost.
+/// Inline, like everything else in the path of a short operation in work_off(): the calls were a fifth of its cost.
 [[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
   pool_task* first = backlog_.take(flows_);
   if (first == nullptr) return nullptr;
@@ -34,8 +34,8 @@ namespace canigo::detail {
   return &t;
 }
 
-/// Ends `done`, then runs short operations until there are no more, a long one comes, or the loop is due for a turn.
-/// Returns the long one. If the worker is parked, leaves it in handed_ or puts the worker to sleep.
+/// Ends `done`, and then runs short operations until there are none, a long one comes, or the loop needs its turn.
+/// Returns the long one. If the worker is parked, it stores the long one in handed_, or puts the worker to sleep.
 pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) {
   if (done != nullptr) w.weigh(*done);
   bool clock_is_right = pool_turn::needs_time(*this) || (done != nullptr && done->extras_ != nullptr);
@@ -69,7 +69,7 @@ pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) 
       w.end_.caught(t->end_cause());
     }
     if (!w.end_.error && t->extras_ == nullptr) [[likely]] {
-      // Nothing has to be weighed, and no observer is told: this is all of finish() that is left.
+      // This replaces finish() in the simple case: no result to inspect, and no observer to notify.
       t->is_dropped_ = true;
       mutex_.lock();
       crew_.end(w, false);
@@ -109,7 +109,7 @@ pool_core::step pool_core::next_step_with_resource(pool_worker& w, pool_task*& t
   if (due == worker_resource::function::none) {
     if (!w.is_retired() && (w.is(pool_worker::state::leaving) || must_leave())) w.retire();
     if (w.is_retired() || (w.resource_.get() != nullptr && !w.is_equipped())) {
-      // The worker may have been told to leave since it was about to sleep; then it leaves, whatever is wanted now.
+      // The worker may have been told to leave since it began to go to sleep. Then it leaves, whatever else is due.
       if (w.resource_.get() != nullptr) due = worker_resource::function::destroy;
       s = step::leave;
     } else if (w.is(pool_worker::state::resting) || !backlog_.has_ready()) {
@@ -130,8 +130,8 @@ pool_core::step pool_core::next_step_with_resource(pool_worker& w, pool_task*& t
   return s;
 }
 
-/// Called when the operation of `t` has ended, at coarse_now_ if it has extras. True if the worker must release the
-/// task.
+/// Called when the operation of `t` has ended; if `t` has extras, coarse_now_ is the time. Returns true if the worker
+/// must release the task.
 bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   std::exception_ptr e = w.end_.take_error();
   crew_.end(w, t.is_long());
@@ -145,7 +145,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   if (x != nullptr) {
     x->alarm.disarm();
     const duration ran = time_between(x->started_at, coarse_now_);
-    if (!t.is_told_) x->ran = ran;  // an observer of a told task may be reading `ran`
+    if (!t.is_told_) x->ran = ran;  // an observer of a reported task may be reading `ran`
     if (x->name != nullptr) x->name->ran.record(ran);
     if (t.flow() != 0) flows_.release(t);
   }

@@ -1,4 +1,4 @@
-// How the workers of a pool come and go, and are woken.
+// How the workers of a pool are started, ended and woken.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"
@@ -8,9 +8,7 @@
 
 namespace canigo::detail {
 
-// ---- waking ---------------------------------------------------------------------------------------------------------
-
-/// One signal per event: the worker leaves the list now, so that the next event wakes another one.
+/// Each event wakes one worker. That worker leaves the list of idle ones now, so that the next event wakes another one.
 void pool_core::wake_one() noexcept {
   if (crew_member* m = crew_.first_idle()) {
     crew_.wake(*m);
@@ -27,8 +25,6 @@ void pool_core::wake_all() noexcept {
     if (w->is(pool_worker::state::resting)) w->end_rest();
   }
 }
-
-// ---- coming and going -----------------------------------------------------------------------------------------------
 
 void pool_core::resize(std::size_t concurrency) {
   check_concurrency(concurrency, options_.type, ".resize: concurrency");
@@ -54,7 +50,7 @@ void pool_core::resize(std::size_t concurrency) {
       workers_.push_back(std::move(w));
     }
     crew_.want(concurrency);
-    // These idle workers leave, although other workers may be free before they are woken.
+    // These idle workers leave, even if other workers become free before these are woken.
     while (crew_member* m = crew_.to_leave()) {
       auto& w = static_cast<pool_worker&>(*m);
       w.rest_.disarm();
@@ -80,7 +76,7 @@ void pool_core::resize(std::size_t concurrency) {
   }
 }
 
-/// Whether there are fewer workers than are wanted, and no stop has told them to leave.
+/// Whether there are fewer workers than the options want, and the pool's stop allows new ones.
 bool pool_core::is_short_of_workers() const noexcept {
   return crew_.is_short() && !context_gone_ && stop_.replaces_workers(backlog_.size());
 }
@@ -97,12 +93,12 @@ void pool_core::replace_workers() noexcept {
     try {
       static_cast<pool_worker&>(*m).spawn();
     } catch (...) {
-      return;  // its worker_life has noted that the worker is missing
+      return;  // the worker's worker_life has noted that it is missing
     }
   }
 }
 
-/// Called when the coroutine of a worker has ended, or its frame was destroyed. Gives up the reference that it held.
+/// Called when the coroutine of a worker has ended, or its frame was destroyed. Releases the coroutine's reference.
 void pool_core::gone(pool_worker& w) noexcept {
   pool_task* cut_off = nullptr;
   {
@@ -119,7 +115,7 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.parked_ = nullptr;
     crew_.lose(w);
     if (cut_off != nullptr) flows_.release(*cut_off);
-    // The operation that the coroutine waited for has dropped it, or Asio had no memory to resume it.
+    // This happens if the awaited operation has dropped the coroutine, or if Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();
     if (is_missed) retry_soon();
     if (cut_off != nullptr && !cut_off->is_told_) {

@@ -24,8 +24,6 @@ void pool_flows::check(const canigo::flow& f) const {
   if (f.host_ != this) throw_invalid("task_options.flow", "of another limit or pool", "a flow of this one, or none");
 }
 
-// ---- what a flow asks for -------------------------------------------------------------------------------------------
-
 std::uint32_t pool_flows::open_flow(const flow_options& o) {
   const pool_core::change c{*core_};
   const pool_core_options& pool = core_->options_;
@@ -111,8 +109,6 @@ flow_stats pool_flows::stats_of_flow(std::uint32_t flow) const {
   read_flow(*core_->backlog_.flows(), flow, now(), s);
   return s;
 }
-
-// ---- tasks ----------------------------------------------------------------------------------------------------------
 
 void pool_flows::choose(pool_task& t, const canigo::flow& f) noexcept { fair_queue::choose(t, f.number_); }
 

@@ -27,7 +27,7 @@ std::error_code pool_waiter::take_error() noexcept {
 
 parked_waiter::results parked_waiter::take_results() noexcept { return {take_error()}; }
 
-/// If there is no memory for the text of an error, the lack of memory is the error.
+/// Returns the exception of a failed task. If there is no memory for the exception's text, it is a bad_alloc.
 std::exception_ptr task_waiter::take_failure() noexcept {
   const std::error_code e = take_error();
   if (!e) return wanted_->failure();
@@ -42,8 +42,8 @@ void pool_waiter::find_worker(const net::any_io_executor& executor) noexcept {
   const auto [owner, home, operation] = worker_strand::mark_of(executor);
   if (owner == nullptr || home != home_) return;
   auto* w = static_cast<pool_worker*>(const_cast<void*>(owner));
-  // Work that an operation has left behind on its strand holds up no worker. The strand is ours just now, so the
-  // operation that runs there stays the same.
+  // Work that an earlier operation has left on the strand does not block a worker. This code runs on the strand, so the
+  // current operation can't change meanwhile.
   const bool is_at_work = w->current_ != nullptr && w->current_->is_long();
   if (is_at_work && operation == w->mark()) comes_from(*w);
 }

@@ -15,7 +15,7 @@ namespace canigo::detail {
 
 namespace {
 
-/// Waits in a pool, as a coroutine. `begin` is called with a waiter for `purpose`.
+/// Waits in a pool. `begin` starts the wait; it is called with a waiter for `purpose`.
 template <class Begin>
 net::awaitable<void> wait_in(pool_core& core, pool_waiter::purpose purpose, Begin begin) {
   const net::any_io_executor executor = co_await net::this_coro::executor;

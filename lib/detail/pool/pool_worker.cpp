@@ -17,7 +17,7 @@ namespace canigo::detail {
 
 namespace {
 
-/// A worker's coroutine that is parked. No cancellation ends this: the worker is woken instead.
+/// A parked worker's coroutine. It can't be cancelled: the worker is woken instead.
 class parked_worker : public suspended {
  public:
   explicit parked_worker(const net::any_io_executor& executor) noexcept : executor_{executor} {}
@@ -50,8 +50,6 @@ pool_worker::rest_alarm::rest_alarm(pool_worker& w) noexcept
                    [](delivery&, engine_alarm& a) noexcept { static_cast<rest_alarm&>(a).worker->rest_is_over(); }},
       worker{&w} {}
 
-// ---- calls on the strand --------------------------------------------------------------------------------------------
-
 void pool_worker::strand_call::destroy() noexcept { worker->home_->release_ref(); }
 
 void pool_worker::wake_call::resume() {
@@ -77,7 +75,7 @@ void pool_worker::hand_over_call::resume() {
   }
 }
 
-/// Runs short operations, and resumes the coroutine, which is parked, for all else.
+/// Runs short operations itself. For everything else it resumes the worker's coroutine, which is parked.
 void pool_worker::woken() {
   pool_turn* turn = pool_turn::here();
   const int most = turn != nullptr ? turn->tasks_left : pool_turn::most_tasks;
@@ -95,11 +93,9 @@ void pool_worker::woken() {
     }
     if (s != nullptr) s->resume();
   }
-  // A long operation that has not suspended counts like a short one.
+  // A long operation that has not suspended counts as one short operation.
   if (turn != nullptr) turn->tasks_left -= std::max(1, most - tasks_left_);
 }
-
-// ---- the coroutine --------------------------------------------------------------------------------------------------
 
 void worker_end::operator()(pool_worker* w) const noexcept { w->gone(); }
 
@@ -115,7 +111,8 @@ void pool_worker::spawn() {
   strand_->spawn(main(), signal_.slot(), std::move(life));
 }
 
-/// Without a resource, all short operations are run by woken(), or before the coroutine parks; see pool_core::work_off.
+/// The coroutine of a worker. Without a resource, woken() runs all short operations, or the coroutine does before it
+/// parks; see pool_core::work_off().
 net::awaitable<void> pool_worker::main() {
   using step = pool_core::step;
   pool_task* t = nullptr;
@@ -141,7 +138,7 @@ net::awaitable<void> pool_worker::main() {
         } catch (...) {
           end_.caught(t->end_cause());
         }
-        // Nothing of this operation is to reach the next one.
+        // The cancellation of one operation must not reach the next one.
         co_await net::this_coro::reset_cancellation_state();
         co_await net::this_coro::throw_if_cancelled(true);
         break;
@@ -170,19 +167,17 @@ void pool_worker::parked(suspended& s) noexcept {
   s.destroy();
 }
 
-/// Looks at how an operation ended. That may call user code.
+/// Inspects how an operation ended. That may call code of the user.
 void pool_worker::weigh(pool_task& t) noexcept {
   end_.weigh(home_->options_.restart, t.extras_);
   if (!end_.may_retry) t.drop();
 }
 
-// ---- cancelling what runs -------------------------------------------------------------------------------------------
-
 void pool_worker::cancel() noexcept {
   if (cancelling_.ask(serial_)) home_->post_soon(cancel_);
 }
 
-/// No operation can end and none can start meanwhile, because both happen on the strand.
+/// No operation can end or start meanwhile, because both happen on this strand.
 void pool_worker::cancel_now() noexcept {
   bool emits = false;
   {
@@ -210,9 +205,8 @@ void pool_worker::cancel_now() noexcept {
   }
 }
 
-// ---- sleeps and rests -----------------------------------------------------------------------------------------------
-
-/// Lets the parked worker sleep, unless there is a reason not to. The reasons and the work come in under the same lock.
+/// Lets the parked worker sleep, unless there is a reason to stay awake. New work and such reasons come under the same
+/// lock.
 void pool_worker::settle() noexcept {
   pool_core& core = *home_;
   if (is(state::leaving) || core.must_leave()) {
@@ -228,7 +222,7 @@ void pool_worker::settle() noexcept {
   }
 }
 
-/// Called when the worker has broken. It rests before it starts again, or the pool gives up.
+/// Called when the worker has failed. Either it restarts after a pause, or the pool stops.
 void pool_worker::restart(const std::exception_ptr& cause) noexcept {
   pool_core& core = *home_;
   ++core.counts_.restarts;
@@ -250,8 +244,8 @@ void pool_worker::end_rest() noexcept {
   if (parked_ != nullptr) wake();
 }
 
-/// The end of the wait before a start, of the time of a function for the resource, or of the time that the resource may
-/// be idle.
+/// Called when a timer of the worker has expired: the pause before a restart, the time limit of a resource function, or
+/// the max idle time of the resource.
 void pool_worker::rest_is_over() noexcept {
   if (is(state::resting)) return end_rest();
   if (care_ != worker_resource::function::none) {
@@ -263,13 +257,13 @@ void pool_worker::rest_is_over() noexcept {
   if (home_->time_->now() < at) {
     rest_.arm(at);
   } else if (home_->crew_.equipped() > home_->resources_->min_idle) {
-    home_->crew_.unequip(*this);  // so that next_step() has the resource destroyed
+    home_->crew_.unequip(*this);  // so that next_step() destroys the resource
     home_->crew_.wake(*this);
     wake();
   }
 }
 
-/// The worker leaves for good.
+/// Ends the worker permanently.
 void pool_worker::retire() noexcept {
   rest_.disarm();
   home_->crew_.retire(*this);
@@ -283,9 +277,7 @@ void pool_worker::note_idle() noexcept {
   if (!rest_.is_armed()) rest_.arm(saturating_add(idle_since_, most));
 }
 
-// ---- the resource ---------------------------------------------------------------------------------------------------
-
-/// Called when the function `f` is due. The function has a time limit of its own.
+/// Called when the function `f` of the resource is due. The function has its own time limit.
 void pool_worker::begin_care(worker_resource::function f) noexcept {
   if (care_ == worker_resource::function::none) {
     if (!is(state::leaving)) home_->crew_.repair(*this);
@@ -300,7 +292,7 @@ void pool_worker::begin_care(worker_resource::function f) noexcept {
   if (most != duration::max()) rest_.arm(saturating_add(home_->time_->now(), most));
 }
 
-/// Calls the function that is due, and those that become due by that.
+/// Calls the function that is due, and those that become due because of it.
 net::awaitable<void> pool_worker::care() {
   using enum worker_resource::function;
   pool_resources& functions = *home_->resources_;

@@ -21,7 +21,7 @@
 
 namespace canigo::detail {
 
-/// A function whose memory in the queues of executors comes from the block cache.
+/// A function whose memory in an executor's queue comes from the block cache.
 template <class Function>
 struct in_blocks {
   using allocator_type = block_allocator<void>;
@@ -30,11 +30,11 @@ struct in_blocks {
   Function function;
 };
 
-/// A strand queues a function before it allocates memory to schedule itself. If that allocation failed, the strand
-/// would stall for ever. So the blocks for both are reserved first.
+/// The number of memory blocks that are reserved for a post. A strand queues a function before it allocates memory to
+/// schedule itself. If that allocation failed, the strand would stall for ever.
 constexpr std::size_t blocks_per_post = 4;
 
-/// A worker's strand, and the owner of the worker. Executors of the strand may outlive the worker and its pool.
+/// A worker's strand, with the worker's owner. Executors of the strand may outlive the worker and its pool.
 template <class Strand>
 struct strand_of_worker {
   strand_of_worker(const typename Strand::inner_executor_type& inner, const void* o, const void* h)
@@ -42,13 +42,13 @@ struct strand_of_worker {
   Strand strand;
   std::atomic<const void*> owner;
   const void* home;
-  std::atomic<std::uint32_t> operation{0};  // the operation that the worker's coroutine runs, or ran last
+  std::atomic<std::uint32_t> operation{0};  // the number of the operation that the worker's coroutine runs, or ran last
 };
 
-/// A strand without the property that counts outstanding work.
+/// A strand executor that does not track outstanding work.
 ///
-/// It fits into the small buffer of any_io_executor. Each operation that an awaiting coroutine begins would copy a
-/// larger executor to the heap, three times.
+/// It fits into the small buffer of any_io_executor. A larger executor would be copied to the heap three times for each
+/// operation of an awaiting coroutine.
 template <class Strand>
 class worker_executor {
  public:
@@ -56,8 +56,8 @@ class worker_executor {
 
   worker_executor(shared_strand strand, std::uint32_t operation, bool never_blocks) noexcept
       : strand_(std::move(strand)), operation_{operation}, never_blocks_{never_blocks} {}
-  /// An original with operation 0 serves all operations; a copy gets the number of the operation that makes it. So work
-  /// that an operation leaves on the strand is not taken for work of the next operation.
+  /// The original, with operation 0, serves all operations. A copy stores the number of the operation that makes it. So
+  /// work that an operation leaves on the strand is not attributed to the next operation.
   worker_executor(const worker_executor& other) noexcept
       : strand_{other.strand_}, operation_{other.operation()}, never_blocks_{other.never_blocks_} {}
   worker_executor(worker_executor&&) noexcept = default;
@@ -67,7 +67,8 @@ class worker_executor {
   net::execution_context& query(net::execution::context_t) const noexcept {
     return net::query(strand_->strand.get_inner_executor(), net::execution::context);
   }
-  /// For a strand on top of this executor. Unless this returns blocking.never, the strand runs a post at once.
+  /// A strand that is built on this executor asks for this property. Unless it is blocking.never, that strand would run
+  /// posted functions at once.
   net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
     return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
                          : net::execution::blocking_t{net::execution::blocking.possibly};
@@ -80,7 +81,8 @@ class worker_executor {
   template <class Function>
   void execute(Function&& f) const {
     if (!never_blocks_ && strand_->strand.running_in_this_thread()) {
-      // The strand would do the same, but would allocate. A worker's coroutine must be able to end without memory.
+      // The strand would also run the function at once, but would allocate. A worker's coroutine must be able to end
+      // without memory.
       std::decay_t<Function> function{std::forward<Function>(f)};
       std::move(function)();
       return;
@@ -154,10 +156,10 @@ class strand_on final : public worker_strand {
   }
 
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const override {
-    // The last operation may have been cut off.
+    // The last operation may have been cut off before its end.
     strand_->operation.store(0, std::memory_order_relaxed);
-    // From Asio 1.24 on, co_spawn may post once more after the end of the coroutine, and that post uses the slot. So
-    // the worker lives until the handler is destroyed, which is later than the coroutine's frame.
+    // From Asio 1.24 on, co_spawn may post once more after the coroutine's end, and that post uses the cancellation
+    // slot. So this handler keeps the worker alive: it is destroyed later than the coroutine's frame.
     auto end = [life = std::move(until_it_goes)](const std::exception_ptr&) {};
     net::co_spawn(worker_executor<net::strand<Inner>>{strand_, 0, false}, std::move(coroutine),
                   net::bind_cancellation_slot(slot, std::move(end)));
@@ -172,7 +174,7 @@ class strand_on final : public worker_strand {
 
 using stealing_strand = net::strand<work_stealing_executor>;
 
-// Defined in a source of their own. If one source has the strands of work_stealing and those of an io_context, g++
+// Defined in a separate source file. If one source file contains the strands of work_stealing and of io_context, g++
 // inlines less into the latter.
 std::unique_ptr<worker_strand> make_stealing_strand(const work_stealing_executor& inner, const void* owner,
                                                     const void* home);

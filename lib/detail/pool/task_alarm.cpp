@@ -36,8 +36,8 @@ void task_alarm::rang(due why) noexcept {
       --late_calls_;
     } else {
       is_armed_ = false;
-      // A late call may stand in for the alarm that was set after it. If the call of that alarm never comes, this late
-      // call leaves no other call behind that its references could be for.
+      // This late call may handle the alarm that was set after it. If that alarm can still be cancelled, no other call
+      // will come for its references.
       if (late_calls_ > 0 && core.time_->cancel(*this)) {
         --late_calls_;
       } else {

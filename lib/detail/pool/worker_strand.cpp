@@ -44,7 +44,7 @@ bool worker_strand::is_one(const net::any_io_executor& executor) noexcept {
          target_of<worker_executor<any_strand>>(executor);
 }
 
-/// Most callers are on the executor of an io_context, so that is asked first: each look compares names of types.
+/// Most callers use an executor of io_context, so that type is checked first: each check compares type names.
 worker_strand::mark worker_strand::mark_of(const net::any_io_executor& executor) noexcept {
   if (target_of<net::io_context::executor_type>(executor)) return {};
   if (const auto* w = target_of<worker_executor<io_strand>>(executor)) return w->mark();

@@ -1,4 +1,4 @@
-// Strands for workers on work_stealing.
+// The strands of workers on a work_stealing executor.
 
 #include "strand_on.hpp"
 

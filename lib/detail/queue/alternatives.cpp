@@ -46,8 +46,8 @@ time_point alternatives::ready_at(std::size_t i, time_point now, demand d) const
   return std::max(m.rates.ready_at(now, d), m.paused_until);
 }
 
-/// The room of an alternative is the least over its limits, of which only those count that the request needs. If it has
-/// more than `other`, makes that its own.
+/// The remaining capacity of an alternative is the smallest among those of its limits that the request needs. If it is
+/// larger than `other`, it is stored in `other`.
 bool alternatives::has_more_room(const member& m, time_point now, demand d, room& other) const noexcept {
   room least;
   const auto look = [&](const room& here) {
@@ -103,9 +103,9 @@ void alternatives::undo(std::size_t i, time_point now, demand d, time_point gran
   release(i);
 }
 
-/// If each alternative has given less than its part of the sum, they have given less than the sum together. So the last
-/// request does not go before one of them has given its part, for any parts. With parts by the speed of the rates, the
-/// bound is close.
+/// Returns a lower bound for when the alternatives can have granted the sum. If each has granted less than its part of
+/// the sum, together they have granted less than the sum. So the last request can't go before some alternative has
+/// granted its part, however the sum is split. With a split by the speed of the rates, the bound is close.
 time_point alternatives::earliest_of_unit(std::uint64_t set, time_point now, std::size_t unit,
                                           std::uint64_t all) const noexcept {
   const auto speed = [&](std::size_t i) {
@@ -120,7 +120,7 @@ time_point alternatives::earliest_of_unit(std::uint64_t set, time_point now, std
   };
   double sum = 0;
   for_each_in_set(set, [&](std::size_t i) { sum += speed(i); });
-  if (sum == std::numeric_limits<double>::infinity()) return now;  // one of them does not limit this unit
+  if (sum == std::numeric_limits<double>::infinity()) return now;  // one of the alternatives does not limit this unit
   std::uint64_t left = all;
   time_point earliest = time_point::max();
   for_each_in_set(set, [&](std::size_t i) {

@@ -3,7 +3,7 @@
 namespace canigo::detail {
 
 void binding_times::add_to(binding_stats& sums, time_point now) const noexcept {
-  const duration passed = time_between(since_, now);  // 0 for an event that is told as of a moment ago
+  const duration passed = time_between(since_, now);  // 0 for an event whose time is slightly in the past
   switch (binds_) {
     case wait_reason::cause::none:
       break;

@@ -44,11 +44,9 @@ fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, a
       late_{{}},
       overdue_{{}} {
   if (amounts_ != nullptr) free_others_.resize(classes_.size());
-  if (sets_ != nullptr) lane_with(0);  // the lane of each flow's first row, until a set has it
+  if (sets_ != nullptr) lane_with(0);  // the lane of each flow's first row, until a set of alternatives gets it
   add({});
 }
-
-// ---- waiters --------------------------------------------------------------------------------------------------------
 
 void fair_queue::take_over(wait_queue& q, time_point now, const delay_watch* delays) noexcept {
   advance(now);
@@ -123,7 +121,7 @@ void fair_queue::count_others(const wait_node& node, std::uint32_t row_number, b
   }
 }
 
-/// Moves the last waiter of a class to the place of its first arrival.
+/// Moves the last waiter of a class to the position that its first arrival gives it.
 void fair_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
   cell& c = at(row_of(node), node.priority);
   node.since_ = since;
@@ -152,8 +150,8 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
     return end_of_step();
   }
   const row& r = rows_[row_number];
-  // Behind the first waiter it stays, because both rise. The waiter after the first is looked for when the first one
-  // goes.
+  // The waiter stays behind the first one, because both are promoted with time. The next first waiter is searched when
+  // the present one leaves.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(row_number);
   end_of_step();
@@ -191,7 +189,7 @@ int fair_queue::effective_class(const wait_node& node) const noexcept {
   return node.priority - static_cast<int>(std::min<std::uint64_t>(steps, node.priority));
 }
 
-// The head of a class has waited longest in it, so the choice is among heads.
+// Within a class the head has waited longest, so only the heads of the classes are compared.
 wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   int index = next_class(flow, 0);
   if (index < 0) return nullptr;
@@ -208,19 +206,20 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   return candidate_of(best);
 }
 
-/// The waiter that goes instead of the first of a class: while the class is overloaded, perhaps the last.
+/// Returns the waiter that goes instead of the head of a class: while the class is overloaded, this may be the last
+/// one.
 wait_node* fair_queue::candidate_of(wait_node* head) const noexcept {
   if (!delays_.takes_newest_at_times()) return head;
   const cell& c = at(row_of(*head), head->priority);
   return now_ >= delays_.overloaded_at(c.met_at) ? c.tail : head;
 }
 
-/// The class in which a flow competes: that to which the first of its class has risen.
+/// Returns the class in which a flow competes: the one to which the head of its class has been promoted.
 int fair_queue::rank_of(const wait_node& front) const noexcept {
   return effective_class(delays_.takes_newest_at_times() ? *at(row_of(front), front.priority).head : front);
 }
 
-// Only heads are in the choice, so only their rises can change it.
+// Only heads can become first, so only their promotions matter.
 time_point fair_queue::next_rise(std::uint32_t flow) const noexcept {
   time_point next = time_point::max();
   for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {
@@ -231,8 +230,6 @@ time_point fair_queue::next_rise(std::uint32_t flow) const noexcept {
   }
   return next;
 }
-
-// ---- the next waiter ------------------------------------------------------------------------------------------------
 
 void fair_queue::advance(time_point now) noexcept {
   now_ = std::max(now_, now);
@@ -253,8 +250,8 @@ time_point fair_queue::next_change() const noexcept {
   return rises_.empty() ? held : std::min(held, time_of(rises_.top()));
 }
 
-/// Puts a flow among the flows that may go, among those that are held, or in neither. Of a flow with a ceiling and
-/// several rows, the order of the rows decides who has it; so they are looked at together.
+/// Updates whether a flow is grantable, held by its ceiling, or neither. If a flow with a ceiling has several rows, the
+/// order of the rows decides which of them gets the ceiling's tokens, so all rows are updated together.
 void fair_queue::look_at(std::uint32_t row_number) noexcept {
   const std::uint32_t flow = flow_of(row_number);
   if (rows_[flow].is_limited) end_pause_if_over(flow);
@@ -271,7 +268,7 @@ time_point fair_queue::ceiling_ready(std::uint32_t row_number) const noexcept {
   return extras_[flow_of(row_number)].ceiling.ready_at(now_, wanted_by(n), places_for(n.tokens));
 }
 
-/// Finds the first waiter of a row, and when another one may be the first.
+/// Finds the first waiter of a row, and when another one may become the first.
 void fair_queue::look_at_front(std::uint32_t row_number) noexcept {
   rows_[row_number].front = first_of(row_number);
   if (!ages()) return;
@@ -283,7 +280,7 @@ void fair_queue::look_at_front(std::uint32_t row_number) noexcept {
   }
 }
 
-/// Puts a row where its ceiling has it, which allows its first waiter at `ready`.
+/// Marks a row as grantable or held. Its ceiling allows its first waiter at `ready`.
 void fair_queue::place(std::uint32_t row_number, time_point ready) noexcept {
   row& r = rows_[row_number];
   if (r.front == nullptr || ready > now_) {
@@ -319,7 +316,7 @@ void fair_queue::look_at_ceiling(std::uint32_t flow) noexcept {
   end_of_step();
 }
 
-/// The busy period, in which a waiter may go, ends when none may.
+/// Ends the busy period if no waiter is grantable any more.
 void fair_queue::end_of_step() noexcept {
   if (may_any_go()) {
     is_busy_ = true;
@@ -359,7 +356,7 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
     rows_[flow].tokens += node.tokens;
   }
   if (flow != nameless && (r.is_limited || occupancy_ != supplies::occupancy::none)) {
-    // Tokens that a late wake-up finds due are taken as of when they were due, as those of the limit are.
+    // Tokens that a late wake-up finds due are taken as of their due time, like the tokens of the limit itself.
     extra& x = extras_[flow];
     time_point as_of = now_;
     if (x.returned_at == now_) {
@@ -394,7 +391,8 @@ void fair_queue::move_tag(row& r, cell& c, std::uint64_t charge) noexcept {
   c.rest = static_cast<std::uint32_t>(all % r.weight);
 }
 
-/// Counts the tags of a class from its virtual time on. No tag is further ahead of that than one request.
+/// Makes the tags of a class relative to its virtual time. No tag is ahead of the virtual time by more than one
+/// request.
 void fair_queue::rebase(int of_class) noexcept {
   const uint128 base = std::exchange(virtual_time(of_class), 0);
   class_state& s = classes_[static_cast<std::size_t>(of_class)];

@@ -1,4 +1,4 @@
-// The flows of a fair_queue: how they come, change and go, and their ceilings.
+// The flows of a fair_queue: how they are added, changed and removed, and their ceilings.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/flow_keys.hpp"
@@ -19,7 +19,7 @@ std::uint32_t fair_queue::add(flow_terms terms) {
   return flow;
 }
 
-/// A throw changes nothing.
+/// Adds a row. If it throws, nothing has changed.
 std::uint32_t fair_queue::make_row() {
   if (!free_.empty()) {
     const std::uint32_t number = free_.back();
@@ -126,7 +126,7 @@ void fair_queue::end_pause_if_over(std::uint32_t flow) noexcept {
   look_whether_limited(flow);
 }
 
-/// Moves the amounts that the flow wants into the sums of the flows without a ceiling, or out of them.
+/// Moves the waiting amounts of the flow into, or out of, the sums of all flows without a ceiling.
 void fair_queue::look_whether_limited(std::uint32_t flow) noexcept {
   const bool is_limited = extras_[flow].ceiling.is_any();
   for_rows(flow, [=, this](std::uint32_t row_number) { note_whether_limited(row_number, is_limited); });
@@ -167,7 +167,7 @@ void fair_queue::settle(std::uint32_t flow, std::size_t unit, std::uint64_t want
 }
 
 void fair_queue::undo(const wait_node& node, time_point granted_at) noexcept {
-  // The number of a flow that has gone may be another's by now; one with places occupied has not gone.
+  // The number of a removed flow may belong to another flow now. A flow with occupied places is never removed.
   if (node.flow_ == nameless || rows_[node.flow_].weight == 0 || node.sequence_ < extras_[node.flow_].made) return;
   extras_[node.flow_].ceiling.rates().refund(now_, wanted_by(node), granted_at);
   release(node.flow_, places_for(node.tokens));

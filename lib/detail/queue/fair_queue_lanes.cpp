@@ -1,4 +1,4 @@
-// The lanes of a fair_queue: waiters that differ in what may serve them.
+// The lanes of a fair_queue. The waiters of one lane can be served by the same set of alternatives.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/flow_keys.hpp"
@@ -20,7 +20,7 @@ std::uint32_t fair_queue::row_in_lane(std::uint32_t flow, std::uint64_t set) con
   return no_row;
 }
 
-/// The lane of a set: the one that it has, one without waiters, or a new one; most_lanes if there is none.
+/// Returns the lane of a set: its present one, an empty one, or a new one. Returns most_lanes if there is none.
 std::size_t fair_queue::lane_with(std::uint64_t set) {
   std::size_t found = most_lanes;
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
@@ -43,14 +43,14 @@ bool fair_queue::make_lane(std::uint32_t flow, std::uint64_t set) noexcept {
   try {
     const std::size_t found = lane_with(set);
     if (found == most_lanes) return false;
-    if (row_in_lane(flow, set) != no_row) return true;  // in a lane that had another set before
+    if (row_in_lane(flow, set) != no_row) return true;  // a lane that had another set before
     const std::uint32_t number = make_row();
     rows_[number].is_limited = rows_[flow].is_limited;
     set_weight_of_row(number, rows_[flow].weight);
     kin_[number] = {flow, kin_[flow].next, static_cast<std::uint16_t>(found)};
     kin_[flow].next = number;
     return true;
-  } catch (const std::exception&) {  // no memory, or no number
+  } catch (const std::exception&) {  // there is no memory, or no free number
     return false;
   }
 }
@@ -59,7 +59,8 @@ bool fair_queue::may_lane_go() const noexcept {
   return std::ranges::any_of(lanes_, [](const auto& l) { return !l->ready.empty(); });
 }
 
-/// A lane that was passed over counts from the virtual time. Inside a flow, arrival decides.
+/// Returns the first waiter among the lanes whose sets intersect `open`. A lane that was passed over competes as of the
+/// virtual time. Within a flow, arrival decides.
 wait_node* fair_queue::first_of_lanes(std::uint64_t open) const noexcept {
   std::uint32_t best = no_row;
   int best_class = 0;
@@ -92,8 +93,8 @@ wait_node* fair_queue::first_of_lanes(std::uint64_t open) const noexcept {
   return first;
 }
 
-/// Moves the tags of a lane that was passed over on to the virtual time, all by the same amount, so that its flows keep
-/// their order. A row that is not the first of its lane moves on alone.
+/// Moves the tags of a lane that was passed over forward to the virtual time, all by the same amount, so that its flows
+/// keep their order. A row that is not the first of its lane is moved alone.
 void fair_queue::catch_up_lane(std::uint32_t number, int of_class) noexcept {
   lane& l = *lanes_[kin_[number].lane];
   uint128& moved = l.moved_by[static_cast<std::size_t>(of_class)];
@@ -103,7 +104,7 @@ void fair_queue::catch_up_lane(std::uint32_t number, int of_class) noexcept {
   (heap::number_of(l.ready.top()) == number ? moved : c.tag) += time - (c.tag + moved);
 }
 
-/// A charge of one row is a charge of its flow, so it moves the flow on in all lanes, from the virtual time.
+/// Charges a flow in all lanes when one of its rows is charged. Each tag starts at least at the virtual time.
 void fair_queue::move_kin(std::uint32_t number, int of_class, std::uint64_t charge, uint128 time_before) noexcept {
   for (std::uint32_t other = kin_[number].next; other != number; other = kin_[other].next) {
     row_in_class(other, of_class, [&](cell& c) {
@@ -115,7 +116,8 @@ void fair_queue::move_kin(std::uint32_t number, int of_class, std::uint64_t char
   }
 }
 
-/// A flow that competes in other lanes already is no flow that comes from idleness: it takes its place there with it.
+/// Returns the tag for a flow's new row. A flow that already competes in other lanes gets the tag that it has there,
+/// instead of that of a flow that was idle.
 uint128 fair_queue::time_of_kin(std::uint32_t number, int of_class) noexcept {
   uint128 time = virtual_time(of_class);
   if (sets_ == nullptr) return time;
@@ -126,8 +128,9 @@ uint128 fair_queue::time_of_kin(std::uint32_t number, int of_class) noexcept {
   return time - std::min(time, moved);
 }
 
-/// Looks at all rows of a flow with a ceiling. Its first waiters have what the ceiling allows in their order. One that
-/// the ceiling holds holds those after it, in all lanes; else lighter ones would take the ceiling's tokens for ever.
+/// Updates all rows of a flow with a ceiling. Its first waiters get what the ceiling allows, in their order. If the
+/// ceiling holds one, it holds all waiters after it, in all lanes. Otherwise lighter ones would take the tokens for
+/// ever.
 void fair_queue::look_at_flow(std::uint32_t flow) noexcept {
   const wait_node* held = nullptr;
   time_point until = time_point::max();
@@ -156,7 +159,7 @@ bool fair_queue::may_pass(std::uint32_t flow, demand d) const noexcept {
   return !is_held(flow) && extras_[flow].ceiling.ready_at(now_, d, places_for(d.tokens)) <= now_;
 }
 
-/// For a waiter whose set has changed already.
+/// Moves a waiter to the lane of its set. Precondition: the set was already changed.
 void fair_queue::move_to_lane(wait_node& node, std::uint32_t number) noexcept {
   unlink(node, number);
   look_at(number);

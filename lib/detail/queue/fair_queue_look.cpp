@@ -1,4 +1,4 @@
-// Questions about the waiters of a fair_queue that are asked seldom.
+// The rarely used queries about the waiters of a fair_queue.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/queue_arithmetic.hpp"
@@ -88,7 +88,7 @@ wait_node* fair_queue::youngest_of_least_important() const noexcept {
   return found;
 }
 
-/// Whether `a` has more waiters for its weight than `b` with `more_of_b` more.
+/// Whether `a` has more waiters in proportion to its weight than `b` with `more_of_b` additional waiters.
 bool fair_queue::waits_more(std::uint32_t a, std::uint32_t b, std::uint32_t more_of_b) const noexcept {
   return flow_size(a) * rows_[b].weight > (flow_size(b) + more_of_b) * rows_[a].weight;
 }

@@ -1,4 +1,4 @@
-// The delays of the flows of a fair_queue, and the waiters that are to be shed.
+// The delays of the flows of a fair_queue, and the search for waiters to shed.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/flow_keys.hpp"
@@ -11,7 +11,7 @@ constexpr unsigned most_classes = wait_queue::max_priorities;
 
 }  // namespace
 
-/// Called when a waiter of a class has met the target, or is the first to come.
+/// Called when a waiter of a class was granted within the target delay, or is the first one to come.
 void fair_queue::meet_target(std::uint32_t flow, cell& c) noexcept {
   c.met_at = now_;
   watch_delays(flow, delays_.overloaded_at(now_));
@@ -31,8 +31,8 @@ wait_node* fair_queue::overdue_of(std::uint32_t flow) const noexcept {
   return nullptr;
 }
 
-/// Puts a flow among the flows that have an overdue waiter, or may have one at some time. Grants and waiters that leave
-/// only put that off, so the flow is not looked at then.
+/// Updates whether a flow has an overdue waiter, or when it may have one. Grants and leaving waiters can only postpone
+/// that, so they need no update.
 void fair_queue::look_at_delays(std::uint32_t flow) noexcept {
   late_.erase(flow);
   extras_[flow].late_at = time_point::max();

@@ -85,7 +85,8 @@ unit_record& unit_records::promise(time_point granted_at) noexcept {
   return *r;
 }
 
-/// It is there. Two requests of the same set and amounts may have each other's.
+/// Takes the promised record of a request. The record exists. Two requests with the same set and amounts may swap
+/// theirs.
 unit_record* unit_records::take_promised(std::uint64_t asked, const amounts_by_unit& amounts) noexcept {
   unit_record** at = &promised_;
   while ((*at)->asked != asked || (*at)->amounts != amounts) at = &(*at)->next;

@@ -20,7 +20,7 @@ std::size_t checked(int priorities, duration ageing) {
   return static_cast<std::size_t>(priorities);
 }
 
-constexpr std::size_t mostly_all = 192;  // bytes of a waiter, which are most of it
+constexpr std::size_t mostly_all = 192;  // the first bytes of a waiter, which are most of it
 
 constexpr unsigned highest(std::uint64_t word) noexcept {
   return word_bits - 1 - static_cast<unsigned>(std::countl_zero(word));
@@ -83,7 +83,7 @@ void wait_queue::push(wait_node& node, time_point now, time_point since) noexcep
     put_back_in_line(node, since);
 }
 
-/// Moves the last waiter of a class to the place of its first arrival.
+/// Moves the last waiter of a class to the position that its first arrival gives it.
 void wait_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
   class_list& list = classes_[node.priority];
   node.since_ = since;
@@ -112,7 +112,7 @@ void wait_queue::remove(wait_node& node) noexcept {
     if (next == nullptr) {
       waiting_.erase(node.priority);
     } else {
-      fetch(next, mostly_all);  // it goes next
+      fetch(next, mostly_all);  // prefetched, because it is the next to go
     }
   } else {
     node.previous_->next_ = next;
@@ -124,7 +124,7 @@ void wait_queue::remove(wait_node& node) noexcept {
   node.linked_ = false;
 }
 
-// Only heads are in the choice, so only their promotions can change it.
+// Only heads can become first, so only their promotions matter.
 time_point wait_queue::next_promotion(time_point now) const noexcept {
   time_point next = time_point::max();
   if (size_ == 0 || ageing_ == duration::max()) return next;
@@ -137,8 +137,8 @@ time_point wait_queue::next_promotion(time_point now) const noexcept {
   return next;
 }
 
-// The head of a class has waited longest in it, so the choice is among heads. A head of class c beats the best so far
-// only if it has waited long enough to rise to that one's class. That takes one comparison, which mostly fails.
+// Within a class the head has waited longest, so only heads are compared. A head of class c beats the best so far only
+// if it has waited long enough to be promoted to that one's class. That takes one comparison, which mostly fails.
 wait_node* wait_queue::front_by_age(time_point now) noexcept {
   const auto step = static_cast<std::uint64_t>(ageing_.count());
   const std::uint64_t longest_wait = span(earliest_since_, now);
@@ -148,7 +148,7 @@ wait_node* wait_queue::front_by_age(time_point now) noexcept {
   time_point earliest = best->since_;
   while ((index = waiting_.next(static_cast<unsigned>(index) + 1)) >= 0) {
     const uint128 needed = uint128{static_cast<unsigned>(index - best_class)} * step;
-    if (needed > longest_wait) return best;  // and later classes need more
+    if (needed > longest_wait) return best;  // and later classes need an even longer wait
     wait_node* head = at(index).head;
     earliest = std::min(earliest, head->since_);
     if (needed > span(head->since_, now)) continue;

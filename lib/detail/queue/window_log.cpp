@@ -18,7 +18,7 @@ void window_log::set_rate(time_point now, const rate& r) noexcept {
   part_ = duration{(period_.count() - 1) / parts + 1};
 }
 
-/// A window that is closed holds both of its ends.
+/// Returns when the tokens of a slot leave the window, which includes both of its ends.
 time_point window_log::leaves_at(const slot& s) const noexcept {
   return saturating_add(saturating_add(s.last, period_), duration{1});
 }
@@ -30,7 +30,7 @@ std::uint64_t window_log::used_at(time_point now) const noexcept {
 }
 
 time_point window_log::ready_at(time_point now, std::uint64_t tokens) const noexcept {
-  // Each of these tokens comes a window and a nanosecond after the token that is one full window before it.
+  // Each of these tokens comes one window and a nanosecond after the token that is one full window before it.
   const std::uint64_t windows = (tokens - 1) / most_;
   const std::uint64_t last = tokens - windows * most_;
   time_point ready = now;
@@ -77,7 +77,7 @@ void window_log::add(time_point now, std::uint64_t tokens) noexcept {
   used_ += tokens;
 }
 
-/// Takes the tokens from the slot of that grant, or else from a slot before it, which leaves the window sooner.
+/// Gives tokens back to the slot of that grant, or else to an earlier slot, which leaves the window sooner.
 void window_log::give_back(time_point granted_at, std::uint64_t tokens) noexcept {
   if (granted_at <= forgotten_) return;
   std::size_t i = 0;

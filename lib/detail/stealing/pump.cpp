@@ -6,7 +6,7 @@
 
 namespace canigo::detail {
 
-// The owner alone makes the list longer. If it reads 0, the list is empty and stays so until it pushes.
+// Only the owner adds to the list. If the owner reads a size of 0, the list is empty and stays so until it pushes.
 void pump::push(work_item& item) noexcept {
   if (list_size() == 0 && ring_.push(item)) [[likely]]
     return;
@@ -25,7 +25,7 @@ void pump::push_all(item_list<work_item>&& items, std::size_t n) noexcept {
   list_size_.store(list_size() + n, std::memory_order_release);
 }
 
-/// The list first: items go from it to the ring, and its size is lowered last.
+/// The list is checked first: items move from it to the ring, and the list's size is lowered last.
 bool pump::has_work() const noexcept { return list_size() > 0 || !ring_.empty(); }
 
 work_item* pump::pop() noexcept {
@@ -40,7 +40,7 @@ work_item* pump::steal_from(pump& victim) noexcept {
   return victim.take_from_list(*this, ring_length / 2);
 }
 
-/// Moves up to `most`, and of another pump's list at most half, to the ring of `taker`, which is empty.
+/// Moves up to `most` items to the empty ring of `taker`. From another pump's list it takes at most half.
 work_item* pump::take_from_list(pump& taker, std::size_t most) noexcept {
   const std::lock_guard lock{mutex_};
   const std::size_t size = list_size();

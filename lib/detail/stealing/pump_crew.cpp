@@ -14,8 +14,6 @@ pump_crew::pump_crew() {
   made_.store(1, std::memory_order_relaxed);
 }
 
-// ---- work comes -----------------------------------------------------------------------------------------------------
-
 void pump_crew::push(pump* here, work_item& item, bool is_continuation) noexcept {
   if (here != nullptr) {
     here->push(item);
@@ -28,14 +26,14 @@ void pump_crew::push(pump* here, work_item& item, bool is_continuation) noexcept
   call_help();
 }
 
-/// The fence pairs with that of retire(): either this sees that no pump seeks, or the pump that ceases to seek sees the
-/// work.
+/// Wakes another pump if none is seeking work. The fence pairs with that of retire(): either this thread sees that no
+/// pump seeks, or the pump that stops seeking sees the work.
 void pump_crew::call_help() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (seekers_.load(std::memory_order_relaxed) == 0) wake_one();
 }
 
-/// Without an idle pump, and memory for another, those that work do all.
+/// Without an idle pump, or memory for another one, the working pumps do all the work.
 void pump_crew::wake_one() noexcept {
   int none = 0;
   if (!seekers_.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
@@ -59,8 +57,6 @@ pump* pump_crew::idle_or_new() noexcept {
   made_.store(made + 1, std::memory_order_release);
   return pumps_[made].get();
 }
-
-// ---- a turn ---------------------------------------------------------------------------------------------------------
 
 void pump_crew::turn(pump& p) {
   if (!begin(p)) return;
@@ -86,7 +82,7 @@ void pump_crew::turn(pump& p) {
   }
 }
 
-/// False if the pump is not needed, and is idle.
+/// Begins a turn of a pump. Returns false, and makes the pump idle, if it is not needed.
 bool pump_crew::begin(pump& p) noexcept {
   const std::lock_guard lock{mutex_};
   ++running_;
@@ -96,7 +92,8 @@ bool pump_crew::begin(pump& p) noexcept {
     ++working_;
     return true;
   }
-  // One that works is not being run: or there would be a thread more. It looks for help when it is.
+  // One of the working pumps is not running now, or there would be another thread. It will wake another pump when it
+  // runs.
   --running_;
   p.seeks_ = false;
   p.next_idle_ = std::exchange(idle_, &p);
@@ -112,9 +109,10 @@ void pump_crew::put_back(pump& p) noexcept {
   bring(p);
 }
 
-/// Work from outside goes behind the pump's own. One thread takes all, to keep the order; several take a part each.
+/// Moves work from outside behind the pump's own work. A single thread takes all of it, which keeps the order; several
+/// threads take a part each.
 ///
-/// The size is lowered last: a look at both sees work that is on its way at one of them.
+/// The size is lowered last, so that a check of both places finds work that is being moved.
 void pump_crew::take_share(pump& p) noexcept {
   if (injected() == 0) return;
   const std::lock_guard lock{injection_mutex_};
@@ -130,9 +128,7 @@ void pump_crew::take_share(pump& p) noexcept {
   injected_size_.store(size - n, std::memory_order_release);
 }
 
-// ---- work is sought -------------------------------------------------------------------------------------------------
-
-/// For a pump without work. With one thread no other pump has any.
+/// Returns work for a pump that has none. With a single thread, no other pump can have work.
 work_item* pump_crew::find(pump& p) noexcept {
   if (!p.seeks_) {
     take_share(p);
@@ -151,7 +147,7 @@ work_item* pump_crew::find(pump& p) noexcept {
   return item;
 }
 
-/// Begins behind itself, so that several do not all take from the same one.
+/// The search begins after this pump's own position, so that several pumps do not all take from the same one.
 work_item* pump_crew::seek(pump& p) noexcept {
   take_share(p);
   if (work_item* const item = p.pop()) return item;
@@ -162,7 +158,7 @@ work_item* pump_crew::seek(pump& p) noexcept {
   return nullptr;
 }
 
-/// The pump is idle, and perhaps brought to the loop again, before this returns.
+/// Makes a pump idle. It may run again before this function returns.
 void pump_crew::retire(pump& p) noexcept {
   {
     const std::lock_guard lock{mutex_};
@@ -175,7 +171,7 @@ void pump_crew::retire(pump& p) noexcept {
   if (has_work()) call_help();
 }
 
-/// The work from outside first: it goes from there to a pump, and is in both for a moment.
+/// The work from outside is checked first: it moves from there to a pump, and is in both places for a moment.
 bool pump_crew::has_work() const noexcept {
   if (injected() > 0) return true;
   const std::size_t made = made_.load(std::memory_order_acquire);

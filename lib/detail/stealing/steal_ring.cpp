@@ -4,13 +4,13 @@ namespace canigo::detail {
 
 work_item* steal_ring::steal_from(steal_ring& victim) noexcept {
   const std::uint64_t first = tail_.load(std::memory_order_relaxed);
-  // The thread that emptied this ring has read its slots.
+  // The acquire ensures that the thread which emptied this ring has finished reading its slots.
   static_cast<void>(head_.load(std::memory_order_acquire));
   std::uint64_t head = victim.head_.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t there = victim.tail_.load(std::memory_order_acquire) - head;
     if (there == 0) return nullptr;
-    if (there > ring_length) {  // the head has moved on
+    if (there > ring_length) {  // the head has moved since it was read
       head = victim.head_.load(std::memory_order_acquire);
       continue;
     }

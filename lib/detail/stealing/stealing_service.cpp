@@ -12,7 +12,7 @@ namespace canigo::detail {
 
 namespace {
 
-/// The pump that the calling thread runs. One that runs a loop from within another's pump is at both.
+/// The pump that the calling thread runs. If a handler of one pump runs another loop, both pumps are in the list.
 struct place {
   const stealing_service* service;
   pump* at;
@@ -20,7 +20,7 @@ struct place {
 
 constinit thread_local place innermost{nullptr, nullptr};
 
-/// Stands for an item in the queue of the io_context.
+/// The handler in the queue of the io_context that runs one work item.
 struct item_call {
   explicit item_call(work_item& i) noexcept : item{&i} {}
   item_call(item_call&& other) noexcept : item{std::exchange(other.item, nullptr)} {}
@@ -78,11 +78,11 @@ void stealing_service::push_to_loop(work_item& item) noexcept {
   try {
     net::post(io_, item_call{item});
   } catch (const std::bad_alloc&) {
-    // The call was destroyed, and the item with it.
+    // The handler was destroyed, and the item with it.
   }
 }
 
-/// An item that is destroyed may add others. They are posted, and destroyed with all that is posted.
+/// Destroying an item may add other items. They are posted, and destroyed with all posted functions.
 void stealing_service::shutdown() {
   is_over_.store(true, std::memory_order_relaxed);
   item_list<work_item> lost = take_all();

@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 7> days{"Mon", "Tue", "Wed", "Thu", "Fri"
 constexpr std::array<std::string_view, 7> long_days{"Monday", "Tuesday",  "Wednesday", "Thursday",
                                                     "Friday", "Saturday", "Sunday"};
 
-/// Reads a text from left to right. A part that does not fit makes the whole text wrong.
+/// Reads a text from left to right. If one part does not match, the whole text is invalid.
 class cursor {
  public:
   explicit cursor(std::string_view text) noexcept : text_{text} {}
@@ -34,7 +34,7 @@ class cursor {
     if (is_next) text_.remove_prefix(expected.size());
     return is_next;
   }
-  /// The index of the word that comes next.
+  /// Reads one of the words, and returns its index.
   template <std::size_t N>
   unsigned one_of(const std::array<std::string_view, N>& words) noexcept {
     for (unsigned i = 0; i < N; ++i) {
@@ -55,7 +55,7 @@ class cursor {
     }
     return value;
   }
-  /// Reads digits, at least one. Returns whether one of them is not 0.
+  /// Reads one or more digits. Returns whether one of them is not 0.
   bool fraction() noexcept {
     bool is_more = false;
     if (text_.empty() || !is_digit(text_.front())) is_good_ = false;
@@ -73,7 +73,7 @@ class cursor {
 };
 
 struct fields_of_date {
-  unsigned year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;  // the month from 0
+  unsigned year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;  // the month counts from 0
 };
 
 void read_time(cursor& c, fields_of_date& d) noexcept {
@@ -87,7 +87,7 @@ void read_time(cursor& c, fields_of_date& d) noexcept {
 std::optional<sys_seconds> instant_of(const fields_of_date& d) noexcept {
   using namespace std::chrono;
   const year_month_day date{year{static_cast<int>(d.year)}, month{d.month + 1}, std::chrono::day{d.day}};
-  // A leap second counts as the second after it.
+  // A leap second counts as the first second of the next minute.
   if (!date.ok() || d.hour > 23 || d.minute > 59 || d.second > 60) return std::nullopt;
   return sys_days{date} + hours{d.hour} + minutes{d.minute} + seconds{d.second};
 }
@@ -145,9 +145,9 @@ std::optional<sys_seconds> asctime_form(std::string_view text) noexcept {
 
 struct unit_of_time {
   std::string_view name;
-  std::int64_t times, parts;  // parts of a second
+  std::int64_t times, parts;  // the unit's value as times / parts, in seconds
 };
-// "ms" comes before "m", because the first match counts. The microsecond has two signs.
+// "ms" comes before "m", because the first match counts. The symbol for micro exists twice in Unicode.
 constexpr unit_of_time units[] = {{"ms", 1, 1'000},
                                   {"us", 1, 1'000'000},
                                   {"\xc2\xb5s", 1, 1'000'000},

@@ -14,7 +14,7 @@ namespace {
 
 #if defined(__linux__) && (defined(__x86_64__) || defined(__aarch64__))
 
-/// Whether the kernel tells the time by this clock source now.
+/// Whether the kernel currently uses this clock source.
 bool kernel_goes_by(std::string_view wanted) noexcept {
   const int file = ::open("/sys/devices/system/clocksource/clocksource0/current_clocksource", O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;

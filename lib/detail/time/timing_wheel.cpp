@@ -9,7 +9,7 @@
 namespace canigo::detail {
 namespace {
 
-// Instants as unsigned numbers in the same order: time_point::min() is 0.
+// Instants are stored as unsigned numbers in the same order: time_point::min() becomes 0.
 constexpr std::uint64_t sign_bit = std::uint64_t{1} << 63;
 
 constexpr std::uint64_t key(time_point t) noexcept {
@@ -53,13 +53,13 @@ timer_node* timing_wheel::pop(time_point now) noexcept {
     const unsigned place = first_place();
     const slot& s = slots_[place];
     if (s.earliest > now_) {
-      // Up to the slot, not into it: then its nodes can stay together until the first of them is due.
+      // Only up to the slot: then its nodes can stay together until the first of them is due.
       const unsigned shift = place / slots_per_level * digit_bits;
       reference_ = std::max(reference_, std::min(now_, (s.earliest >> shift << shift) - 1));
       return nullptr;
     }
     if (place < slots_per_level || place == due_place) {
-      timer_node* node = s.head;  // all of this slot are due at the same instant
+      timer_node* node = s.head;  // all nodes of this slot are due at the same instant
       remove(*node);
       return node;
     }
@@ -110,9 +110,9 @@ void timing_wheel::file(timer_node& node) noexcept {
   s.earliest = node.when_;
 }
 
-// Moves the reference into a slot, to its first deadline, and files its nodes anew: all of them come to stand
-// lower. They are taken in order, and nothing can stand below that is due with one of them, so
-// equal deadlines keep their order.
+// Moves the reference time to the first deadline of a slot, and inserts the slot's nodes again, all at lower levels.
+// They are inserted in order. No other node at the lower levels is due at the same time, so equal deadlines keep their
+// order.
 void timing_wheel::descend(unsigned place) noexcept {
   timer_node* node = slots_[place].head;
   const timer_node* last = node->previous_;
@@ -134,7 +134,8 @@ void timing_wheel::clear(unsigned place) noexcept {
   if (used_[level] == 0) used_levels_ &= ~(1u << level);
 }
 
-// Finds the earliest of a few nodes. Many are not worth it: the old bound holds, and when it is reached they descend.
+// Finds the earliest of a few nodes. For many nodes the old bound stays: when it is reached, the nodes move to lower
+// levels.
 void timing_wheel::sharpen(unsigned place) noexcept {
   constexpr int few = 16;
   slot& s = slots_[place];

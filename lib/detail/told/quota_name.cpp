@@ -31,7 +31,7 @@ struct window_word {
 constexpr window_word windows[] = {{"second", 1s}, {"secondly", 1s}, {"minute", 1min}, {"hour", 1h},
                                    {"day", 24h},   {"daily", 24h},   {"month", 720h},  {"monthly", 720h}};
 
-/// Puts the words of a name together. Each may say one thing once.
+/// Combines the words of a field's name. Each kind of information may occur only once.
 class words {
  public:
   bool take(std::string_view word) noexcept {
@@ -57,7 +57,7 @@ class words {
   }
 
   std::optional<quota_name> name(quota_family family) const noexcept {
-    // A name such as X-HubSpot-RateLimit-Daily is a limit.
+    // A name without other words, such as X-HubSpot-RateLimit-Daily, is that of a limit.
     if (!what_ && window_ == duration::zero()) return std::nullopt;
     const told_unit usual = family == quota_family::by_size ? told_unit::tokens : told_unit::requests;
     return quota_name{what_.value_or(part::limit), family, unit_.value_or(usual), unit_.has_value(), window_};

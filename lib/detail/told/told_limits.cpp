@@ -14,7 +14,7 @@ namespace {
 using std::chrono::sys_seconds;
 using part = quota_name::part;
 
-/// "5", or "5.0", of which the fraction is dropped.
+/// Reads a number such as "5", or "5.0" without its fraction.
 std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
   const std::string_view whole = text.substr(0, text.find('.'));
   const std::string_view fraction = text.substr(std::min(whole.size() + 1, text.size()));
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
   return count;
 }
 
-/// A number of milliseconds. A fraction is rounded up.
+/// Reads a number of milliseconds. A fraction is rounded up.
 std::optional<duration> parse_ms(std::string_view text) noexcept {
   const auto as_seconds = parse_decimal_seconds(text, duration::max());
   if (!as_seconds) return std::nullopt;
@@ -46,7 +46,7 @@ void keep_least(std::optional<std::uint64_t>& kept, const std::optional<std::uin
   if (found) kept = std::min(kept.value_or(*found), *found);
 }
 
-/// The text up to the next `mark` outside of quotes, which is taken from `rest` with the mark.
+/// Returns the text up to the next `mark` outside of quotes, and removes it and the mark from `rest`.
 std::string_view next_part(std::string_view& rest, char mark) noexcept {
   bool is_quoted = false;
   std::size_t at = 0;
@@ -68,7 +68,7 @@ std::string_view without_quotes(std::string_view text) noexcept {
   return text.size() >= 2 && text.front() == '"' && text.back() == '"' ? text.substr(1, text.size() - 2) : text;
 }
 
-/// Compares instants with the response's own Date.
+/// Compares instants with the response's own Date field.
 class clock_of_response {
  public:
   clock_of_response(std::string_view date, std::chrono::system_clock::time_point now, duration most) noexcept
@@ -76,7 +76,7 @@ class clock_of_response {
 
   std::optional<duration> until(const std::optional<sys_seconds>& t) const noexcept {
     if (!t) return std::nullopt;
-    // In whole seconds: the clock's nanoseconds end in 2262, and a date does not.
+    // The difference is in whole seconds, because nanoseconds of the clock can't represent dates after 2262.
     const auto wait = *t - now_;
     if (wait <= wait.zero()) return duration::zero();
     return wait >= std::chrono::ceil<std::chrono::seconds>(most_) ? most_ : duration{wait};
@@ -87,7 +87,7 @@ class clock_of_response {
 
   std::optional<duration> reset(std::string_view text, bool is_after) const noexcept {
     if (const auto seconds = parse_decimal_seconds(text, duration::max())) {
-      // No quota takes 30 years to come back, and in seconds no date has more than 11 digits.
+      // No quota takes 30 years to come back, and no date has more than 11 digits in seconds.
       constexpr duration decades = std::chrono::hours{24} * 365 * 30;
       constexpr std::size_t digits_of_seconds = 11;
       if (is_after || *seconds < decades) return bounded(seconds);
@@ -134,7 +134,7 @@ std::optional<duration> told_limits::wait_of_refusal() const noexcept {
   return retry_after ? retry_after : reset_of_used_up(true);
 }
 
-/// Null: there is no room for another one.
+/// Returns the row for a quota; null if there is no space for another row.
 limit_fields::row* limit_fields::find(const quota_name& key, std::string_view policy) noexcept {
   for (std::size_t i = 0; i < size_; ++i) {
     if (rows_[i].key == key && rows_[i].policy == policy) return &rows_[i];
@@ -145,7 +145,7 @@ limit_fields::row* limit_fields::find(const quota_name& key, std::string_view po
   r.policy = policy;
   r.told.unit = key.unit;
   if (key.window != duration::zero()) r.told.window = key.window;
-  // Quotas of OpenAI and Anthropic refill, too: their reset is when they are full.
+  // Quotas of OpenAI and Anthropic refill continuously: their reset is when they are full.
   r.told.refills = key.names_unit && key.window == duration::zero();
   return &r;
 }
@@ -191,7 +191,7 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
   if (r == nullptr) return;
   switch (name.what) {
     case part::limit:
-      // Versions of the draft have a list here, whose first is the limit that counts.
+      // Some versions of the draft have a list here. Its first element is the limit that counts.
       keep_first(r->told.limit, parse_count(trim(value.substr(0, value.find_first_of(",;")))));
       break;
     case part::left:
@@ -202,7 +202,7 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
       break;
     case part::reset:
     case part::reset_after:
-      // If a response tells both, as Discord's do, the reset that needs no clock counts.
+      // If a response contains both, as Discord's do, the reset that is relative to now counts.
       if (!r->reset.empty() && !(name.what == part::reset_after && !r->is_reset_after)) break;
       r->reset = value;
       r->is_reset_after = name.what == part::reset_after;
@@ -215,7 +215,7 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
   }
 }
 
-/// `"a";r=0;t=30, "b";r=5;t=60` of the later versions, and `limit=9, remaining=0, reset=30` of an earlier one.
+/// Reads `"a";r=0;t=30, "b";r=5;t=60` of later drafts, and `limit=9, remaining=0, reset=30` of an earlier draft.
 void limit_fields::take_list(std::string_view list, bool is_policy) noexcept {
   while (!list.empty()) take_element(next_part(list, ','), is_policy);
 }
@@ -226,7 +226,7 @@ void limit_fields::take_element(std::string_view element, bool is_policy) noexce
     const std::string_view name = next_part(rest, ';');
     if (name.find('=') == std::string_view::npos || name.starts_with('"')) policy = without_quotes(name);
   }
-  // Without a name, each field is a part of one quota.
+  // Without a name, each field is a part of the same quota.
   row* const r = find({}, policy);
   if (r == nullptr) return;
   while (!element.empty()) {
@@ -250,7 +250,7 @@ void limit_fields::take_element(std::string_view element, bool is_policy) noexce
 told_limits limit_fields::read(std::chrono::system_clock::time_point now, duration most) const noexcept {
   told_limits told;
   told.forbids_retry = forbids_retry_;
-  // Most responses tell no more, and their Date need not be read.
+  // Most responses report no limits. Then their Date need not be parsed.
   if (size_ == 0 && !retry_ms_ && !retry_seconds_ && !retry_date_ && !amazon_ms_) return told;
   const clock_of_response clock{date_, now, std::max(most, duration::zero())};
   told.retry_after = clock.bounded(retry_ms_);

@@ -10,7 +10,7 @@ namespace canigo::jobs::detail {
 
 template <class F>
 auto local_store::on_table(weight w, F f) -> net::awaitable<std::invoke_result_t<F&, table&, instant>> {
-  // The step may outlive this frame.
+  // The result is shared, because the operation may outlive this coroutine frame.
   const auto result = std::make_shared<std::optional<std::invoke_result_t<F&, table&, instant>>>();
   step s = [result, f = std::move(f)](table& t, instant now) mutable { result->emplace(f(t, now)); };
   co_await perform(w, std::move(s));

@@ -12,22 +12,22 @@
 
 namespace canigo::redis {
 
-/// Builds replies for hiredis, which knows them as void*.
+/// Builds replies for hiredis, which refers to them as void*.
 ///
-/// An array gets its elements one by one, as they come. The length that it announces costs nothing. An array grows only
-/// when its last element is complete. So the address of an element does not change while hiredis uses it.
+/// An array gets its elements one by one as they arrive, so the length that a server announces allocates no memory. An
+/// array grows only when its last element is complete. So an element keeps its address while hiredis uses it.
 class reply_builder {
  public:
   explicit reply_builder(std::size_t max_reply) noexcept : bound_{max_reply} {}
 
-  std::size_t spent = 0;  // the cost of the reply that is under construction
+  std::size_t spent = 0;  // the cost of the reply that is being built
   bool over = false;
   bool is_too_deep = false;
   bool no_memory = false;
 
   reply* add(const redisReadTask& task, std::size_t bytes, reply::kind k) noexcept {
     spent += sizeof(reply) + bytes;
-    over = spent > bound_;  // hiredis asks for no object after a null
+    over = spent > bound_;  // after a null object, hiredis stops building the reply
     if (over) return nullptr;
     try {
       reply* r = nullptr;
@@ -75,7 +75,7 @@ void* create_string(const redisReadTask* task, char* text, std::size_t length) {
   return r != nullptr && b.set_text(*r, {text, length}, task->parent == nullptr) ? r : nullptr;
 }
 
-// Later ones than hiredis 0.14 nest arrays as deep as the server says.
+// Versions after hiredis 0.14 accept arrays nested as deep as the server sends them.
 constexpr int deepest = 7;
 
 bool is_too_deep(const redisReadTask& task) noexcept {
@@ -84,7 +84,7 @@ bool is_too_deep(const redisReadTask& task) noexcept {
   return depth > deepest;
 }
 
-// The number of elements is an int in hiredis 0.14 and a size_t later.
+// The number of elements is an int in hiredis 0.14, and a size_t in later versions.
 template <class Count>
 void* create_array(const redisReadTask* task, Count) {
   auto& b = builder_of(task);
@@ -110,7 +110,8 @@ Functions make_functions() {
   f.createInteger = create_integer;
   f.createNil = create_nil;
   f.freeObject = free_object;
-  // For RESP 3, which the client does not ask for. Without these functions a later hiredis makes objects of its own.
+  // RESP 3 has these types. The client does not request RESP 3, but without these functions a later hiredis would build
+  // its own objects.
   if constexpr (requires { f.createDouble; }) {
     f.createDouble = [](const redisReadTask*, double, char*, std::size_t) -> void* { return nullptr; };
   }
@@ -140,7 +141,7 @@ struct reply_reader::state {
 
   reply_builder builder;
   std::size_t max_reply;
-  std::size_t unread = 0;  // bytes since the last whole reply
+  std::size_t unread = 0;  // the number of bytes since the last complete reply
   redisReader* reader;
 };
 
@@ -161,7 +162,7 @@ std::optional<reply> reply_reader::next(std::error_code& ec) noexcept {
     return std::nullopt;
   }
   if (object == nullptr) {
-    // hiredis buffers a string until it is complete, so a string without an end would never cost anything.
+    // hiredis buffers a string until it is complete. So the bytes are counted, to detect a string without an end.
     if (state_->unread > state_->max_reply) ec = errc::too_large;
     return std::nullopt;
   }
