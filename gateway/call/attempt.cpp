@@ -69,7 +69,7 @@ bool attempt::refuse_key(int status) {
   return refuses_key(status) && of_.services.refuse_key(queue(), target(), since_, of_.record, status);
 }
 
-/// Notes a failure, which may pause the target. Returns `is_failure`.
+/// If `is_failure`, notes a failure, which may pause the target. Returns `is_failure`.
 bool attempt::note_failure(bool is_failure) {
   if (is_failure && queue().note_failure(target(), since_)) of_.services.end_long_waits(queue(), duration::max());
   return is_failure;

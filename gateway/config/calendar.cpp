@@ -77,7 +77,8 @@ calendar_window window_of(calendar_unit u, const std::string& zone_name, sys_sec
   local_days first = first_day(u, date::floor<date::days>(local));
   const auto window = [&] { return calendar_window{instant_of(zone, first), instant_of(zone, next_day(u, first))}; };
   calendar_window w = window();
-  // When a clock goes back over midnight, its date is again the day before. The window of that day has ended already.
+  // When a clock goes back over midnight, its date is again the day before, whose window has ended already. So this
+  // moves on to the window that contains `at`.
   while (at >= w.end) {
     first = next_day(u, first);
     w = window();

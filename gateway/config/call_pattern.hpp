@@ -21,7 +21,7 @@ struct call_pattern {
   friend bool operator==(const call_pattern&, const call_pattern&) = default;
 };
 
-/// Reads a text such as "POST */files". Returns nothing if the text has another form.
+/// Reads a text such as "POST */files". Returns nothing if the text does not have this form.
 std::optional<call_pattern> parse_call_pattern(std::string_view text);
 inline constexpr std::string_view call_pattern_syntax =
     "METHOD /PATH such as \"POST */files\", where * stands for any text, of visible ASCII without ? and #";

@@ -216,8 +216,8 @@ using target_set = std::uint64_t;
 inline constexpr std::size_t most_targets = 64;
 inline constexpr target_set all_targets = ~target_set{0};
 
-/// The part of a call by which calls stick to a target: calls that have it in common go to the same target while it has
-/// capacity.
+/// Determines which calls go to the same target while it has capacity: calls with the same header, cookie or beginning
+/// of the prompt.
 struct sticky_options {
   enum class kind : std::uint8_t { none, header, cookie, prompt_prefix };
 

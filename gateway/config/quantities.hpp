@@ -8,8 +8,8 @@
 
 namespace canigo::gateway {
 
-// Each function returns nullopt for a text of another form, and for a value that its type can't hold. The texts have no
-// sign and no spaces. Only parse_share() accepts fractions.
+// Each function returns nullopt for a text that does not have the described form, and for a value that its type can't
+// hold. The texts have no sign and no spaces. Only parse_share() accepts fractions.
 
 /// Reads a text such as "500ms", "20s", "2m", "12h" or "7d".
 std::optional<duration> parse_duration(std::string_view text) noexcept;

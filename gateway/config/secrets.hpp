@@ -10,8 +10,8 @@
 
 namespace canigo::gateway {
 
-/// Reads the secret that "env:NAME" or "file:/path" names. If the text has another form, it may be the secret itself,
-/// so no message shows it.
+/// Reads the secret that "env:NAME" or "file:/path" names. A text without one of these prefixes may be the secret
+/// itself, so no message shows it.
 std::optional<secret> read_secret(const text_at& source, report& problems);
 
 /// Whether `path` is the absolute path of a file that can be read.

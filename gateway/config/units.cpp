@@ -29,7 +29,7 @@ std::uint64_t most_of(const upstream& u, std::string_view unit, target_set of) n
   std::uint64_t of_targets = 0;
   for (std::size_t i = 0; i < u.targets.size(); ++i)
     if (has(of, i)) of_targets = std::max(of_targets, least_burst(u.targets[i].rates, unit));
-  // With 0 no target is in the set. The request is then refused elsewhere.
+  // A value of 0 means that no target is in the set. Such a request is refused before it reaches a limit.
   return of_targets == 0 ? most : std::min(most, of_targets);
 }
 

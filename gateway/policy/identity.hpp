@@ -70,7 +70,7 @@ class identity_table {
   std::map<std::string, std::size_t, std::less<>> names_;
 };
 
-/// Returns the key in a value of Proxy-Authorization; nothing if the value has another form.
+/// Returns the key in a value of Proxy-Authorization; nothing if the value contains no key.
 std::optional<std::string> key_of_authorization(std::string_view value);
 
 /// Decodes a base64 text. Returns nothing if the text is not base64, or lacks its padding.

@@ -20,7 +20,8 @@ class pause_growth {
   static constexpr duration of_mute = std::chrono::seconds{1};
   static constexpr duration of_at_once = std::chrono::milliseconds{10};
   static constexpr duration longest = std::chrono::seconds{60};
-  // For a target that rejects its key. Until the key is replaced, the call after each pause is refused too.
+  // The first pause of a target that rejects its key. Until the key is replaced, the call after each pause is refused,
+  // too.
   static constexpr duration of_key = std::chrono::seconds{10};
   static constexpr duration longest_of_key = std::chrono::minutes{5};
 

@@ -107,8 +107,8 @@ class spent_store::log_mover {
 };
 
 spent_store::spent_store(const std::string& path) : db_{opened(path)} {
-  // With NORMAL a commit does not wait for the disk. Its bytes survive a crash of the process. The file stays intact in
-  // any case.
+  // With synchronous = NORMAL a commit does not wait for the disk. It survives a crash of the process. The file stays
+  // intact in any case.
   run("PRAGMA journal_mode = WAL");
   run("PRAGMA synchronous = NORMAL");
   run("CREATE TABLE IF NOT EXISTS canigo_spent (budget TEXT NOT NULL, calendar TEXT NOT NULL, begins INTEGER NOT NULL, "

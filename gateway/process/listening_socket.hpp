@@ -29,7 +29,7 @@ class listening_socket {
 
   int descriptor() const noexcept { return descriptor_; }
   bool is_open() const noexcept { return descriptor_ >= 0; }
-  /// Its address, with the actual port: "127.0.0.1:8080", "[::1]:8080" or "unix:/path".
+  /// The socket's address, with the actual port: "127.0.0.1:8080", "[::1]:8080" or "unix:/path".
   const std::string& name() const noexcept { return name_; }
   /// Identifies a file by device and inode, to detect that another file has taken its path.
   struct file {

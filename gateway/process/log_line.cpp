@@ -54,7 +54,8 @@ std::string_view text_of(std::chrono::sys_seconds second) {
   return text;
 }
 
-/// Builds a JSON object. It is fast, because each call has a line: it appends texts and parses no format strings.
+/// Builds a JSON object. It must be fast, because each call writes a line. So it appends texts, and parses no format
+/// strings.
 class json_object {
  public:
   json_object() { text_.reserve(512); }

@@ -165,7 +165,7 @@ duration left_of(const exchange& x, duration limit) {
 }
 
 bool is_one_chunked(const message_head& head) {
-  // For any other transfer coding, Beast takes all bytes up to the end of the stream as the body.
+  // If the transfer coding is not `chunked`, Beast takes all bytes up to the end of the stream as the body.
   return std::ranges::none_of(head.fields, [](const field& f) {
     return same_text(f.name, "Transfer-Encoding") && !same_text(trim(f.value), "chunked");
   });

@@ -37,11 +37,12 @@ inline bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
 /// It belongs to one configuration. The queue of the next configuration takes over the limit and other lasting state.
 class upstream_queue {
  public:
-  /// Its limit runs on the first loop. Throws system_error for a setting that the library rejects.
+  /// The queue's limit runs on the first loop. Throws system_error for a setting that the library rejects.
   ///
-  /// `store`: keeps the limits that instances share; null: no limit is shared. `before`: the queue of the same upstream
-  /// in the configuration that is being replaced; null: there is none. Its connections are taken over if they lead to
-  /// the same address.
+  /// `store`: keeps the limits that instances share; null: no limit is shared.
+  ///
+  /// `before`: the queue of the same upstream in the configuration that is being replaced; null: there is none. Its
+  /// connections are taken over if they lead to the same address.
   upstream_queue(const config& c, upstream u, const std::vector<net::any_io_executor>& loops, redis::client* store,
                  const upstream_queue* before = nullptr);
   upstream_queue(const upstream_queue&) = delete;

@@ -185,7 +185,7 @@ message_parser::step message_parser::read(read_buffer& buffer) {
   const std::size_t used = machine_->put(input, e);
   buffer.consume(mended ? mended->of_server(used) : used);
   s.piece = machine_->piece;
-  // Beast limits only the bytes of one step, and it consumes some fields before others have arrived.
+  // Beast limits only the bytes of one step, so the bytes of all steps of a head are counted here.
   if (!known().has_head) machine_->head_bytes += used;
   const std::size_t unread = e == http::error::need_more && !known().has_head ? input.size() - used : 0;
   if (machine_->head_bytes + unread > machine_->most_head) e = http::error::header_limit;

@@ -32,7 +32,7 @@ class kept_bytes {
   /// Counts `n` bytes, even if that exceeds the limit.
   void add(std::uint64_t n) noexcept { now_.fetch_add(n, std::memory_order_relaxed); }
   void give_back(std::uint64_t n) noexcept { now_.fetch_sub(n, std::memory_order_relaxed); }
-  /// Changes the limit. It has no effect on bytes that are already kept.
+  /// Changes the max number of kept bytes. Bytes that are already kept stay, even if they exceed it.
   void set_most(std::uint64_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
   std::uint64_t now() const noexcept { return now_.load(std::memory_order_relaxed); }
 

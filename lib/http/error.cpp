@@ -10,8 +10,8 @@ namespace {
 template <error Name, CURLcode Code>
 constexpr bool is = static_cast<int>(Name) == static_cast<int>(Code);
 
-// The public header can't include curl's header, so it repeats curl's numbers, which curl never changes. This checks
-// them.
+// The public header can't include curl's header, so it repeats curl's numbers, which curl never changes. These
+// assertions check the numbers.
 static_assert(is<error::unsupported_protocol, CURLE_UNSUPPORTED_PROTOCOL>);
 static_assert(is<error::malformed_url, CURLE_URL_MALFORMAT>);
 static_assert(is<error::could_not_resolve_proxy, CURLE_COULDNT_RESOLVE_PROXY>);

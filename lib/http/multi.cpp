@@ -80,7 +80,7 @@ std::error_code multi::add(transfer& t) {
   easy_handle& h = idle_handle();
   if (const auto ec = h.begin(t)) return ec;
   if (const auto code = curl_multi_add_handle(multi_.get(), h.get()); code != CURLM_OK) {
-    // Only a lack of memory can cause this.
+    // curl rejects a handle only for lack of memory.
     h.end(CURLE_OK);
     return errc::not_enough_memory;
   }

@@ -53,7 +53,7 @@ class multi : private connection_source {
 
   /// Tells curl about completed waits for the socket of `w`.
   void socket_news(socket_watch& w, int fired, int aborted) noexcept;
-  /// Tells curl that the time it asked for has come, unless it has asked for another time since.
+  /// Tells curl that the time it asked for has come, unless curl has asked for another time since.
   void alarm_rang() noexcept { is_due_ = is_due_ || alarm_at_ != time_point::max(); }
   /// Whether curl must be called at once, which the next run() does. Setting an expired timer instead would cost a turn
   /// of the reactor.

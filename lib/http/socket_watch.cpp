@@ -44,8 +44,8 @@ socket_watch::socket_watch(const net::any_io_executor& executor, int socket, boo
 }
 
 void socket_watch::let_go() noexcept {
-  // Not close(): that makes the reactor assume that the kernel has removed the descriptor from its set. But the kernel
-  // keeps it there while a duplicate is open.
+  // This calls release() instead of close(). After close() the reactor assumes that the kernel has removed the
+  // descriptor from its epoll set. But the kernel keeps it there while a duplicate is open.
   const int watched = descriptor->release();
   if (!is_connection) ::close(watched);
   descriptor.reset();

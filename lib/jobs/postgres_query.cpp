@@ -119,7 +119,7 @@ std::string put_many_text() {
          "expiry, attempts, at, batch, place) RETURNING id, holder";
 }
 
-/// It uses arrays, because for a join the server would choose a plan for many jobs.
+/// The statement uses arrays, because for a join the server would choose a plan for many jobs.
 std::string complete_many_text() {
   const std::string place = "array_position($1::int8[], id)";
   return "UPDATE canigo_job SET state = 2, finished_at = now(), lease_until = NULL, result = ($3::bytea[])[" + place +

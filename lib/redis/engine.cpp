@@ -119,7 +119,8 @@ void engine::end_with_context() noexcept {
     const std::lock_guard lock{mutex_};
     let_go_of_context();
   }
-  // The coroutine frames of the callers may own any object, including this client.
+  // The waiting coroutines are destroyed without the lock, because their frames may own any object, including this
+  // client.
   while (auto* s = doomed.pop()) s->destroy();
 }
 

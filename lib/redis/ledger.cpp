@@ -94,7 +94,7 @@ void ledger::end_with_context() noexcept {
     const std::lock_guard lock{mutex_};
     let_go_of_context();
   }
-  // The coroutine frames of the callers may own any object, including permits.
+  // The waiting coroutines are destroyed without the lock, because their frames may own any object, including permits.
   while (auto* s = doomed.pop()) s->destroy();
 }
 

@@ -63,7 +63,8 @@ void ledger::subscribed() noexcept {
   unheard_text_.clear();
 }
 
-/// From now on only calls bring grants, at the latest the call that renews the lease after a third of it.
+/// The server has refused the subscription. From now on only calls of the script bring grants. The latest one renews
+/// the lease after a third of it.
 void ledger::refused(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
   if (context_gone_) return;

@@ -56,7 +56,7 @@ void ledger::step() noexcept {
   if (plan_.may_do_without(now)) grant_without_redis(now);
   if (plan_.is_failing()) terms_.forget_overdue(now);
   if (plan_.next_call(needs(), now) > now) {
-    // Nothing has to be told to Redis, or asked, at this time.
+    // Redis needs no call at this time.
   } else if (!may_send) {
     // The turn is posted after the ended waiters. So the requests that their handlers make go into the same call.
     if (turn_.ask(shared_from_this())) post_kept(turn_);
@@ -113,7 +113,8 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   });
   if (!session_.has_call()) return;
   if (!session_.is_registered() && book_.cancels() >= most_untold) {
-    // Redis may never have received these requests. Requests that it did receive end with the lease of the old session.
+    // Redis may never have received these requests, so they would be told for ever. A new session drops them. Requests
+    // that Redis did receive end with the lease of the old session.
     begin_session();
   } else {
     book_.ask_again();

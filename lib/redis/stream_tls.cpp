@@ -78,7 +78,7 @@ class tls_stream final : public stream {
   }
   void read_some(net::mutable_buffer b, on_read f) override { stream_.async_read_some(b, std::move(f)); }
   void write_all(net::const_buffer b, on_written f) override { net::async_write(stream_, b, std::move(f)); }
-  // It skips the TLS shutdown: each reply has its own length, so a truncated stream is detected anyway.
+  // Closes without a TLS shutdown: each reply has its own length, so a truncated stream is detected anyway.
   void close() noexcept override {
     std::error_code ignored;
     stream_.lowest_layer().close(ignored);

@@ -45,7 +45,8 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
  public:
   subscriber(net::any_io_executor strand, std::shared_ptr<const link_options> options, const backoff& reconnect);
 
-  // Threads: any. They throw, without a change, if there is no memory to post to the strand.
+  // The following functions may be called on any thread. They throw, without a change, if there is no memory to post to
+  // the strand.
   void add(std::string channel, std::weak_ptr<subscription> s);
   void remove(std::string channel);
   /// Checks the connection, because one whose peer has vanished looks like one without messages. If the server sends
@@ -60,7 +61,8 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   void shut_down() noexcept;
 
  private:
-  /// Makes a change and acts on it. Without memory to act on it, the connection is replaced after a while.
+  /// Calls `c`, and then connects or disconnects as the channels demand. Without memory for that, the connection is
+  /// replaced after a while.
   template <class Change>
   void change(Change c) noexcept;
   void act();

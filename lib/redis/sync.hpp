@@ -22,7 +22,7 @@ using canigo::detail::most_units;
 /// The max number of rates of one limit.
 inline constexpr std::size_t most_rates = 16;
 
-/// A rate in the numbers of the script.
+/// A rate in the units of the script.
 struct rate_setting {
   std::uint64_t tokens = 0;
   std::uint64_t period = 0;  // in microseconds

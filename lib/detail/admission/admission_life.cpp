@@ -185,7 +185,8 @@ void admission::end_with_context() noexcept {
     waiters.append(take_all());
     time_ = nullptr;
   }
-  // The coroutine frames of the waiters may own permits, handles of other waiters, and the handle of this engine.
+  // The waiting coroutines are destroyed without the lock, because their frames may own permits, handles of other
+  // waiters, and the handle of this engine.
   while (suspended* s = waiters.pop()) s->destroy();
   // A strand's executor uses its context in its destructor, so it is destroyed while the context exists.
   const std::lock_guard lock{mutex_};

@@ -138,7 +138,7 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
     if (flows_ != nullptr && supplies_.any_of() == nullptr) flows_->add_classes_above(n.flow(), n.priority, t.all);
     waiting_request row = row_of(now, n, t);
     if (some_rise && n.priority > 0) {
-      // After its promotion, it may go before later waiters of the more important classes.
+      // After its promotion, the waiter may go before later waiters of the more important classes.
       const duration until_it_rises = saturating_add(n.since(), queue_.ageing()) - now;
       const waiting_request risen = row_of(now, n, {certain[i], certain[i], t.places});
       row.estimate = std::min(row.estimate, std::max(risen.estimate, until_it_rises));

@@ -147,8 +147,8 @@ void channel_core::send(channel_waiter& w, int priority) noexcept {
   senders_.push(w, {});
   w.state_ = channel_waiter::state::queued;
   if (w.holds_work_) group_.hold_loop();
-  // It may go although the former first sender could not: that one's value was larger, or less important than other
-  // channels' values.
+  // The new first sender may go although the former one could not. The former one's value was larger, or less important
+  // than the values of other channels.
   if (first_sender() == &w) group_.serve(*this);
 }
 

@@ -163,7 +163,7 @@ void channel_group::end_with_context() noexcept {
     waiters.append(take_all());
     time_ = nullptr;
   }
-  // The coroutine frames of the waiters may own channels and values.
+  // The waiting coroutines are destroyed without the lock, because their frames may own channels and values.
   while (suspended* s = waiters.pop()) s->destroy();
   // A strand's executor uses its context in its destructor, so it is destroyed while the context exists.
   const std::lock_guard lock{mutex_};

@@ -176,7 +176,8 @@ struct operation_mark final : executor_mark {
     return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
   }
   bool keep() noexcept override {
-    // After the last holder has released it, another thread may be giving the place back.
+    // If the last holder has released the place, another thread may be giving it back. So the count must not rise from
+    // 0.
     std::size_t holders = holders_.load(std::memory_order_relaxed);
     while (holders > 0) {
       if (holders_.compare_exchange_weak(holders, holders + 1, std::memory_order_relaxed)) return true;

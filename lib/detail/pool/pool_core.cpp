@@ -129,7 +129,8 @@ void pool_core::end_with_context() noexcept {
     replaces_workers_ = false;
   }
   tell_ended(ended);
-  // The coroutine frames of the waiters may own other tasks, handles, and the handle of this pool.
+  // The waiting coroutines are destroyed without the lock, because their frames may own other tasks, handles, and the
+  // handle of this pool.
   while (suspended* s = waiters.pop()) s->destroy();
   while (suspended* s = workers.pop()) s->destroy();
   const std::lock_guard lock{mutex_};

@@ -103,9 +103,9 @@ void alternatives::undo(std::size_t i, time_point now, demand d, time_point gran
   release(i);
 }
 
-/// Returns a lower bound for when the alternatives can have granted the sum. If each has granted less than its part of
-/// the sum, together they have granted less than the sum. So the last request can't go before some alternative has
-/// granted its part, however the sum is split. With a split by the speed of the rates, the bound is close.
+/// Returns a lower bound for when the alternatives together can have granted the amount `all`. The amount is split
+/// among them. Before one of them can have granted its part, they can't have granted `all` together. That holds for any
+/// split; a split by the speed of the rates gives a close bound.
 time_point alternatives::earliest_of_unit(std::uint64_t set, time_point now, std::size_t unit,
                                           std::uint64_t all) const noexcept {
   const auto speed = [&](std::size_t i) {

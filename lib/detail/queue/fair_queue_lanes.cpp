@@ -128,9 +128,9 @@ uint128 fair_queue::time_of_kin(std::uint32_t number, int of_class) noexcept {
   return time - std::min(time, moved);
 }
 
-/// Updates all rows of a flow with a ceiling. Its first waiters get what the ceiling allows, in their order. If the
-/// ceiling holds one, it holds all waiters after it, in all lanes. Otherwise lighter ones would take the tokens for
-/// ever.
+/// Updates all rows of a flow with a ceiling. The flow's first waiters get what the ceiling allows, in their order. If
+/// the ceiling holds a waiter, it also holds all later waiters of the flow, in all lanes. Otherwise lighter waiters
+/// would take the tokens for ever.
 void fair_queue::look_at_flow(std::uint32_t flow) noexcept {
   const wait_node* held = nullptr;
   time_point until = time_point::max();

@@ -12,7 +12,8 @@ namespace canigo::detail {
 
 namespace {
 
-/// The pump that the calling thread runs. If a handler of one pump runs another loop, both pumps are in the list.
+/// The pump that the calling thread runs, and its service. If a handler runs another loop, the inner loop's pump counts
+/// until that loop returns.
 struct place {
   const stealing_service* service;
   pump* at;

@@ -53,7 +53,8 @@ timer_node* timing_wheel::pop(time_point now) noexcept {
     const unsigned place = first_place();
     const slot& s = slots_[place];
     if (s.earliest > now_) {
-      // Only up to the slot: then its nodes can stay together until the first of them is due.
+      // The wheel's time moves only up to the slot's beginning: then the slot's nodes can stay together until the first
+      // is due.
       const unsigned shift = place / slots_per_level * digit_bits;
       reference_ = std::max(reference_, std::min(now_, (s.earliest >> shift << shift) - 1));
       return nullptr;

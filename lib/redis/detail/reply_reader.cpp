@@ -75,7 +75,7 @@ void* create_string(const redisReadTask* task, char* text, std::size_t length) {
   return r != nullptr && b.set_text(*r, {text, length}, task->parent == nullptr) ? r : nullptr;
 }
 
-// Versions after hiredis 0.14 accept arrays nested as deep as the server sends them.
+// Versions after hiredis 0.14 accept arrays nested as deep as the server sends them. So the depth is limited here.
 constexpr int deepest = 7;
 
 bool is_too_deep(const redisReadTask& task) noexcept {
