@@ -1,9 +1,11 @@
-// What adaptive limits make of a service whose capacity changes (B19): goodput, as a share of what the best fixed
-// limits make of it. The service is the model of tests/adaptive, in virtual time. All meet the same twelve traces.
+// Compares adaptive limits for a service whose capacity changes (B19). It measures goodput, as a share of the goodput
+// with the best fixed limits. The service is the model of tests/adaptive, in virtual time. All limits run the same
+// twelve traces.
 //
-// Netflix' and failsafe-go's limits are the libraries themselves, each in a process of its own language. The model
-// tells such a process by a pipe which calls begin and end, and when. It answers with its limit. BENCH_LIMITS_JAVA and
-// BENCH_LIMITS_GO are the commands that start them. A contestant without a command is left out.
+// Netflix' and failsafe-go's limits are the original libraries, each in a process of its own language. The model tells
+// such a process, through a pipe, which calls begin and end, and when. The process answers with its limit. The
+// environment variables BENCH_LIMITS_JAVA and BENCH_LIMITS_GO contain the commands that start the processes. A limit
+// without a command is left out.
 
 #include "adaptive/ours.hpp"
 #include "adaptive/peers.hpp"
@@ -39,7 +41,7 @@ namespace {
 using adaptive::algorithm;
 using adaptive::row;
 
-/// A process that follows the model: lines to its input, numbers from its output.
+/// A process that is controlled through pipes: it reads lines, and writes numbers.
 class follower {
  public:
   explicit follower(const std::string& command) : command_{command} {
@@ -67,7 +69,7 @@ class follower {
     if (process_ > 0) ::waitpid(process_, nullptr, 0);
   }
 
-  /// Nothing is sent before ask().
+  /// Adds a line to a buffer, which ask() sends.
   template <class... Arguments>
   void tell(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
     fmt::format_to(std::back_inserter(said_), format, std::forward<Arguments>(arguments)...);
@@ -124,7 +126,7 @@ class remote final : public algorithm {
   std::uint64_t limit_;
 };
 
-/// The traces, and what the best fixed limits make of them; found once.
+/// The traces, and the goodput with the best fixed limits, which is computed once.
 struct task {
   row r;
   std::vector<adaptive::best> bests;
@@ -143,7 +145,7 @@ const std::vector<task>& tasks() {
 
 constexpr std::uint64_t seeds = 2;
 
-/// `make(seed)` in all traces.
+/// Runs the algorithms that `make(seed)` returns on all traces.
 template <class Make>
 bench::sample play(Make make) {
   bench::sample s;
@@ -184,7 +186,7 @@ int main() {
   add_remote(m, "BENCH_LIMITS_JAVA", "Java: concurrency-limits, gradient2", "gradient2");
   add_remote(m, "BENCH_LIMITS_JAVA", "Java: concurrency-limits, vegas", "vegas");
   add_remote(m, "BENCH_LIMITS_GO", "Go: failsafe-go", "failsafe");
-  // Envoy is no library: its algorithm, written again from its source.
+  // Envoy has no library for its limit, so the algorithm was written again from Envoy's source.
   for (const adaptive::contender& c : adaptive::peers()) {
     if (c.name == "Envoy") add("C++: Envoy's algorithm", c);
   }

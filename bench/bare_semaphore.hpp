@@ -18,8 +18,8 @@ namespace bench {
 
 namespace net = canigo::net;
 
-/// The least that a semaphore of coroutines comes to: a count, and a list of who waits, under the same lock; who gives
-/// back posts the first. It knows no classes, no deadlines, no cancellation and no end.
+/// The simplest possible semaphore for coroutines: a counter and a list of waiters under the same lock. A release posts
+/// the first waiter. It has no classes, deadlines, cancellation or shutdown.
 class bare_semaphore {
  public:
   explicit bare_semaphore(std::uint64_t permits) : free_{permits} {}

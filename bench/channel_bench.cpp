@@ -1,6 +1,6 @@
-// What a value costs on its way through a channel: by calls that never wait (B27), by one coroutine that always finds
-// room and a value (B27c), from one coroutine to another (B27p), and on two threads (B27t). Beside each, Asio's
-// channels. And what it costs if eight channels share a capacity in bytes (B27s).
+// Measures the cost of a value that passes through a channel: by calls that never wait (B27), by one coroutine that
+// always finds space and a value (B27c), from one coroutine to another (B27p), on two threads (B27t), and with eight
+// channels that share a capacity in bytes (B27s). Asio's channels are measured for comparison.
 
 #include "canigo/channel.hpp"
 
@@ -27,7 +27,7 @@ constexpr int repetitions = 7;
 constexpr std::int64_t many = 1'000'000;
 constexpr std::size_t capacity = 64;
 
-/// A job as it is handed on: some words, and an owner.
+/// The value that passes through the channel: some words, and a unique_ptr.
 struct job {
   std::unique_ptr<int> owner;
   std::uint64_t words[4] = {};
@@ -95,7 +95,7 @@ net::awaitable<void> send_and_receive_all(Channel& c) {
   }
 }
 
-/// One coroutine sends, another one receives.
+/// Measures one coroutine that sends, and another one that receives.
 template <class Channel>
 bench::sample handed_over(Channel& c, net::io_context& io, int threads) {
   net::co_spawn(io, receive_all(c), net::detached);
@@ -109,7 +109,7 @@ bench::sample alone(Channel& c, net::io_context& io) {
   return bench::run_by(1, io, many);
 }
 
-/// Makes the channel, and calls `f` with it and its context.
+/// Makes a canigo channel, and calls `f` with it and its context.
 template <class Function>
 auto with_ours(int threads, Function f) {
   return [threads, f] {

@@ -10,26 +10,26 @@
 
 namespace bench {
 
-/// What one repetition of a contestant measured; what is 0 or empty, from the third on, was not.
+/// The measurements of one repetition of one contestant. From the third member on, 0 or empty means "not measured".
 struct sample {
   double ns_per_operation = 0;
   double allocations_per_operation = 0;
   double bytes_per_operation = 0;
-  double share_of_rate = 0;  ///< reached, of what was wanted
-  double cpu = 0;            ///< cores that were busy meanwhile
-  double p99_ns = 0;         ///< the 99th percentile of what ns_per_operation is the median of
-  /// In each trace, of the most that is possible. No time counts then.
+  double share_of_rate = 0;  ///< the reached share of the wanted rate
+  double cpu = 0;            ///< the number of cores that were busy meanwhile
+  double p99_ns = 0;         ///< the 99th percentile; ns_per_operation is the median
+  /// For each trace, the share of the best possible goodput. If it is set, no time is reported.
   std::vector<std::pair<std::string, double>> goodput = {};
-  double p99 = 0;  ///< the 99th percentile of the latency, as a multiple of an idle service's, in the worst trace
+  double p99 = 0;  ///< the 99th percentile of the latency in the worst trace, as a multiple of that of an idle service
 };
 
-/// Heap allocations of this process so far, of all kinds.
+/// Returns the number of heap allocations of this process so far, of all kinds.
 std::uint64_t allocations() noexcept;
 
-/// What is allocated and not freed.
+/// Returns the number of bytes that are allocated and not freed.
 std::int64_t bytes_in_use() noexcept;
 
-/// Times `operations` of something that `f` does, all in one call.
+/// Measures one call of `f`, which does `operations` operations.
 template <class Function>
 sample measure(std::int64_t operations, Function&& f) {
   const std::uint64_t allocated = allocations();
@@ -41,27 +41,28 @@ sample measure(std::int64_t operations, Function&& f) {
           static_cast<double>(allocations() - allocated) / n};
 }
 
-/// One piece of work, done by us and by others in turn: only ratios out of one run mean anything on a shared machine.
+/// A benchmark that several contestants run in turn. Only ratios from the same run are comparable on a shared machine.
 ///
-/// bench/run has one repetition at a time from each program, and says so in the environment: BENCH_ONLY names one id,
-/// and BENCH_JSON asks for a line per contestant instead of the table; BENCH_LIST asks for ids and names only.
+/// bench/run asks each program for one repetition at a time, by environment variables: BENCH_ONLY names one benchmark,
+/// BENCH_JSON asks for a line per contestant instead of the table, and BENCH_LIST asks only for ids and names.
 class match {
  public:
   match(std::string id, std::string work) : id_{std::move(id)}, work_{std::move(work)} {}
 
-  /// The first contestant is us; the others are what we are compared with.
+  /// Adds a contestant. The first one is canigo; its results are compared with those of the others.
   match& add(std::string name, std::function<sample()> repetition);
 
-  /// For what takes a second anyway.
+  /// Skips the warm-up, for a benchmark that takes a second anyway.
   match& without_warm_up() {
     warm_up_ = false;
     return *this;
   }
 
-  /// Whether anything of this is wanted: where preparing it takes long.
+  /// Whether this benchmark will run. Call it before an expensive preparation.
   bool wanted() const;
 
-  /// Warms each up once, then runs all of them `repetitions` times in turn, and prints medians, spread and ratios.
+  /// Warms each contestant up once, runs all of them `repetitions` times in turn, and prints medians, spread and
+  /// ratios.
   void run(int repetitions) const;
 
  private:
@@ -79,7 +80,7 @@ class match {
   bool warm_up_ = true;
 };
 
-/// The process's CPU time, all threads.
+/// Returns the CPU time of the process, summed over all threads.
 std::chrono::nanoseconds cpu_time() noexcept;
 
 }  // namespace bench

@@ -1,8 +1,9 @@
-// What bench/http measures of http::client:
+// The part of bench/http that measures http::client:
 //
-//     http_stream_bench read URL           reads the body part by part, and drops it
+//     http_stream_bench read URL           reads the body in parts, and drops it
 //     http_stream_bench download URL FILE
-//     http_stream_bench idle URL COUNT     keeps so many exchanges that nobody reads, and prints the bytes of memory of
+//     http_stream_bench idle URL COUNT     keeps COUNT exchanges open without reading, and prints the bytes of memory
+//     of
 //                                          each: of the heap, and of the process
 #include "canigo/http/client.hpp"
 #include "canigo/http/download.hpp"
@@ -59,10 +60,10 @@ net::awaitable<void> keep(http::client& client, std::string url, std::vector<htt
 net::awaitable<void> keep_idle(http::client& client, std::string url, std::size_t count) {
   std::vector<http::exchange> kept;
   kept.reserve(count);
-  co_await keep(client, url, kept);  // what is there once
+  co_await keep(client, url, kept);  // allocates what is needed only once
   const std::int64_t heap = bench::bytes_in_use(), process = memory_of_process();
   while (kept.size() < count) co_await keep(client, url, kept);
-  co_await canigo::sleep_for(1s);  // the first bytes of each body are there
+  co_await canigo::sleep_for(1s);  // by then the first bytes of each body have arrived
   const auto each = [&](std::int64_t all) { return all / static_cast<std::int64_t>(count - 1); };
   fmt::print("{} {}\n", each(bench::bytes_in_use() - heap), each(memory_of_process() - process));
 }

@@ -1,5 +1,5 @@
-// What durable jobs cost (B22): to hand them in one by one and by the hundred, to run them, and how soon one starts
-// that comes alone. Handlers do nothing. bench/run says where files and a server of PostgreSQL are.
+// Measures durable jobs (B22): putting them one by one and by the hundred, running them, and the delay before a single
+// job starts. Handlers do nothing. bench/run names the folder for files and the PostgreSQL server.
 
 #include "canigo/jobs/memory_store.hpp"
 #include "canigo/jobs/postgres_store.hpp"
@@ -36,7 +36,7 @@ namespace net = canigo::net;
 
 namespace {
 
-/// A folder of its own on a disk: the temporary one may be memory, where nothing waits.
+/// A temporary folder on a disk. The system's folder for temporary files may be in memory, where writes never wait.
 class folder {
  public:
   folder() {
@@ -57,7 +57,7 @@ class folder {
   std::string path_;
 };
 
-/// A loop, and a store on it in which nothing is.
+/// An event loop with an empty store.
 class world {
  public:
   explicit world(const std::function<std::unique_ptr<jobs::store>(net::io_context&, const folder&)>& open)
@@ -71,7 +71,7 @@ class world {
     io_.restart();
     while (!done()) io_.run_one();
   }
-  /// Runs so many of these coroutines to their end.
+  /// Runs `count` of these coroutines to their end.
   template <class Make>
   void run(int count, Make make) {
     int left = count;
@@ -83,7 +83,7 @@ class world {
     }
     run_until([&left] { return left == 0; });
   }
-  /// Lets so many jobs wait.
+  /// Puts `count` jobs.
   void fill(int count) {
     run(1, [this, count] { return put_many(count); });
   }
@@ -111,15 +111,15 @@ net::awaitable<void> submit(jobs::service& s, int count) {
   for (int i = 0; i < count; ++i) co_await s.submit("noop", "payload");
 }
 
-/// Hands in so many jobs, of which so many at once.
+/// Measures putting `count` jobs, `at_once` of them at a time.
 bench::sample put_jobs(const opener& open, int count, int at_once) {
   world w{open};
   jobs::service service{w.io(), w.store(), {}};
-  w.run(1, [&] { return submit(service, 1); });  // makes the tables
+  w.run(1, [&] { return submit(service, 1); });  // the first put creates the tables
   return bench::measure(count, [&] { w.run(at_once, [&] { return submit(service, count / at_once); }); });
 }
 
-/// A service of one queue whose handlers call `ran`.
+/// A service with one queue whose handlers call `ran`.
 class workers {
  public:
   workers(world& w, std::size_t concurrency, std::function<void()> ran)
@@ -142,7 +142,7 @@ class workers {
   jobs::service service_;
 };
 
-/// Runs the first `count` of the jobs that wait.
+/// Measures running the first `count` of the waiting jobs.
 bench::sample run_jobs(const opener& open, int waiting, int count, std::size_t concurrency) {
   world w{open};
   w.fill(waiting);
@@ -154,7 +154,7 @@ bench::sample run_jobs(const opener& open, int waiting, int count, std::size_t c
   });
 }
 
-/// From the call that hands a job in until it runs, while nothing else is to be done.
+/// Measures the time from putting a job to the start of its handler, while there are no other jobs.
 bench::sample start_alone(const opener& open, int count) {
   world w{open};
   std::chrono::steady_clock::time_point started;
@@ -181,7 +181,7 @@ bench::sample start_alone(const opener& open, int count) {
   return s;
 }
 
-/// What the disk needs at least.
+/// Measures appending to a file with a sync, the minimum that a disk needs.
 bench::sample append(int count) {
   const folder f;
   const int file = ::open(f.file("log").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);

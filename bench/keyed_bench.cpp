@@ -1,6 +1,6 @@
-// What a limit for each of a million keys costs: a request of a known key by one thread and by two (B17, B17t), and of
-// a key that was never seen (B17n). Beside it a map of schedulers behind a lock, as programs have it. And what a flood
-// of ten million keys does to a limit that has room for one (K2).
+// Measures a keyed limit with a million keys: a request of a known key by one thread and by two (B17, B17t), and of a
+// new key (B17n). For comparison, it measures a map of schedulers behind a lock, which is the usual solution. It also
+// measures what a flood of ten million keys does to a limit with space for one million (K2).
 
 #include "canigo/keyed.hpp"
 #include "canigo/scheduler.hpp"
@@ -38,7 +38,7 @@ const std::vector<std::string>& names() {
   return all;
 }
 
-/// A key far away from the last one, so that the processor's caches do not have it.
+/// Returns keys far apart from each other, so that the processor's caches do not contain the next one.
 class walk {
  public:
   explicit walk(std::size_t start) : at_{start} {}
@@ -51,10 +51,10 @@ class walk {
   std::size_t at_;
 };
 
-// So slow that no key is forgotten, and so deep that every request is granted.
+// The rate is so slow that no key is forgotten, and the burst so large that every request is granted.
 const canigo::keyed_scheduler_options plenty{.rate = rate{1, 1h}, .burst = 1'000'000, .most_keys = keys};
 
-/// The common idiom.
+/// The usual solution: a map of schedulers behind a lock.
 class map_of_schedulers {
  public:
   explicit map_of_schedulers(net::io_context& io) : io_{io} {}
@@ -103,7 +103,7 @@ bench::sample new_keys() {
   return s;
 }
 
-/// Asks for ten keys for each that it may know. The keys that it knew before must still owe what they owed.
+/// Requests ten times as many keys as the limit can store. The keys that it knew before must keep their debts.
 bench::sample flood() {
   constexpr std::size_t old = 1'000, all = 10 * keys;
   const std::vector<std::string>& known = names();

@@ -14,12 +14,12 @@
 #include <thread>
 #include <utility>
 
-/// What the benchmarks of coroutines and threads are made of.
+/// The common parts of benchmarks with coroutines and threads.
 namespace bench {
 
 namespace net = canigo::net;
 
-/// `f`, so often.
+/// Measures `operations` calls of `f`.
 template <class Function>
 sample repeated(std::int64_t operations, Function&& f) {
   return measure(operations, [&] {
@@ -27,7 +27,7 @@ sample repeated(std::int64_t operations, Function&& f) {
   });
 }
 
-/// `f`, so often, by each of two threads.
+/// Measures two threads that each call `f` `each` times.
 template <class Function>
 sample by_two_threads(std::int64_t each, Function&& f) {
   const auto work = [&] {
@@ -40,7 +40,7 @@ sample by_two_threads(std::int64_t each, Function&& f) {
   });
 }
 
-/// The coroutine `main`, which does so many operations, alone on a loop of its own.
+/// Measures the coroutine `main`, which does `operations` operations, alone on its own event loop.
 template <class Main>
 sample in_coroutine(std::int64_t operations, Main main) {
   net::io_context io{1};
@@ -48,7 +48,7 @@ sample in_coroutine(std::int64_t operations, Main main) {
   return measure(operations, [&] { io.run(); });
 }
 
-/// All that is to be done on `io`, by one thread or two.
+/// Measures all work of `io`, run by one or two threads.
 inline sample run_by(int threads, net::io_context& io, std::int64_t operations) {
   return measure(operations, [&] {
     std::thread other{[&] {
@@ -62,7 +62,7 @@ inline sample run_by(int threads, net::io_context& io, std::int64_t operations) 
 /// A coroutine that does nothing.
 inline net::awaitable<void> child() { co_return; }
 
-/// Another thread, which sleeps: a lock is cheaper in a process of one thread, and ours never are.
+/// A second thread, which sleeps. In a process with a single thread locks are cheaper, and real programs have several.
 class second_thread {
  public:
   second_thread() = default;

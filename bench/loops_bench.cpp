@@ -1,5 +1,5 @@
-// What a limit costs that two loops share, each with a thread of its own: the common way to use two cores (B23). In
-// B23p a loop polls for a while before it sleeps.
+// Measures a limit that two event loops share, each with its own thread, which is the usual way to use two cores (B23).
+// In B23p a loop polls for a while before it sleeps.
 
 #include "canigo/limiter.hpp"
 #include "canigo/run_busy_polling.hpp"
@@ -25,18 +25,18 @@ constexpr int repetitions = 7;
 constexpr int contenders = 64;
 constexpr std::int64_t rounds = 3'000;
 
-/// No limit: what is left of the work is the yield.
+/// No limit at all: only the yields remain.
 struct none {
   template <class... Args>
   explicit none(Args&&...) {}
 };
 
-/// The same list under the same lock for both loops: a waiter is posted to its own.
+/// The simplest semaphore, with one list and one lock for both loops. A waiter is posted to its own loop.
 struct bare : bench::bare_semaphore {
   bare(net::io_context&, std::uint64_t permits) : bare_semaphore{permits} {}
 };
 
-/// All contenders yield while they hold what they got. A scheduler's token is spent, and not held.
+/// A coroutine that takes a permit or token repeatedly, and yields after each. A scheduler's token is not given back.
 template <class Limit>
 net::awaitable<void> contend([[maybe_unused]] Limit& limit) {
   for (auto i = rounds; i > 0; --i) {
@@ -56,7 +56,7 @@ net::awaitable<void> contend([[maybe_unused]] Limit& limit) {
   }
 }
 
-/// Half of the contenders are on each loop. They share a limit, or each loop has one of its own.
+/// Measures contending coroutines, half of them on each loop. The loops share a limit, or each has its own.
 template <class Limit, class Options>
 bench::sample by_two_loops(bool is_shared, const Options& options, canigo::duration polls = {}) {
   net::io_context first{1}, second{1};
@@ -72,7 +72,7 @@ bench::sample by_two_loops(bool is_shared, const Options& options, canigo::durat
   });
 }
 
-// A token a nanosecond: the bucket is never empty.
+// A token per nanosecond: the bucket is never empty.
 const canigo::rate plenty{1, std::chrono::nanoseconds{1}};
 constexpr std::uint64_t many = 1'000'000'000;
 

@@ -1,4 +1,4 @@
-// Whether a short operation costs the same in one pool of many as in one that is alone (S4).
+// Checks whether a short operation costs the same in one of many pools as in a single pool (S4).
 
 #include "canigo/strand_pool.hpp"
 
@@ -19,7 +19,7 @@ constexpr int at_once = 64;
 std::uint64_t work = 0;
 void operation() { ++work; }
 
-/// 64 operations are handed over to the next pool in turn, then run.
+/// Measures 64 operations that are submitted to one pool after the other, and then run.
 bench::sample in_turn(net::io_context& io, std::deque<canigo::strand_pool>& pools) {
   return bench::measure(operations, [&] {
     auto pool = pools.begin();

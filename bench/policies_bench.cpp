@@ -1,5 +1,5 @@
-// What the policies around a call cost if all goes well: a circuit breaker by itself (B18), by two threads (B18-2) and
-// around a coroutine (B18-call); and a policy with all of its usual parts (B21).
+// Measures the policies around a call that succeeds: a circuit breaker by itself (B18), by two threads (B18-2), around
+// a coroutine (B18-call), and a policy with all of its usual parts (B21).
 
 #include "canigo/circuit_breaker.hpp"
 #include "canigo/policy.hpp"
@@ -27,7 +27,7 @@ void pass(canigo::circuit_breaker& b) {
   if (auto p = b.try_enter()) p->succeeded();
 }
 
-/// The least that a breaker needs to know how long a call took.
+/// Reads the clock twice, the minimum that a breaker needs to measure a call's duration.
 void read_clock_twice() {
   std::ignore = std::chrono::steady_clock::now();
   std::ignore = std::chrono::steady_clock::now();
@@ -64,7 +64,7 @@ void breakers() {
       .run(repetitions);
 }
 
-/// Through a policy in which nothing ever binds.
+/// Measures calls through a policy whose limits are never reached.
 bench::sample through_policy(std::optional<canigo::duration> timeout) {
   constexpr std::int64_t calls = many / 10;
   const canigo::policy_options options{

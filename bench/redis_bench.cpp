@@ -1,5 +1,5 @@
-// What a permit of a redis::semaphore costs (B14): beside two calls of a bare script on the same connection, and how
-// much waiters that share a call save.
+// Measures a permit of a redis::semaphore (B14). For comparison, it measures two calls of a bare script on the same
+// connection. It also measures how much waiters save that share a call.
 
 #include "canigo/redis/semaphore.hpp"
 
@@ -32,7 +32,7 @@ namespace {
 
 constexpr int rounds = 4000;
 
-/// A redis-server in a folder of its own, on a Unix domain socket.
+/// A redis-server in its own folder, on a Unix domain socket.
 class server {
  public:
   server() {
@@ -73,7 +73,7 @@ bench::sample run(asio::io_context& io, int count, int operations, Make make) {
   });
 }
 
-// What the smallest limiter does: the time, a read and a write.
+// The work of the simplest limiter: it gets the time, reads and writes.
 constexpr const char* bare_script =
     "local t = redis.call('TIME') local v = redis.call('GET', KEYS[1]) redis.call('SET', KEYS[1], t[1]) return v";
 
@@ -81,7 +81,7 @@ bool is_installed(const std::string& program) {
   return std::system(("command -v " + program + " > /dev/null").c_str()) == 0;
 }
 
-/// What `redis-benchmark` needs for two calls, one after the other on one connection.
+/// Measures redis-benchmark with two calls, one after the other on one connection.
 bench::sample redis_benchmark(const std::string& socket, const std::string& sha) {
   const std::string command =
       "redis-benchmark -s " + socket + " -c 1 -n 20000 --csv EVALSHA " + sha + " 1 bench 2>/dev/null | tail -1";
@@ -90,13 +90,13 @@ bench::sample redis_benchmark(const std::string& socket, const std::string& sha)
   if (answer == nullptr) return {};
   const bool said = std::fgets(line.data(), line.size(), answer) != nullptr;
   ::pclose(answer);
-  // "EVALSHA …","calls per second",…
+  // The output has the form "EVALSHA …","calls per second",…
   const char* number = said ? std::strstr(line.data(), "\",\"") : nullptr;
   const double per_second = number != nullptr ? std::strtod(number + 3, nullptr) : 0;
   return {per_second > 0 ? 2e9 / per_second : 0};
 }
 
-/// Runs this in so many processes at once, each with a client of its own, and waits for all.
+/// Runs `work` in `count` processes at the same time, each with its own client, and waits for all.
 template <class Work>
 bench::sample in_processes(int count, int operations, Work work) {
   return bench::measure(operations, [&] {
@@ -115,7 +115,7 @@ bench::sample in_processes(int count, int operations, Work work) {
 
 const redis::semaphore_options options{.permits = 1000, .lease = 30s, .quarantine = false};
 
-/// A server, and what is measured on it.
+/// A server, with the benchmarks that use it.
 struct stage {
   stage() {
     bool ready = false;
@@ -135,7 +135,7 @@ struct stage {
   bench::sample calls(int in_flight) {
     return run(io, in_flight, rounds, [&](int n) { return twice(client, sha, n); });
   }
-  /// The same in so many processes, with a client and a limit of their own.
+  /// Measures acquires in several processes, each with its own client and limit.
   bench::sample acquires_in_processes(int count, int in_flight) {
     return in_processes(count, 2 * rounds, [&](int operations) {
       asio::io_context own;
@@ -159,7 +159,7 @@ struct stage {
       p.release();
     }
   }
-  /// Two calls, as an acquire and a release are.
+  /// Makes two calls, like an acquire and a release.
   static asio::awaitable<void> twice(redis::client& c, const std::string& sha, int n) {
     for (int i = 0; i < 2 * n; ++i) co_await c.run("EVALSHA", sha, 1, "bench");
   }
@@ -178,7 +178,7 @@ struct stage {
   std::string sha;
 };
 
-/// A stage that is made when something is measured on it.
+/// Returns the stage, and makes it on first use.
 using stage_at_need = std::function<stage&()>;
 
 void print_percentiles(const char* who, std::vector<double> us) {
@@ -215,7 +215,7 @@ void throughput(const stage_at_need& at) {
       .run(repetitions);
 }
 
-/// How long single calls take, and how that spreads.
+/// Prints the latencies of single calls, and their distribution.
 void latencies(stage& s) {
   for (const int in_flight : {1, 8, 64}) {
     std::printf("B14 Redis: from acquire to grant, %d in flight\n", in_flight);

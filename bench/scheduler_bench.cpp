@@ -1,6 +1,7 @@
-// What a token costs: granted at once (B1, B2), by two threads (B3), waited for in a queue (Q1) and in flows (B16), at
-// what rate tokens can be handed out (B4), with a slack (B20), with a million waiters (B12), and how that grows with
-// waiters, classes and schedulers (S1 to S3). Beside each, what bare Asio or the machine need for the least part of it.
+// Measures a scheduler's token: granted at once (B1, B2), by two threads (B3), after a wait in a queue (Q1) and in
+// flows (B16), the rate of grants (B4), with slack (B20), with a million waiters (B12), and how the cost grows with
+// waiters, classes and schedulers (S1 to S3). For comparison, it measures the simplest solution with bare Asio or the
+// machine.
 
 #include "canigo/flow.hpp"
 #include "canigo/scheduler.hpp"
@@ -29,7 +30,7 @@ namespace {
 constexpr int repetitions = 7;
 constexpr std::int64_t many = 1'000'000;
 
-// A token a nanosecond: the bucket is never empty, so every acquire is granted at once.
+// A token per nanosecond: the bucket is never empty, so every acquire is granted at once.
 const canigo::scheduler_options plenty{.rate = rate{1, 1ns}, .burst = 1'000'000'000, .initial_tokens = 1'000'000'000};
 
 void take_slot(std::atomic<std::int64_t>& slot) {
@@ -118,7 +119,7 @@ void queued() {
       .run(repetitions);
 }
 
-/// Q1 with more coroutines, each of which asks for one of the flows in turn; 0 flows: without any.
+/// Like Q1, with more coroutines, each of which uses one of the flows in turn; with 0 flows, none is used.
 bench::sample through_flows(std::size_t flows, int coroutines, std::int64_t rounds) {
   net::io_context io{1};
   canigo::scheduler s{io, {.rate = rate{1, 24h}, .burst = static_cast<std::uint64_t>(coroutines)}};
@@ -155,7 +156,7 @@ void flows() {
       .run(repetitions);
 }
 
-/// What is counted in a second in which `start` lets as many grants happen as it can.
+/// Counts the grants of one second. `start` causes as many grants as possible.
 template <class Start>
 bench::sample saturate(std::int64_t per_second, Start start) {
   net::io_context io{1};
@@ -176,7 +177,7 @@ bench::sample saturate(std::int64_t per_second, Start start) {
 
 bench::sample saturated_by_64(std::int64_t per_second, canigo::duration slack = 0ms) {
   return saturate(per_second, [&](net::io_context& io, std::int64_t& granted) {
-    // A hundredth of a second of burst: what a late wake-up can catch up with.
+    // The burst is a hundredth of a second, which is what a late wake-up can catch up with.
     auto s = std::make_unique<canigo::scheduler>(
         io, canigo::scheduler_options{.rate = rate::per_second(per_second),
                                       .burst = static_cast<std::uint64_t>(per_second / 100),
@@ -226,7 +227,7 @@ void saturated() {
   }
 }
 
-/// Callbacks, queued in turn over the classes, then let go one by one.
+/// Queues waiters with callbacks in all classes in turn, and then grants one after the other.
 bench::sample queue_and_wake(int waiters, int classes, bool wake) {
   net::io_context io{1};
   canigo::scheduler s{io,
@@ -252,7 +253,7 @@ bench::sample queue_and_wake(int waiters, int classes, bool wake) {
   return r;
 }
 
-/// The least that could be called so many waiters: an object each, in a list of its class, and one post for all.
+/// The simplest queue for so many waiters: an object for each, in a list per class, and one post for all.
 class bare_lists {
  public:
   explicit bare_lists(int classes) : lists_(static_cast<std::size_t>(classes)) {}

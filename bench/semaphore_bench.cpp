@@ -1,6 +1,5 @@
-// What a permit costs: free (B5), handed from one coroutine to the next (B6), and with two threads (B6b); and one
-// that comes from one of several alternatives (B26). Beside each, what bare Asio or the machine need for the least part
-// of it.
+// Measures a permit: a free one (B5), one passed between coroutines (B6), on two threads (B6b), and one from one of
+// several alternatives (B26). For comparison, it measures the simplest solution with bare Asio or the machine.
 
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
@@ -24,11 +23,11 @@ constexpr std::int64_t many = 1'000'000;
 constexpr int contenders = 64;
 constexpr std::int64_t rounds = 3'000;
 
-// A token a nanosecond: the bucket is never empty.
+// A token per nanosecond: the bucket is never empty.
 const canigo::limiter_options plenty{
     .rates = {{canigo::rate{1, std::chrono::nanoseconds{1}}, 1'000'000'000, 1'000'000'000}}, .concurrency = 8};
 
-/// Two steps of a lock-free count: the least that taking and giving back can be.
+/// Two steps of a lock-free counter, the minimum for a take and a release.
 void take_and_give(std::atomic<std::int64_t>& count) {
   std::int64_t seen = count.load(std::memory_order_relaxed);
   while (!count.compare_exchange_weak(seen, seen - 1)) {
@@ -95,10 +94,10 @@ void free_permits() {
       .run(repetitions);
 }
 
-// Half a bucket, to which nothing comes: which one has most left must be found out each time.
+// A half-full bucket that gets no tokens, so that each request must determine the alternative with the most tokens.
 const canigo::rate_limit half{canigo::rate{1, std::chrono::hours{24}}, 1'000'000'000, 500'000'000};
 
-/// A limiter of so many alternatives, whose rates are never reached, with this cap each.
+/// Returns options of a limiter with so many alternatives. Their rates are never reached, and each has this cap.
 canigo::limiter_options any_of(int alternatives, std::uint64_t cap = 1'000,
                                const canigo::rate_limit& rate = plenty.rates.front()) {
   canigo::limiter_options o;
@@ -106,7 +105,7 @@ canigo::limiter_options any_of(int alternatives, std::uint64_t cap = 1'000,
   return o;
 }
 
-/// 64 coroutines take the permits of a limiter in turn, and yield while they hold one.
+/// Measures 64 coroutines that take the permits of a limiter in turn, and yield while they hold one.
 bench::sample contended_alternatives(int alternatives, std::uint64_t cap) {
   net::io_context io{1};
   canigo::limiter l{io, any_of(alternatives, cap)};
@@ -152,7 +151,7 @@ void alternatives() {
 
 using io_executor = net::io_context::executor_type;
 
-/// All contenders take a permit in turn, and yield while they hold it. Their coroutines are of this executor.
+/// Measures coroutines on this executor that take a permit in turn, and yield while they hold it.
 template <class Executor, class Acquire>
 bench::sample contended(std::uint64_t permits, int threads, Acquire acquire) {
   net::io_context io{threads};
@@ -192,7 +191,7 @@ bench::sample contended_bare(std::uint64_t permits, int threads) {
 auto acquire(semaphore& s) { return s.acquire(); }
 auto acquire_typed(semaphore& s) { return s.async_acquire({}, net::use_awaitable_t<io_executor>{}); }
 
-/// `posts` in a row by as many coroutines as run at a time.
+/// Measures `posts` consecutive posts by each of several coroutines, some of which run at the same time.
 template <class Executor>
 bench::sample posting(int coroutines, int posts, int threads) {
   net::io_context io{threads};

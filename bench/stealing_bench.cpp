@@ -1,5 +1,6 @@
-// What crosses threads on one io_context, by work_stealing and without it: yields (X1), permits (X2), a pool that is
-// fed from outside (X3), coroutines (X4), a limiter (X5). And that one thread alone does not lose by it (X6).
+// Measures work that moves between the threads of one io_context, with and without work_stealing: yields (X1), permits
+// (X2), a pool that is fed from outside (X3), coroutines (X4) and a limiter (X5). It also checks that a single thread
+// is not slower (X6).
 
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
@@ -25,7 +26,7 @@ constexpr int repetitions = 7;
 constexpr int contenders = 64;
 constexpr std::int64_t rounds = 3'000;
 
-/// The executor of an io_context itself.
+/// The plain executor of an io_context.
 struct one_queue {
   explicit one_queue(net::io_context& i) noexcept : io{&i} {}
   auto get_executor() const noexcept { return io->get_executor(); }
@@ -50,7 +51,7 @@ net::awaitable<void> spawns() {
   }
 }
 
-/// 64 coroutines that `make` makes, on threads of one io_context.
+/// Measures 64 coroutines that `make` returns, on the threads of one io_context.
 template <class Executor, class Make>
 bench::sample by_coroutines(int threads, std::int64_t each, Make make) {
   net::io_context io{threads};
@@ -68,7 +69,7 @@ bench::sample by_permits(int threads, const Options& options) {
   return bench::run_by(threads, io, contenders * rounds);
 }
 
-/// Another thread hands over one short operation after the other, 1024 of which may wait.
+/// Measures a thread that submits short operations one after the other. At most 1024 may wait.
 template <class Executor>
 bench::sample fed_from_outside() {
   constexpr std::int64_t many = 500'000;
@@ -76,7 +77,7 @@ bench::sample fed_from_outside() {
   net::io_context io{2};
   const Executor ex{io};
   canigo::strand_pool pool{net::any_io_executor{ex.get_executor()}, {.concurrency = 2, .queue_limit = most_waiting}};
-  // On a line of its own: the workers count while the producer goes on.
+  // On its own cache line, because the workers write it while the producer runs.
   alignas(128) std::atomic<std::int64_t> done{0};
   auto guard = net::make_work_guard(io);
   std::thread a{[&] { io.run(); }}, b{[&] { io.run(); }};
@@ -100,7 +101,7 @@ int main() {
   using canigo::work_stealing;
   const bench::second_thread sleeps;
   const canigo::semaphore_options one{.permits = 1}, eight{.permits = 8};
-  // A token a nanosecond: the bucket is never empty.
+  // A token per nanosecond: the bucket is never empty.
   const canigo::limiter_options rate_and_cap{
       .rates = {{canigo::rate{1, std::chrono::nanoseconds{1}}, 1'000'000'000, 1'000'000'000}}, .concurrency = 8};
 

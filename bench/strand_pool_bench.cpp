@@ -1,6 +1,5 @@
-// What an operation costs in a pool: short ones handed over and done (B7), awaited one at a time (B8), from other
-// threads (B9), long ones with a timeout (B10), and starting up (B13). Beside each, what bare Asio or the least
-// machinery need for it.
+// Measures an operation in a pool: short ones (B7), awaited one at a time (B8), from other threads (B9), long ones with
+// a timeout (B10), and the start of a pool (B13). For comparison, it measures the simplest solution with bare Asio.
 
 #include "canigo/detail/base/block_cache.hpp"
 #include "canigo/detail/base/fetch.hpp"
@@ -36,7 +35,7 @@ constexpr std::int64_t burst = 64;
 std::uint64_t work = 0;
 void operation() { ++work; }
 
-/// Hands over `burst` operations in each turn of the loop, until `many` are done.
+/// Submits `burst` operations in each turn of the loop, until `many` are done.
 template <class Post>
 struct feeder {
   net::io_context& io;
@@ -59,7 +58,7 @@ bench::sample fed(net::io_context& io, Post post) {
   });
 }
 
-/// The least that could be called a pool: operations in a list, one post for all that are in it.
+/// The simplest possible pool: a list of operations, and one post for all in it.
 class bare_list {
  public:
   explicit bare_list(net::io_context& io) : io_{io} {}
@@ -143,13 +142,14 @@ void awaited() {
       .run(repetitions);
 }
 
-/// How many operations may wait before the producer has to. Go's channel is fastest with 64, a pool with some more.
+/// The max number of waiting operations before the producer must wait. Go's channel is fastest with 64, a pool with
+/// more.
 constexpr std::int64_t most_waiting = 1024;
 
-/// `many` operations from a thread that runs no loop. `post` is false where there is no room; it can ask how many wait.
+/// Measures `many` operations from a thread that runs no loop. `post` returns false if there is no space.
 template <class Post>
 bench::sample fed_from_outside(Post post) {
-  // On lines of its own: the workers count what is done while the producer goes on.
+  // On its own cache lines, because the workers write it while the producer runs.
   alignas(128) std::atomic<std::int64_t> done{0};
   alignas(128) const auto operation = [&done] { done.fetch_add(1, std::memory_order_relaxed); };
   return bench::measure(many, [&] {
@@ -183,8 +183,9 @@ bench::sample thread_pool_fed_from_outside() {
   return s;
 }
 
-/// The least that three threads need for it: functions in order of arrival, so many at most, in a list under the lock
-/// that a pool has, each in memory that one thread takes and another gives back. Who finds nothing looks again.
+/// The simplest solution for three threads: a bounded list of functions in order of arrival, under the same lock as a
+/// pool's. Each function is in memory that one thread allocates and another one frees. A thread that finds no work
+/// polls.
 class bounded_list {
  public:
   template <class F>
@@ -253,7 +254,7 @@ bench::sample list_fed_from_outside() {
   return s;
 }
 
-/// A word that goes to another thread and back: what handing over one thing at a time can't be below.
+/// Measures one word that goes to another thread and back. Passing single items between threads can't be faster.
 bench::sample there_and_back() {
   constexpr std::int64_t rounds = 20'000;
   alignas(128) std::atomic<std::int64_t> word{0};
@@ -277,7 +278,7 @@ bench::sample there_and_back() {
   return s;
 }
 
-/// A post to a loop that has nothing to do and sleeps, until it has run.
+/// Measures the time from a post to an idle, sleeping loop until the function has run.
 bench::sample woken_by_a_post() {
   constexpr std::int64_t rounds = 10'000;
   net::io_context io;
@@ -310,7 +311,7 @@ void from_outside() {
       .run(repetitions);
 }
 
-/// `burst` operations at a time, until `many` are done: the next ones are handed over when all of these have ended.
+/// Runs `burst` operations at a time, until `many` are done. The next ones are submitted when all of these have ended.
 template <class Give>
 class joined {
  public:
@@ -344,7 +345,7 @@ bench::sample joined_bursts(net::io_context& io, Give give) {
   return joined<Give>{io, std::move(give)}.measured();
 }
 
-/// An operation that suspends once, and says when it has ended.
+/// Returns an operation that suspends once, and then reports its end.
 template <class Joined>
 auto suspending(Joined& j) {
   return [&j]() -> net::awaitable<void> {

@@ -1,4 +1,5 @@
-// The pools' work as TBB does it: short operations in a task_group (B7), and handed to an arena from outside (B9).
+// The benchmarks of pools with TBB: short operations in a task_group (B7), and operations submitted to an arena from
+// another thread (B9).
 
 #include "harness.hpp"
 
