@@ -6,7 +6,7 @@
 
 namespace adaptive {
 
-/// What canigo::adaptive_limit decides by: first the default, then the other.
+/// The algorithms of canigo::adaptive_limit: the default first, then the other one.
 const std::vector<contender>& ours();
 
 }  // namespace adaptive

@@ -1,6 +1,6 @@
 #pragma once
 
-// Algorithms of other libraries, as their sources have them, for a comparison in one model.
+// Algorithms of other libraries, written after their sources, to compare them in one model.
 
 #include "service.hpp"
 
@@ -8,7 +8,8 @@
 
 namespace adaptive {
 
-/// Netflix' gradient2 and vegas, failsafe-go's, Envoy's; all from 20, between 1 and 1000.
+/// Returns gradient2 and vegas of Netflix, and those of failsafe-go and Envoy. All start at 20, and are bounded by 1
+/// and 1000.
 const std::vector<contender>& peers();
 
 }  // namespace adaptive

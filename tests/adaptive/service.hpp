@@ -1,6 +1,6 @@
 #pragma once
 
-// A model of a service under load, for algorithms that limit the calls to it: discrete events in virtual time.
+// A model of a service under load, for algorithms that limit its calls. It simulates discrete events in virtual time.
 
 #include "canigo/algorithms/limit_sample.hpp"
 #include "canigo/time.hpp"
@@ -12,19 +12,19 @@
 
 namespace adaptive {
 
-/// A call that has ended: which of those that are under way, and how.
+/// A call that has ended: its number and its result.
 struct call_end : canigo::limit_sample {
   std::uint32_t call = 0;
 };
 
-/// What decides on a limit.
+/// An algorithm that decides about a limit.
 class algorithm {
  public:
   virtual ~algorithm() = default;
   virtual std::uint64_t limit() const = 0;
-  /// A call begins: for what has to know them one by one.
+  /// Called when a call begins. Only algorithms that track single calls need it.
   virtual void begin(std::uint32_t /*call*/, canigo::time_point /*now*/) {}
-  /// A call has ended. `in_flight` is what is under way now, with it.
+  /// Called when a call has ended. `in_flight`: the number of running calls, including this one.
   virtual void record(const call_end& e, canigo::time_point now, std::uint64_t in_flight) = 0;
 };
 
@@ -43,38 +43,38 @@ class fixed final : public algorithm {
   std::uint64_t limit_;
 };
 
-/// What the service and its callers are like for a while. Times are in seconds.
+/// The properties of the service and its callers during one phase. Times are in seconds.
 struct phase {
   double length;
-  double rate;      // of callers
-  double capacity;  // calls that are served at a time
-  double service;   // mean time of one
-  double lost = 0;  // the share of the calls that get no answer, whatever the load is
+  double rate;      // arrivals of callers per second
+  double capacity;  // the number of calls that are served at the same time
+  double service;   // the mean service time of a call
+  double lost = 0;  // the share of calls that get no answer, independent of the load
 };
 
 struct trace {
   std::string name;
   std::vector<phase> phases;
   double rtt = .002;
-  double sigma = 0;           // of a lognormal time of service; 0: exponential
-  double refuse = 0;          // calls beyond that many times the capacity are refused; 0: none
-  double thrash = 0;          // how much slower each call is, for each capacity's worth of calls that wait there
-  double timeout = 0;         // callers give up after so long, and the service goes on; 0: never
-  bool is_cancelled = false;  // what they call that
-  double outer = 0;           // callers give up so long after they came, wherever they are; 0: see run()
+  double sigma = 0;           // the sigma of lognormal service times; 0: exponential service times
+  double refuse = 0;          // calls beyond this multiple of the capacity are refused; 0: none
+  double thrash = 0;          // the relative slowdown of each call per `capacity` waiting calls
+  double timeout = 0;         // callers give up after this time, but the service continues; 0: never
+  bool is_cancelled = false;  // callers report a timeout as a cancellation
+  double outer = 0;           // callers give up this long after their arrival, even while they wait; 0: see run()
 };
 
-/// What came of a phase.
+/// The results of one phase.
 struct tally {
-  double good = 0;             // calls a second that ended well
-  double p99 = 0;              // of their latency, in seconds
-  std::vector<double> limits;  // every 100 ms
+  double good = 0;             // successful calls per second
+  double p99 = 0;              // of the latency of these calls, in seconds
+  std::vector<double> limits;  // the limit every 100 ms
 };
 
-/// Runs the trace. Callers wait for 250 ms at most to be let go, the first ones first; with `outer` as long as that.
+/// Runs the trace. Callers wait for a place for at most 250 ms, or for `outer` if it is set, in the order of arrival.
 std::vector<tally> run(const trace& t, algorithm& a, std::uint64_t seed);
 
-/// The 99th percentile of the latency of a service that nobody else calls.
+/// Returns the 99th percentile of the latency of a service without other callers.
 double unloaded_p99(const trace& t, const phase& p);
 
 }  // namespace adaptive

@@ -1,6 +1,6 @@
 #pragma once
 
-// What an adaptive limit is tried with, and how what came of it is judged.
+// The traces on which adaptive limits are tested, and the judgement of the results.
 
 #include "service.hpp"
 
@@ -10,31 +10,31 @@ namespace adaptive {
 
 struct row {
   trace t;
-  double goodput = 90;  // bounds of the knee, in percent of the best fixed limits'
-  double single = 80;   // the same for one seed
-  double p99 = 3.5;     // times the unloaded
-  bool settles = true;  // whether the time until the limit is right counts
+  double goodput = 90;  // the min goodput of the knee algorithm, in percent of that of the best fixed limits
+  double single = 80;   // the same bound for a single seed
+  double p99 = 3.5;     // the max 99th percentile, as a multiple of that of the unloaded service
+  bool settles = true;  // whether the time to find the right limit is judged
 };
 
 /// The twelve traces.
 std::vector<row> rows();
-/// Calls of 10 ms to a callee that can do any number at a time. Some get no answer, whatever the load is.
+/// Traces with calls of 10 ms to a callee of unlimited capacity. Some calls get no answer, independent of the load.
 std::vector<row> rows_of_losses();
 
-/// The best fixed limit for a phase, and the goodput with it.
+/// The best fixed limit for a phase, and its goodput.
 struct best {
   double good = 0;
   double limit = 0;
 };
 
-/// For each phase of the trace, found by trial.
+/// Finds the best fixed limit for each phase of the trace, by trial.
 std::vector<best> best_fixed(const trace& t);
 
 struct score {
-  double goodput = 0;           // percent of the best
-  double p99 = 0;               // times the unloaded, in the worst phase
-  std::vector<double> settled;  // seconds until the limit is right, in each phase
-  double inside = 1;            // the share of the time after that in which it is right, in the worst phase
+  double goodput = 0;           // in percent of the best
+  double p99 = 0;               // in the worst phase, as a multiple of that of the unloaded service
+  std::vector<double> settled;  // the seconds until the limit was right, for each phase
+  double inside = 1;            // the share of the time after that during which the limit was right, in the worst phase
 };
 
 score judge(const trace& t, const std::vector<best>& bests, const std::vector<tally>& tallies);

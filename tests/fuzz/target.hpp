@@ -9,14 +9,14 @@
 
 namespace fuzz {
 
-/// Aborts when a promise is broken: the fuzzer then keeps the input, and a replay fails.
+/// Aborts if a promise is broken. The fuzzer then keeps the input, and a replay of the input fails.
 inline void require(bool holds, const char* promise) {
   if (holds) return;
   std::fprintf(stderr, "broken: %s\n", promise);
   std::abort();
 }
 
-/// The bytes of an input: a few of them decide how the rest is used.
+/// The bytes of an input. The first few decide how the rest is used.
 class input {
  public:
   input(const std::uint8_t* data, std::size_t size) noexcept : bytes_{data, size} {}
@@ -36,5 +36,6 @@ class input {
 
 }  // namespace fuzz
 
-/// What each target defines, and libFuzzer or replay.cpp calls: an input that it survives keeps all promises.
+/// Each target defines this function, which libFuzzer or replay.cpp calls. If it returns, the input has broken no
+/// promise.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);

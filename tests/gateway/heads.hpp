@@ -7,7 +7,7 @@
 
 namespace gateway_test {
 
-/// A head from its text with line feeds: "GET /x HTTP/1.1\nHost: a\n". Nothing is trimmed behind ": ".
+/// Parses a head from a text with line feeds: "GET /x HTTP/1.1\nHost: a\n". Values are not trimmed.
 inline canigo::gateway::message_head head_of(std::string_view text) {
   canigo::gateway::message_head head;
   const auto line_of = [&text] {

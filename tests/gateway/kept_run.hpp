@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-/// A call in virtual time whose client is kept, and the client's end of the connection.
+/// A call in virtual time whose client gets messages while it waits, and the client's end of the connection.
 struct kept_run {
   kept_run() {
     int ends[2] = {};
@@ -38,7 +38,8 @@ struct kept_run {
   kept_run(const kept_run&) = delete;
   kept_run& operator=(const kept_run&) = delete;
 
-  /// Begins the call, which is `body` with a keeper. Its frame has the connection and the keeper, as that of a call.
+  /// Starts the call: `body` with a keeper. Its coroutine frame owns the connection and the keeper, like that of a real
+  /// call.
   template <class Body>
   void go(const canigo::gateway::keeping_times& times, Body body) {
     made_at.reserve(100);
@@ -49,13 +50,13 @@ struct kept_run {
     if (client_ >= 0) ::close(client_);
     client_ = -1;
   }
-  /// How many bytes have come to the client since the last call.
+  /// Returns how many bytes the client has received since the last call.
   std::size_t take() const {
     static std::array<char, 1 << 16> room;
     const auto n = ::recv(client_, room.data(), room.size(), MSG_DONTWAIT);
     return n > 0 ? static_cast<std::size_t>(n) : 0;
   }
-  /// The client takes all that comes, until nothing does.
+  /// Receives bytes at the client until none arrive.
   std::size_t take_all() const {
     std::size_t all = 0;
     for (std::size_t n = 1; n > 0; all += n) {
@@ -69,9 +70,9 @@ struct kept_run {
   canigo::net::cancellation_signal stop;
   canigo::duration stall = std::chrono::seconds{60};
   std::string text = ".";
-  std::size_t makes = 1000;   // texts, before there is no memory for another
-  std::vector<long> made_at;  // of each text, in ms
-  std::vector<bool> results;  // of each wait
+  std::size_t makes = 1000;   // how many texts can be made before an allocation fails
+  std::vector<long> made_at;  // when each text was made, in ms
+  std::vector<bool> results;  // the result of each wait
   std::error_code ended;
   int lost = 0;
   bool has_ended = false;
@@ -99,6 +100,6 @@ struct kept_run {
     };
   }
 
-  int own_ = -1;  // until the call has it
+  int own_ = -1;  // the socket until the call owns it
   int client_ = -1;
 };

@@ -8,14 +8,14 @@
 
 namespace gateway_test {
 
-/// A configuration with one upstream of this provider. `more`: further lines of the upstream.
+/// Returns a configuration with one upstream of this provider. `more`: additional lines for the upstream.
 inline std::string config_of(std::string_view provider, std::string_view more = "") {
   return "[[listen]]\naddress = '127.0.0.1:0'\n[[upstream]]\nname = 'a'\nurl = 'http://a'\nprefix = '/a'\nprovider = "
          "'" +
          std::string{provider} + "'\n" + std::string{more};
 }
 
-/// The upstream of such a configuration, which is right.
+/// Returns the upstream of such a configuration, which must be valid.
 inline canigo::gateway::upstream upstream_of(std::string_view provider, std::string_view more = "") {
   const auto read = canigo::gateway::parse_config(config_of(provider, more));
   for (const auto& e : read.errors) UNSCOPED_INFO(canigo::gateway::message_of(e, provider));

@@ -10,8 +10,8 @@
 #include <memory>
 #include <string>
 
-/// Writes a key, with a password if there is one, and a certificate for it. That is signed by itself, names localhost
-/// and ends in so many seconds.
+/// Writes a key, encrypted if there is a password, and a self-signed certificate for localhost. The certificate expires
+/// after `ends_in` seconds.
 inline void make_certificate(const std::string& key_file, const std::string& certificate_file, long ends_in = 3600,
                              const char* password = nullptr) {
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key{EVP_EC_gen("P-256"), &EVP_PKEY_free};

@@ -15,7 +15,7 @@
 
 namespace http_test {
 
-/// Runs a coroutine and then the loop until nothing is left in it; returns or throws what the coroutine does.
+/// Runs a coroutine, and then the loop until it has no work left. Returns or throws the coroutine's result.
 template <class T>
 T run_to_end(asio::io_context& io, asio::awaitable<T> work) {
   std::optional<T> value;
@@ -30,14 +30,14 @@ T run_to_end(asio::io_context& io, asio::awaitable<T> work) {
   return std::move(value).value();
 }
 
-/// The part of a text that follows the host, as in "at 127.0.0.1:80, " or "in the queue for 127.0.0.1:80: ".
+/// Returns the part of a text after the host, as in "at 127.0.0.1:80, " or "in the queue for 127.0.0.1:80: ".
 inline std::string behind_host(const std::string& text) {
   if (!text.starts_with("at ") && !text.starts_with("in the queue for ")) return text;
   const auto end = std::min(text.find(", "), text.find(": "));
   return end == std::string::npos ? "" : text.substr(end + 2);
 }
 
-/// What the exception says that a coroutine ends with, behind the host; empty if it returns.
+/// Returns the text of the exception that a coroutine throws, without the host; empty if it throws none.
 template <class T>
 std::string text_of(asio::io_context& io, asio::awaitable<T> work) {
   try {
@@ -48,7 +48,7 @@ std::string text_of(asio::io_context& io, asio::awaitable<T> work) {
   }
 }
 
-/// The error that a coroutine ends with; none if it returns.
+/// Returns the error code that a coroutine throws; no error if it throws none.
 template <class T>
 std::error_code error_of(asio::io_context& io, asio::awaitable<T> work) {
   try {

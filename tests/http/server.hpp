@@ -27,7 +27,7 @@
 
 namespace http_test {
 
-/// One connection to a scripted_server, from the server's side.
+/// The server's side of one connection to a scripted_server.
 class peer {
  public:
   peer(asio::ip::tcp::socket s, unsigned n) : socket{std::move(s)}, number{n} {}
@@ -35,7 +35,7 @@ class peer {
   asio::ip::tcp::socket socket;
   const unsigned number;  ///< 1 for the first connection
 
-  /// The next request, head and body. Throws asio::error::eof when there is none.
+  /// Reads the next request, with its body. Throws asio::error::eof when there is none.
   asio::awaitable<std::string> request() {
     const std::size_t head =
         co_await asio::async_read_until(socket, asio::dynamic_buffer(buffer_), "\r\n\r\n", asio::use_awaitable);
@@ -50,7 +50,7 @@ class peer {
     co_return text;
   }
 
-  /// The bytes that come next, up to this mark and with it.
+  /// Reads the next bytes up to and including this mark.
   asio::awaitable<std::string> up_to(std::string_view mark) {
     const std::size_t size =
         co_await asio::async_read_until(socket, asio::dynamic_buffer(buffer_), std::string{mark}, asio::use_awaitable);
@@ -63,7 +63,7 @@ class peer {
     co_await asio::async_write(socket, asio::buffer(text.data(), text.size()), asio::use_awaitable);
   }
 
-  /// Sends, and waits until it has arrived where the client can read it.
+  /// Sends a text, and waits until the client can read it.
   asio::awaitable<void> deliver(std::string_view text) {
     co_await send(text);
     for (int unacknowledged = 1; unacknowledged != 0;) {
@@ -72,13 +72,13 @@ class peer {
     }
   }
 
-  /// Closes the connection with a reset. A socket that is destroyed closes without one, whatever its option says.
+  /// Closes the connection with a reset. The destructor of a socket closes without one, even with the linger option.
   void reset() {
     socket.set_option(asio::socket_base::linger{true, 0});
     socket.close();
   }
 
-  /// Until the client closes.
+  /// Waits until the client closes.
   asio::awaitable<void> linger() {
     char part[256];
     for (;;) co_await socket.async_read_some(asio::buffer(part), asio::use_awaitable);
@@ -94,7 +94,7 @@ class peer {
   std::string buffer_;
 };
 
-/// A server on the loopback that does what a test says, on a thread of its own.
+/// A server on the loopback that runs a test's script on its own thread.
 class scripted_server {
  public:
   using script = std::function<asio::awaitable<void>(peer&)>;
@@ -117,7 +117,7 @@ class scripted_server {
   }
   unsigned short port() const { return port_; }
   unsigned connections() const { return connections_; }
-  /// Most that were open at the same time.
+  /// The max number of connections that were open at the same time.
   unsigned peak() const { return peak_; }
   unsigned open() const { return open_; }
 
@@ -135,7 +135,7 @@ class scripted_server {
     try {
       co_await script_(p);
     } catch (const std::system_error&) {
-      // The client has gone, which is how most tests end.
+      // The client has closed the connection, which is how most tests end.
     }
     --open_;
   }
@@ -150,7 +150,7 @@ class scripted_server {
   std::thread thread_;
 };
 
-/// A port that nobody accepts on and whose queue is full: connecting to it takes for ever.
+/// A port whose connection queue is full, so that connecting to it takes for ever.
 class full_port {
  public:
   explicit full_port(const char* address = "127.0.0.1", unsigned short port = 0)
@@ -174,7 +174,7 @@ class full_port {
   std::vector<asio::ip::tcp::socket> fillers_;
 };
 
-/// Answers every request with the same text.
+/// Returns a script that answers every request with the same text.
 inline scripted_server::script answer(std::string text) {
   return [text = std::move(text)](peer& p) -> asio::awaitable<void> {
     for (;;) {
@@ -184,14 +184,14 @@ inline scripted_server::script answer(std::string text) {
   };
 }
 
-/// A response with a body and its length.
+/// Builds a response with status 200, a body and its length.
 inline std::string ok(std::string_view body, std::string_view more_headers = "") {
   std::string text{"HTTP/1.1 200 OK\r\nContent-Length: "};
   text.append(std::to_string(body.size())).append("\r\n").append(more_headers).append("\r\n").append(body);
   return text;
 }
 
-/// Reads a request and never answers.
+/// Returns a script that reads a request and never answers.
 inline scripted_server::script silence() {
   return [](peer& p) -> asio::awaitable<void> {
     co_await p.request();

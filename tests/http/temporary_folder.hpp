@@ -8,7 +8,7 @@
 
 namespace http_test {
 
-/// A folder for a while.
+/// A folder that the destructor removes.
 class temporary_folder {
  public:
   temporary_folder() { REQUIRE(::mkdtemp(path_.data()) != nullptr); }

@@ -43,7 +43,7 @@ inline asio::awaitable<void> accept_tls(asio::ip::tcp::acceptor& a, asio::ssl::c
   }
 }
 
-/// A server with a certificate of its own, in the loop of who asks it.
+/// A TLS server with its own certificate. It runs on the event loop of its client.
 class tls_server {
  public:
   explicit tls_server(asio::io_context& io, long certificate_ends_in = 3600)
@@ -59,12 +59,12 @@ class tls_server {
     SSL_CTX_set_alpn_select_cb(tls_.native_handle(), note, this);
     asio::co_spawn(io, accept_tls(acceptor_, tls_), asio::detached);
   }
-  /// Wants a certificate of each client, signed by that authority.
+  /// Demands a certificate of each client, signed by this authority.
   void ask_for_certificate(const std::string& authority) {
     tls_.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
     tls_.load_verify_file(authority);
   }
-  /// The protocols that the last client offered in its handshake, as they are on the wire.
+  /// The protocols (ALPN) that the last client offered in its handshake, in wire format.
   const std::string& offered() const { return offered_; }
   std::string certificate() const { return folder_ / "certificate"; }
   std::string url(const std::string& host = "localhost") const {

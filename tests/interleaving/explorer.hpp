@@ -23,40 +23,42 @@ using model = std::function<void(world&)>;
 
 struct verdict {
   std::uint64_t runs = 0;
-  std::string failure;       ///< empty: none; else what failed first
-  std::string schedule;      ///< of the run that failed: who did what, a line each
-  std::string replay;        ///< the same, for search::replay
+  std::string failure;       ///< the first failure; empty: there was none
+  std::string schedule;      ///< the schedule of the failed run, one step per line
+  std::string replay;        ///< the same schedule, for search::replay
   bool is_complete = false;  ///< depth first: all schedules within the bound were run
   bool ok() const noexcept { return failure.empty(); }
 };
 
-/// Runs a model under one schedule after the other. Threads of the model are fibers, and change only where the library
-/// would touch what threads share: before it takes its lock and before each atomic step.
+/// Runs a model under many schedules. The threads of a model are fibers. A switch can happen only where the library
+/// would access shared state: before it takes its lock, and before each atomic step.
 ///
-/// A run takes a microsecond or two, so what it needs is kept for the next one: stacks, and the room for notes.
+/// A run takes a microsecond or two, so its resources are reused for the next run: stacks, and memory for notes.
 class explorer {
  public:
   static verdict explore(const search& how, const model& m);
 
-  /// A thread of the model is about to do something that others may notice. Outside of a run it is nothing.
+  /// Call it before a thread of the model does something that other threads can observe. Outside of a run it has no
+  /// effect.
   static void step(const char* what) noexcept;
-  /// It can't go on before `ready(object)`.
+  /// Suspends the thread until `ready(object)` is true.
   static void wait(bool (*ready)(const void*), const void* object) noexcept;
-  /// What the calling thread does between its wait, which is over, and its next step can't be noticed by others: there
-  /// is no sense in preempting it before that step. So it is when a thread begins.
+  /// Declares that other threads can't observe what the calling thread does between its completed wait and its next
+  /// step. So no preemption is tried before that step. The same holds at the beginning of a thread.
   static void is_unseen() noexcept;
   /// The number of the calling thread, from 0 on.
   static std::size_t this_thread() noexcept;
-  /// What the library keeps for the calling thread.
+  /// The thread-local state of the library for the calling thread.
   static canigo::detail::context_visit*& innermost_visit() noexcept;
 
-  /// For the world of a run. A name is a literal.
+  /// Adds a thread to the run. `name`: a string literal.
   void add_thread(const char* name, work body);
-  /// One that waits until `ready(object)` before it begins, for ever if need be; one of several has a number.
+  /// Adds a loop thread that starts when `ready(object)` is true, which may never happen. `of_several`: its number
+  /// among the threads of one loop.
   void add_loop(const char* name, int of_several, bool (*ready)(const void*), const void* object, work body);
-  /// Runs until no thread can go on.
+  /// Runs until no thread can continue.
   void run_threads();
-  /// The same, in one order, after the end of a run.
+  /// After the end of a run, lets all threads finish in one fixed order.
   void let_threads_end();
   void fail(std::string text);
   bool has_failed() const noexcept { return !failure_.empty(); }
@@ -96,10 +98,10 @@ class explorer {
   std::unique_ptr<strategy> strategy_;
   fiber main_;
   std::array<thread, most_threads> threads_;
-  std::size_t count_ = 0;  // of them in this run
+  std::size_t count_ = 0;  // the number of threads in this run
   thread* running_ = nullptr;
   bool is_ending_ = false;
-  bool is_looking_ = false;  // at who can go on, which is no step
+  bool is_looking_ = false;  // it is checking which threads can continue, which is no step
   std::vector<std::uint8_t> turns_;
   std::vector<note> notes_;
   std::string failure_;

@@ -7,27 +7,27 @@
 
 namespace interleaving {
 
-/// A stack of its own for one thread of a model. All fibers run on the thread that made them, one at a time, and give
-/// way only by switch_to().
+/// A thread of a model with its own stack. All fibers run on the thread that made them, one at a time, and yield only
+/// in switch_to().
 class fiber {
  public:
-  /// What it runs; returns the fiber that goes on when that is over.
+  /// The function of a fiber. It returns the fiber that continues when it has ended.
   using function = fiber& (*)(void* argument);
 
-  /// The one that the calling thread is in already, until begin().
+  /// Represents the calling thread's own stack, until begin().
   fiber() noexcept;
   ~fiber();
   fiber(const fiber&) = delete;
   fiber& operator=(const fiber&) = delete;
 
-  /// The next switch to it calls f(argument). What it ran before is over, or is left for good where it is.
+  /// The next switch to this fiber calls f(argument). A function that the fiber ran before has ended, or is abandoned.
   void begin(function f, void* argument);
-  /// Leaves the running fiber, which is this one, for `other`; returns when somebody switches back.
+  /// Suspends this fiber, which is running, and continues `other`. Returns when another fiber switches back.
   void switch_to(fiber& other) noexcept;
 
  private:
   struct stack;
-  /// What the C++ runtime keeps for each thread about exceptions under way.
+  /// The state of the C++ runtime about a thread's exceptions.
   struct exceptions {
     void* caught = nullptr;
     unsigned int uncaught = 0;
@@ -42,8 +42,8 @@ class fiber {
   void* argument_ = nullptr;
   exceptions* const of_thread_;
   exceptions exceptions_;
-  void* fake_stack_ = nullptr;              // the address sanitizer's
-  const void* sanitizer_bottom_ = nullptr;  // of a stack that the thread had before
+  void* fake_stack_ = nullptr;              // the fake stack of the address sanitizer
+  const void* sanitizer_bottom_ = nullptr;  // the bottom of the stack that the thread had before
   std::size_t sanitizer_size_ = 0;
 };
 

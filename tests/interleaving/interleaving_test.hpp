@@ -8,9 +8,9 @@
 #include <map>
 #include <string>
 
-/// How much was tried in all; printed at the end, where it is also compared with what was demanded:
-/// INTERLEAVING_DEMAND='2:30 3:10 all:1000000' wants 30 models explored to the end with two preemptions, 10 with three,
-/// and a million schedules in all, or the program fails.
+/// Counts how much was explored. At the end it is printed, and compared with the demand: INTERLEAVING_DEMAND='2:30 3:10
+/// all:1000000' demands 30 models that were explored completely with two preemptions, 10 with three, and a million
+/// schedules in total. Otherwise the program fails.
 class tally {
  public:
   static tally& of_all();
@@ -27,14 +27,16 @@ class tally {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::uint64_t models_ = 0;
   std::map<interleaving::by, std::uint64_t> runs_;
-  std::map<int, std::uint64_t> completed_;  // by preemptions: how many models came to no more than that
+  // By the number of preemptions, how many models were explored completely up to that number.
+  std::map<int, std::uint64_t> completed_;
 };
 
-/// Runs a model under every schedule with so many preemptions, then with one more each time until that is too many to
-/// try or all there are; then under some at random and some by priorities. The address sanitizer makes a run twenty
-/// times as slow, so it gets fewer.
+/// Runs a model under every schedule with `preemptions` preemptions. Then it tries one more each time, until there are
+/// too many schedules or no further ones. Then it runs some random schedules, and some by priorities. The address
+/// sanitizer makes a run twenty times slower, so it gets fewer runs.
 ///
-/// From the environment: INTERLEAVING_RUNS, how many schedules are not too many to try (20,000); half as many are tried
-/// at random, and by priorities. INTERLEAVING_SEED (1). INTERLEAVING_MODE: only depth-first, random or priorities.
-/// INTERLEAVING_REPLAY: one schedule, as the report of a failure has it.
+/// The environment has these settings. INTERLEAVING_RUNS: how many schedules are not too many (20,000); half as many
+/// are tried at random, and by priorities. INTERLEAVING_SEED (1). INTERLEAVING_MODE: only depth-first, random or
+/// priorities.
+/// INTERLEAVING_REPLAY: a single schedule, as the report of a failure contains it.
 void explore(int preemptions, const interleaving::model& m);

@@ -8,20 +8,20 @@
 
 namespace interleaving {
 
-/// Where a flow of execution stands: its stack and the registers that a call has to keep.
+/// The state of a suspended flow of execution: its stack, and the registers that a call must preserve.
 ///
-/// On x86-64 a switch is a dozen instructions. What <ucontext.h> has, and is used elsewhere, asks the kernel for the
-/// signal mask each time, which takes ten times as long.
+/// On x86-64 a switch takes a dozen instructions. The alternative <ucontext.h>, which is used on other machines, asks
+/// the kernel for the signal mask each time, which takes ten times as long.
 class machine_context {
  public:
-  /// That of the flow which calls switch_to() first.
+  /// Represents the flow that calls switch_to() first.
   machine_context() = default;
   machine_context(const machine_context&) = delete;
   machine_context& operator=(const machine_context&) = delete;
 
-  /// From here on, the first switch to this calls `function(argument)`, which must not return.
+  /// After this, the first switch to this context calls `function(argument)`, which must not return.
   void begin(void* stack, std::size_t size, void (*function)(void*), void* argument) noexcept;
-  /// Leaves this, which is where the caller is, for `other`; returns when somebody switches back.
+  /// Suspends the caller, whose context this is, and continues `other`. Returns when another flow switches back.
   void switch_to(machine_context& other) noexcept;
 
  private:

@@ -9,7 +9,7 @@
 
 namespace interleaving {
 
-/// A loop of the world that a number of threads run, with work_stealing on it: its pumps are operations of the loop.
+/// A loop of the world that several threads run, with work_stealing: its pumps are operations of the loop.
 class pumped_loop final : public canigo::detail::stealing_service {
  public:
   using executor_type = canigo::detail::work_stealing_executor;
@@ -17,7 +17,7 @@ class pumped_loop final : public canigo::detail::stealing_service {
   pumped_loop(world& w, int threads) : pumped_loop{w, w.make_loop("loop", threads)} {}
 
   executor_type get_executor() noexcept { return executor_type{*this}; }
-  /// The context goes: what is left is destroyed, and not called.
+  /// Shuts the context down: remaining functions are destroyed without being called.
   void shut_down() {
     world_.shut_down();
     go();
@@ -33,7 +33,7 @@ class pumped_loop final : public canigo::detail::stealing_service {
       try {
         run(p);
       } catch (const std::runtime_error&) {
-        // It has left the loop.
+        // Notes that the function has left the loop's queue.
       }
     });
   }

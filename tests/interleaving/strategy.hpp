@@ -12,17 +12,17 @@ namespace interleaving {
 
 enum class by {
   depth_first,  ///< every schedule within a bound on preemptions
-  random,       ///< each step by any thread that can take it
-  priorities,   ///< few changes, at places drawn by chance
+  random,       ///< each step by a random thread that can take it
+  priorities,   ///< few changes of priority, at random places
 };
 
-/// Numbers by chance, the same everywhere.
+/// Generates random numbers that are the same on all platforms.
 ///
 /// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 class chance {
  public:
   explicit chance(std::uint64_t seed) noexcept : state_{seed} {}
-  /// One of 0 … n - 1; n is 2^32 at most.
+  /// Returns a number from 0 to n - 1; n is at most 2^32.
   std::uint64_t below(std::uint64_t n) noexcept {
     std::uint64_t z = state_ += 0x9e3779b97f4a7c15;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -37,38 +37,41 @@ class chance {
 /// How schedules are chosen.
 struct search {
   by how = by::depth_first;
-  /// depth_first: most times per run that a thread which could go on is made to wait for another.
+  /// depth_first: the max number of times per run that a thread is preempted although it could continue.
   int preemptions = 2;
-  /// The others: so many runs. depth_first: at most so many, 0 for all there are.
+  /// random, priorities: the number of runs. depth_first: the max number of runs; 0: all.
   std::uint64_t runs = 0;
   std::uint64_t seed = 1;
-  /// priorities: how many changes of priority a run has.
+  /// priorities: the number of priority changes in a run.
   std::size_t changes = 2;
-  /// Not empty: this one schedule, as a verdict has it.
+  /// If it is not empty, only this schedule is run. It has the format of a verdict.
   std::string replay = {};
 };
 
 std::string describe(const search& how);
 
-/// Who goes on, step by step, run after run. Threads go by their numbers, in the order in which the model made them.
+/// Chooses the thread that continues at each step of each run. Threads are numbered in the order in which the model
+/// made them.
 class strategy {
  public:
   static std::unique_ptr<strategy> make(const search& how);
   virtual ~strategy() = default;
 
   virtual void begin_run() = 0;
-  /// Whether choose() would make a thread wait that could go on. If not, it is not asked about the others.
+  /// Whether choose() may preempt a thread that could continue. If not, it is called only when the running thread
+  /// can't.
   virtual bool may_preempt() const noexcept = 0;
-  /// One of these, by its place. The running one comes first if it can go on.
+  /// Returns the index in `threads` of the thread that continues. The running thread is the first one if it can
+  /// continue.
   virtual std::size_t choose(std::span<const std::uint8_t> threads, bool first_is_running) = 0;
-  /// False if there is no run left.
+  /// Prepares the next run. Returns false if there is none.
   virtual bool next_run() = 0;
-  /// After the last run: whether there is no other schedule of the kind.
+  /// After the last run: whether all schedules of this kind were run.
   virtual bool is_complete() const noexcept { return false; }
 };
 
-/// Source: M. Musuvathi, S. Qadeer, "Iterative context bounding for systematic testing of multithreaded programs",
-/// PLDI 2007.
+/// Source: M. Musuvathi, S. Qadeer, "Iterative context bounding for systematic testing of multithreaded programs", PLDI
+/// 2007.
 class depth_first final : public strategy {
  public:
   explicit depth_first(const search& how) noexcept : preemptions_{how.preemptions}, most_{how.runs} {}
@@ -106,9 +109,9 @@ class at_random final : public strategy {
   std::uint64_t left_;
 };
 
-/// The thread with the highest priority goes on. Priorities are drawn for each run; at a few steps, drawn as well, the
-/// running thread's falls below all others. A defect that takes d events in a certain order is found in a run of k
-/// steps by n threads with a probability of 1/(n k^(d-1)) at least, if there are d-1 changes.
+/// Continues the thread with the highest priority. Priorities are random in each run. At a few random steps the running
+/// thread's priority falls below all others. A defect that needs d events in a certain order is found in a run of k
+/// steps by n threads with a probability of at least 1/(n k^(d-1)), if there are d-1 changes.
 ///
 /// Source: S. Burckhardt, P. Kothari, M. Musuvathi, S. Nagarakatte, "A randomized scheduler with probabilistic
 /// guarantees of finding bugs", ASPLOS 2010.
@@ -125,13 +128,13 @@ class by_priorities final : public strategy {
 
   chance random_;
   std::uint64_t left_;
-  std::vector<std::uint64_t> changes_;     // the steps at which there is one
-  std::vector<std::uint64_t> priorities_;  // by thread; low ones are for those that have fallen
+  std::vector<std::uint64_t> changes_;     // the steps at which a priority changes
+  std::vector<std::uint64_t> priorities_;  // by thread; the low ones are for threads whose priority has fallen
   std::uint64_t steps_ = 0;
-  std::uint64_t longest_ = 1;  // run so far, in steps
+  std::uint64_t longest_ = 1;  // the number of steps of the longest run so far
 };
 
-/// One schedule that is known.
+/// Repeats one known schedule.
 class replayed final : public strategy {
  public:
   explicit replayed(const std::string& schedule);
@@ -145,8 +148,7 @@ class replayed final : public strategy {
   std::size_t next_ = 0;
 };
 
-/// The threads that took the steps of a run, one after the other, as text that is short: b12 is the second thread,
-/// twelve times.
+/// Encodes which thread took each step of a run as a short text: b12 means the second thread, twelve times.
 std::string to_text(std::span<const std::uint8_t> turns);
 
 }  // namespace interleaving

@@ -10,7 +10,7 @@
 
 namespace interleaving {
 
-/// Something to call; it need not be copyable. What is small lies in it, so that a run makes few allocations.
+/// A function object that need not be copyable. A small one is stored in the object, to save allocations.
 class work {
  public:
   work() noexcept = default;
@@ -52,7 +52,7 @@ class work {
 
   struct kind {
     void (*call)(void*);
-    void (*move)(void* from, void* to) noexcept;  // nothing is left behind
+    void (*move)(void* from, void* to) noexcept;  // moves the function, and leaves nothing behind
     void (*destroy)(void*) noexcept;
   };
   template <class F>
@@ -70,7 +70,7 @@ class work {
   const kind* kind_ = nullptr;
 };
 
-/// What waits to be called, first in first out.
+/// A queue of functions to call, first in first out.
 class work_queue {
  public:
   bool empty() const noexcept { return first_ == all_.size(); }
@@ -86,7 +86,7 @@ class work_queue {
     }
     return next;
   }
-  /// What goes may push more, which stays.
+  /// Destroys the waiting functions. Functions pushed by their destructors stay in the queue.
   void drop() {
     const std::vector<work> dropped{std::exchange(all_, {})};
     first_ = 0;

@@ -29,33 +29,33 @@ namespace interleaving {
 
 namespace net = canigo::net;
 
-/// An event loop of a model, run by one thread of its or more.
+/// An event loop of a model. One or more threads of the model run it.
 struct loop {
   net::execution_context* context = nullptr;
   work_queue queue;
   bool closing = false;
-  bool may_go = false;   // with its context, while the threads run
-  bool is_gone = false;  // what was posted, with its context
+  bool may_go = false;   // its context may be destroyed while the threads run
+  bool is_gone = false;  // its queue was destroyed together with the context
   bool is_freed = false;
   bool was_posted_to_late = false;
   bool was_reached_late = false;
 };
 
-/// What Asio wants an executor to be: posts to a loop.
+/// An executor in the sense of Asio that posts to a loop.
 class loop_executor {
  public:
   explicit loop_executor(loop& l) noexcept : loop_{&l} {}
 
   template <class F>
   void execute(F&& f) const {
-    if (loop_->may_go) explorer::step("post");  // which takes its time
+    if (loop_->may_go) explorer::step("post");  // a step, because a post takes time
     if (loop_->is_gone) {
       loop_->was_posted_to_late = true;
       throw std::logic_error{"posted to a context that is gone"};
     }
     loop_->queue.push(work{std::forward<F>(f)});
   }
-  /// Calls what was posted, on the thread that calls this: for a loop that no thread runs.
+  /// Calls the posted functions on the calling thread, for a loop without threads.
   void poll() const {
     while (!loop_->queue.empty()) loop_->queue.pop()();
   }
@@ -65,7 +65,7 @@ class loop_executor {
     return net::execution::blocking.never;
   }
   loop_executor require(net::execution::blocking_t::never_t) const noexcept { return *this; }
-  /// Touches what goes with the context.
+  /// Uses an object that is destroyed together with the context.
   void reach() const noexcept {
     explorer::step("reach for the context");
     if (loop_->is_freed) loop_->was_reached_late = true;
@@ -75,7 +75,7 @@ class loop_executor {
   loop* loop_;
 };
 
-/// The same by way of a strand: what its copies share reaches for the context when the last one goes.
+/// A strand on such an executor. The state that its copies share uses the context when the last copy is destroyed.
 class strand_of_loop {
  public:
   explicit strand_of_loop(loop_executor base) : shared_{std::make_shared<const shared>(base)} {}
@@ -102,7 +102,7 @@ class strand_of_loop {
   std::shared_ptr<const shared> shared_;
 };
 
-/// Somebody who asks for a permit or a token, and what became of it.
+/// A caller that requests a permit or a token, with the result.
 struct caller {
   explicit caller(loop_executor where) : executor{where} {}
 
@@ -119,13 +119,13 @@ struct caller {
   };
 
   auto handler() { return net::bind_executor(executor, net::bind_cancellation_slot(signal.slot(), answer{this})); }
-  /// Asks on the thread that calls this; hears of it on its own loop.
+  /// Starts the request on the calling thread. The result arrives on the caller's own loop.
   template <class Object>
   void acquire(Object& from, const canigo::request& r = {}) {
     asked = true;
     from.async_acquire(r, handler());
   }
-  /// Cancels from its own loop, as Asio wants it.
+  /// Cancels on its own loop, as Asio requires.
   void cancel() {
     executor.execute([this] { signal.emit(net::cancellation_type::terminal); });
   }
@@ -139,7 +139,7 @@ struct caller {
   canigo::permit held;
 };
 
-/// One run of a model: an execution context of its own, whose time is virtual, and the threads that use it.
+/// One run of a model: an execution context in virtual time, and the threads that use it.
 class world {
  public:
   explicit world(explorer& e);
@@ -147,7 +147,8 @@ class world {
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
-  /// A loop that so many threads run; with none, what is posted to it waits for the context to go.
+  /// Makes a loop that `threads` threads run. With 0, posted functions stay in the queue until the context is
+  /// destroyed.
   loop_executor make_loop(const char* name, int threads = 1);
   template <class F>
   void thread(const char* name, F&& body) {
@@ -157,14 +158,14 @@ class world {
 
   canigo::time_point now() const { return clock_->now(); }
   canigo::time_point after(canigo::duration d) const { return start + d; }
-  /// The context goes as Asio's does, on the thread that calls this: its services first, then what was posted. No loop
-  /// may be running.
+  /// Destroys the context on the calling thread in the same order as Asio: its services first, then posted functions.
+  /// Precondition: no loop is running.
   void shut_down();
-  /// Lets time pass, and calls what is due, on the thread that calls this.
+  /// Advances the time, and calls what is due, on the calling thread.
   void pass_to(canigo::duration d) { clock_->advance(after(d)); }
-  /// Runs the threads until nothing moves any more, with time going on as far as it is waited for.
+  /// Runs the threads until none can continue. Time advances whenever threads wait only for time.
   void run();
-  /// After run(): what is to be true then, whatever the schedule.
+  /// Call it after run(). Fails the run unless `truth` holds, which it must under every schedule.
   void expect(bool truth, const char* what) {
     if (!truth) explorer_.fail(what);
   }
@@ -174,7 +175,7 @@ class world {
  private:
   class context : public net::execution_context {
    public:
-    context() {}  // defaulted, it is none yet to clang where the class around it goes on
+    context() {}  // not defaulted, because clang rejects a defaulted constructor in this place
     ~context() {
       end();
       destroy();

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-/// A batch of two jobs and a job after it. One of the two has ended in a transaction that is still open, and the store
-/// is ending the other.
+/// A batch of two jobs, and a job that waits for it. One of the two has ended in a transaction that is still open,
+/// while the store ends the other one.
 class ending_batch {
  public:
   ending_batch(postgres_world& w, canigo::jobs::store& store) : world_{w}, store_{store} {
@@ -34,7 +34,7 @@ class ending_batch {
 
   canigo::jobs::job_id job_after() const noexcept { return last_; }
   bool has_ended() const noexcept { return ended_.has_value(); }
-  /// Ends the transaction. Then the store's goes on, and the job after the batch begins, and ends.
+  /// Commits that transaction. Then the store's transaction continues, and the job after the batch begins and ends.
   void commit() {
     world_.session().run("COMMIT");
     while (!ended_) world_.io().run_one();

@@ -14,15 +14,15 @@
 #include <string>
 #include <utility>
 
-/// The files of SQLite in this process, in which the k-th write, sync or truncate fails. Nothing is synced in truth.
+/// The files of SQLite in this process. The k-th write, sync or truncate fails. Syncs do not really reach the disk.
 class faulty_files {
  public:
   enum class mode : std::uint8_t {
-    once,          ///< the k-th fails, and none after it
-    from_then_on,  ///< all from the k-th on fail, as when a disk is gone
-    full,          ///< the disk is full at the k-th, and then has space again
-    torn,          ///< half of the k-th is written, and none after it: the machine has lost its power
-    cut,           ///< the same, and the k-th is a sync; then lose_unsynced() takes back what no sync has reached
+    once,          ///< only the k-th operation fails
+    from_then_on,  ///< all operations from the k-th on fail, as if a disk were gone
+    full,          ///< the disk is full at the k-th operation, and has space again afterwards
+    torn,          ///< half of the k-th operation is written, and nothing after it, as in a loss of power
+    cut,           ///< like `torn` at the k-th sync; afterwards lose_unsynced() undoes what no sync has reached
   };
 
   faulty_files() {
@@ -55,9 +55,9 @@ class faulty_files {
     left_ = k;
   }
   void heal() { left_ = INT64_MAX; }
-  /// From now on syncs are as lies: what was written after this is taken back by lose_unsynced(). A control.
+  /// Makes syncs ineffective from now on: lose_unsynced() undoes later writes. It proves that the test can fail.
   void drop_syncs(bool drops) { drops_syncs_ = drops; }
-  /// The files as the last sync of each left them, as after a loss of power. No file is open.
+  /// Restores the files as of their last sync, as after a loss of power. Precondition: no file is open.
   void lose_unsynced() {
     const std::lock_guard lock{mutex_};
     for (const auto& [name, bytes] : synced_) {
@@ -66,11 +66,11 @@ class faulty_files {
     }
     synced_.clear();
   }
-  /// Whether the fault was met since fail_at().
+  /// Whether the fault has occurred since fail_at().
   bool was_met() const { return left_ <= 0; }
-  /// How often a file was synced.
+  /// The number of syncs so far.
   std::int64_t syncs() const { return syncs_; }
-  /// Calls this when a lock of a file or its log is refused, on the thread that wanted it.
+  /// Sets a function that is called when a lock of a file or its log is refused, on the thread that wanted the lock.
   void at_refusal(std::function<void()> call) { at_refusal_ = std::move(call); }
 
  private:
@@ -82,7 +82,7 @@ class faulty_files {
     static sqlite3_file* real_of(sqlite3_file* f) { return of(f).real(); }
   };
 
-  /// SQLITE_OK, or what a step answers.
+  /// Counts an operation. Returns SQLITE_OK, or the error that it must return.
   static int step(int what) {
     if (the_one->mode_ == mode::cut && what != SQLITE_IOERR_FSYNC && the_one->left_ > 0) return SQLITE_OK;
     const auto left = --the_one->left_;
@@ -108,7 +108,7 @@ class faulty_files {
     if (answer == SQLITE_OK && the_one->mode_ == mode::cut && !the_one->drops_syncs_) the_one->keep(file::of(f).name);
     return answer;
   }
-  /// Notes what is in the file: a loss of power leaves at least this.
+  /// Stores the content of the file, which a loss of power will keep.
   void keep(const char* name) {
     std::ifstream in{name, std::ios::binary};
     const std::lock_guard lock{mutex_};
@@ -168,7 +168,7 @@ class faulty_files {
     const bool is_new = name != nullptr && !std::filesystem::exists(name);
     const int code = the_one->real_->xOpen(the_one->real_, name, opened.real(), flags, out_flags);
     opened.base.pMethods = code == SQLITE_OK ? &methods() : nullptr;
-    // The name of a file that was made is in its folder by then: SQLite syncs that for its journals.
+    // A new file's name survives a loss of power, because SQLite syncs the folder for its journals.
     if (code == SQLITE_OK && is_new && the_one->mode_ == mode::cut) the_one->keep(name);
     return code;
   }

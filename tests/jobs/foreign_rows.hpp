@@ -2,14 +2,14 @@
 
 #include <string>
 
-/// A value that another program wrote into the row of a job that waits, and that no store would write.
+/// An invalid value in the row of a waiting job that another program has written.
 struct foreign_row {
   std::string column;
   std::string value;
-  std::string range = {};  // that an error names; empty: the value can be read, and a run can't raise it
+  std::string range = {};  // the range that an error must name; empty: the value is readable, and a run can't raise it
 };
 
-/// For each database. They fit the types of its columns.
+/// Values for each database. They fit the types of its columns.
 inline const foreign_row foreign_rows[] = {{"state", "30000", "0 to 4"},
                                            {"state", "-1", "0 to 4"},
                                            {"priority", "99", "0 to 15"},

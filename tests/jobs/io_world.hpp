@@ -17,7 +17,7 @@
 #include <system_error>
 #include <utility>
 
-/// Stores whose calls end by messages of a thread of their own.
+/// Stores whose operations complete through another thread.
 class io_world : public canigo::jobs::conformance::world {
  public:
   void run(canigo::net::awaitable<void> work) override {
@@ -39,7 +39,7 @@ class io_world : public canigo::jobs::conformance::world {
     run(into(std::move(call), result));
     return std::move(*result);
   }
-  /// The error that the call ends with, and its text.
+  /// Returns the error code and the text with which the operation fails.
   template <class T>
   std::pair<std::error_code, std::string> error_of(canigo::net::awaitable<T> call) {
     try {
@@ -61,7 +61,7 @@ class io_world : public canigo::jobs::conformance::world {
   canigo::net::io_context io_;
 };
 
-/// How much of the processor this process uses while the function runs.
+/// Returns the CPU time that this process uses while the function runs.
 inline std::chrono::nanoseconds processor_time_of(const auto& f) {
   const auto used = [] {
     timespec t{};

@@ -15,7 +15,8 @@
 #include <unistd.h>
 #include <utility>
 
-/// Stands between a store and a server on a Unix domain socket, and can lose an answer. One connection at a time.
+/// A proxy between a store and a server on a Unix domain socket, which can drop an answer. It handles one connection at
+/// a time.
 class postgres_proxy {
  public:
   explicit postgres_proxy(const std::string& server) : server_{server + "/.s.PGSQL.5432"} {
@@ -38,9 +39,9 @@ class postgres_proxy {
   }
 
   std::string folder() const { return folder_.file("."); }
-  /// The next request reaches the server; its whole answer is lost, and so is the connection.
+  /// Passes the next request to the server, drops the whole answer, and closes the connection.
   void cut() { is_cutting_ = true; }
-  /// The same with the next request that has this in its text.
+  /// Like cut(), for the next request that contains this text.
   void cut_at(std::string text) {
     const std::lock_guard lock{mutex_};
     cut_at_ = std::move(text);
@@ -78,7 +79,7 @@ class postgres_proxy {
     const int server = ::socket(AF_UNIX, SOCK_STREAM, 0);
     const sockaddr_un there = address_of(server_);
     bool goes_on = ::connect(server, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0;
-    bool is_lost = false;  // the answer that comes
+    bool is_lost = false;  // the current answer is dropped
     std::string bytes(1 << 16, '\0');
     while (goes_on && !is_over_) {
       pollfd fds[] = {{.fd = client, .events = POLLIN, .revents = 0}, {.fd = server, .events = POLLIN, .revents = 0}};
@@ -93,7 +94,7 @@ class postgres_proxy {
         const auto size = ::recv(server, bytes.data(), bytes.size(), 0);
         const std::string_view answer{bytes.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
         goes_on = !answer.empty() && (is_lost || send(client, answer));
-        // ReadyForQuery comes last.
+        // The last message of an answer is ReadyForQuery.
         const std::string_view ready("Z\0\0\0\x05", 5);
         if (is_lost && answer.size() >= 6 && answer.substr(answer.size() - 6, 5) == ready) break;
       }
@@ -108,6 +109,6 @@ class postgres_proxy {
   std::atomic<bool> is_over_{false};
   std::atomic<bool> is_cutting_{false};
   std::mutex mutex_;
-  std::string cut_at_;  // empty: nowhere
+  std::string cut_at_;  // empty: no request is cut
   std::thread thread_;
 };

@@ -26,16 +26,16 @@
 #include <utility>
 #include <vector>
 
-/// A server of PostgreSQL of the test's own, on a Unix domain socket; stopped at the end. It throws if it can't be
-/// started, so a test that needs it fails.
+/// The test's own PostgreSQL server on a Unix domain socket. The destructor stops it. The constructor throws if it
+/// can't be started, so that a test that needs it fails.
 class postgres_server {
  public:
-  /// `settings` as of postgresql.conf.
+  /// `settings`: lines for postgresql.conf.
   explicit postgres_server(std::vector<std::string> settings = {}) : settings_{std::move(settings)} {
     std::string pattern = (std::filesystem::temp_directory_path() / "canigo-pg-XXXXXX").string();
     if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error{errno, std::system_category(), pattern};
     folder_ = pattern;
-    // The server refuses to run as root.
+    // The server refuses to run as root, so it runs as another user.
     if (::geteuid() == 0) {
       const passwd* p = ::getpwnam("postgres");
       if (p == nullptr) throw std::runtime_error{"root can't start a server, and there is no user postgres"};
@@ -44,7 +44,7 @@ class postgres_server {
       if (::chown(folder_.c_str(), user_, group_) != 0) throw std::runtime_error{"chown " + folder_};
     }
     run({program("initdb"), "-D", data(), "-U", "tester", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C"});
-    // One user has a password.
+    // The user "secret" has a password.
     std::ofstream{data() + "/pg_hba.conf"} << "local all secret scram-sha-256\nlocal all all trust\n";
     start();
   }
@@ -73,9 +73,9 @@ class postgres_server {
       std::this_thread::yield();
     }
   }
-  /// Ends all connections, and the server, at once, as `pg_ctl stop -m fast` does.
+  /// Ends all connections and the server at once, like `pg_ctl stop -m fast`.
   void stop() { end(SIGINT); }
-  /// As if the machine had lost its power: the server recovers at its next start.
+  /// Simulates a loss of power: the server must recover at its next start.
   void kill() { end(SIGQUIT); }
   void add_setting(std::string s) { settings_.push_back(std::move(s)); }
 
@@ -104,7 +104,7 @@ class postgres_server {
     const pid_t pid = ::fork();
     if (pid == 0) {
       if (user_ != 0 && (::setgid(group_) != 0 || ::setuid(user_) != 0)) ::_exit(126);
-      ::prctl(PR_SET_PDEATHSIG, SIGQUIT);  // a test that crashes leaves none behind
+      ::prctl(PR_SET_PDEATHSIG, SIGQUIT);  // the server ends if the test crashes
       const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
       const int in = ::open("/dev/null", O_RDONLY);
       ::dup2(in, 0);
@@ -132,7 +132,7 @@ class postgres_server {
   pid_t pid_ = 0;
 };
 
-/// A connection of a test's own.
+/// A connection that a test uses itself.
 class postgres_session {
  public:
   explicit postgres_session(const std::string& url) : connection_{::PQconnectdb(url.c_str())} {
@@ -140,7 +140,7 @@ class postgres_session {
     ::PQsetNoticeProcessor(get(), [](void*, const char*) {}, nullptr);
   }
   PGconn* get() const noexcept { return connection_.get(); }
-  /// The first field of the first row, if there is one.
+  /// Returns the first field of the first row; empty if there is none.
   std::string run(const std::string& sql) {
     const std::unique_ptr<PGresult, decltype([](PGresult* r) { ::PQclear(r); })> r{::PQexec(get(), sql.c_str())};
     const auto status = ::PQresultStatus(r.get());
@@ -154,11 +154,10 @@ class postgres_session {
   std::unique_ptr<PGconn, decltype([](PGconn* c) { ::PQfinish(c); })> connection_;
 };
 
-/// Stores on a schema of their own, whose clock stands still: `now` comes from a function that the search path finds
-/// first.
+/// Stores in their own schema, whose clock stands still: the search path finds a replacement of `now` first.
 class postgres_world : public io_world {
  public:
-  /// One server for all tests that need not restart it.
+  /// A server that all tests share unless they must restart theirs.
   static postgres_server& server() {
     static postgres_server shared{{"max_connections=60"}};
     return shared;
@@ -178,7 +177,7 @@ class postgres_world : public io_world {
     try {
       session_.run("DROP SCHEMA " + schema_ + " CASCADE");
     } catch (const std::exception&) {
-      return;  // it goes with the server
+      return;  // the server's end removes the schema
     }
   }
 

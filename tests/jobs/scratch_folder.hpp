@@ -6,7 +6,7 @@
 #include <string>
 #include <system_error>
 
-/// A folder that goes with the test.
+/// A folder that the destructor removes.
 class scratch_folder {
  public:
   scratch_folder() {

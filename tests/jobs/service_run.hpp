@@ -20,16 +20,16 @@
 #include <utility>
 #include <vector>
 
-/// A store in which steps fail, are slow, or are never told of, as a test wants it.
+/// A store whose operations can fail, be slow, or lack memory, as a test demands.
 class troubled_store : public store_around {
  public:
   using store_around::store_around;
 
-  std::map<std::string, std::error_code> fails;    // by step
-  std::map<std::string, std::set<int>> fails_at;   // by step: those calls that fail, counted from 1
-  std::map<std::string, canigo::duration> delays;  // before the step is carried out
+  std::map<std::string, std::error_code> fails;    // by operation
+  std::map<std::string, std::set<int>> fails_at;   // by operation: the numbers of the calls that fail, counted from 1
+  std::map<std::string, canigo::duration> delays;  // by operation: the delay before it is carried out
   std::map<std::string, int> calls;
-  std::string lacks_memory_once;  // the step that does
+  std::string lacks_memory_once;  // the operation that fails once for lack of memory
   bool claims_nothing_once = false;
   bool tells_changes = true;
 
@@ -75,7 +75,7 @@ class troubled_store : public store_around {
     co_return co_await store_around::changed(seen);
   }
 
-  std::vector<canigo::jobs::verdict> verdicts;  // of results
+  std::vector<canigo::jobs::verdict> verdicts;  // the verdicts about reported results
 
  private:
   awaitable<void> begin(const std::string step) {
@@ -90,14 +90,14 @@ class troubled_store : public store_around {
   }
 };
 
-/// A store in memory and in virtual time, behind one that gives trouble.
+/// A service on a troubled_store around a memory store in virtual time.
 struct service_run : limits_run {
   explicit service_run(canigo::jobs::store_policy policy = {}) : memory{io, policy}, store{memory} {}
 
   canigo::jobs::memory_store memory;
   troubled_store store;
 
-  /// What a call returns that ends without a wait.
+  /// Returns the result of an operation that completes without a wait.
   template <class T>
   T now(canigo::net::awaitable<T> call) {
     std::optional<T> result;
@@ -111,7 +111,7 @@ struct service_run : limits_run {
   canigo::jobs::job_state state(canigo::jobs::job_id id) { return look(id).state; }
 
   canigo::jobs::put_answer put(canigo::jobs::new_job j) { return now(memory.put(std::move(j))); }
-  /// Notes what result() ends with: the result, or the error and its text.
+  /// Notes how result() ends: the result, or the error and its text.
   void note_result(canigo::jobs::service& s, canigo::jobs::job_id id) {
     go([this, &s, id]() -> canigo::net::awaitable<void> {
       try {
@@ -129,14 +129,14 @@ struct service_run : limits_run {
   }
 };
 
-/// Jobs that may be tried again at once.
+/// Returns options with one queue, whose jobs are retried without a delay.
 inline canigo::jobs::service_options one_queue(std::size_t concurrency = 1) {
   canigo::jobs::service_options o;
   o.queues.push_back({.concurrency = concurrency, .retry = canigo::backoff::constant(std::chrono::seconds{5})});
   return o;
 }
 
-/// Runs for `d`, and notes how that ended.
+/// Returns a handler that sleeps for `d`, and notes how the sleep ended.
 inline auto noted_sleep(service_run& run, canigo::duration d) {
   return [&run, d](canigo::jobs::job& j) -> canigo::net::awaitable<std::string> {
     const auto ec = co_await outcome_of(canigo::sleep_for(d));

@@ -11,7 +11,7 @@
 #include <memory>
 #include <string>
 
-/// Stores on one file of SQLite, whose clock stands still.
+/// Stores on one SQLite file, whose clock stands still.
 class sqlite_world : public io_world {
  public:
   canigo::jobs::sqlite_store_options options() {

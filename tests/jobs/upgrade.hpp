@@ -12,10 +12,10 @@
 #include <string_view>
 #include <vector>
 
-// What has to be true of the stores of version_1.hpp, which the library of that version made: they have a job in each
-// state, and those of both databases have the same numbers.
+// Checks of the stores in version_1.hpp, which the library made with the first version of the tables. They contain a
+// job in each state. The jobs in both databases have the same numbers.
 
-/// Later than all that happened in them, for a clock that stands at the beginning of a test.
+/// The age of these stores, so that a clock which starts with a test is later than everything in them.
 inline constexpr canigo::duration after_version_1 = std::chrono::hours{24} * 1200;
 
 inline const std::string bytes_of_version_1{"a\0b\xff\n", 5};
@@ -32,7 +32,7 @@ struct old_job {
   std::string result = {};
 };
 
-/// By number, from 1 on. One without a kind was removed.
+/// The jobs by number, from 1 on. A job without a kind was removed.
 inline const std::vector<old_job>& jobs_of_version_1() {
   using enum canigo::jobs::job_state;
   static const std::vector<old_job> list = {
@@ -63,7 +63,7 @@ inline const std::vector<old_job>& jobs_of_version_1() {
   return list;
 }
 
-/// Each job is there with all that was known of it.
+/// Checks that each job still has all its properties.
 inline void check_old_jobs(io_world& w, canigo::jobs::store& s) {
   canigo::jobs::job_id id = 0;
   for (const old_job& expected : jobs_of_version_1()) {
@@ -91,7 +91,7 @@ inline std::vector<canigo::jobs::claimed_job> claim_all(io_world& w, canigo::job
   return w.wait(s.claim(r));
 }
 
-/// Each old job goes on from where it was.
+/// Checks that each old job continues from its state.
 inline void check_old_jobs_go_on(io_world& w, canigo::jobs::store& s) {
   using canigo::jobs::claimed_job, canigo::jobs::job_id, canigo::jobs::job_state, canigo::jobs::lease;
   using canigo::jobs::new_job, canigo::jobs::requeue_answer, canigo::jobs::store, canigo::jobs::verdict;
@@ -103,7 +103,7 @@ inline void check_old_jobs_go_on(io_world& w, canigo::jobs::store& s) {
     return numbers;
   };
 
-  // Its holder has lived on.
+  // The holder of the lease still exists.
   CHECK(w.wait(s.complete({13, 1}, "")) == verdict::superseded);
   CHECK(w.wait(s.complete(lease_of(13), "whole")) == verdict::accepted);
   CHECK(w.wait(s.look(13))->result == "whole");
@@ -111,7 +111,7 @@ inline void check_old_jobs_go_on(io_world& w, canigo::jobs::store& s) {
   CHECK(w.wait(s.fail(lease_of(14), "stopped", canigo::duration::zero())) == verdict::accepted);
   CHECK(w.wait(s.look(14))->state == job_state::cancelled);
 
-  // Its holder is gone.
+  // The holder of the lease has ended.
   const auto stale = lease_of(15);
   CHECK(claim_all(w, s, "none").empty());
   CHECK(w.wait(s.look(15))->crashes == 1);
@@ -140,7 +140,7 @@ inline void check_old_jobs_go_on(io_world& w, canigo::jobs::store& s) {
   CHECK(w.wait(s.requeue(10)).what == requeue_answer::type::requeued);
   CHECK(ids(claim_all(w, s, "cancelled")) == std::vector<job_id>{10});
 
-  // A key is taken as long as before, and no number is given twice.
+  // A unique key stays reserved for its time, and no number is used twice.
   const new_job same{.kind = "same", .unique_key = "for a time"};
   CHECK(w.wait(s.put(same)).id == 6);
   const new_job first{.queue = "new", .kind = "first", .batch = "new"};

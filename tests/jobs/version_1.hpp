@@ -1,6 +1,6 @@
 #pragma once
 
-// Stores that the library of the first version of the tables made, as SQL. upgrade.hpp says what is in them.
+// Stores with the first version of the tables, as SQL. upgrade.hpp describes their content.
 
 inline constexpr const char* version_1_sqlite = R"sql(
 CREATE TABLE canigo_schema(version INTEGER NOT NULL) STRICT;

@@ -8,6 +8,6 @@
 #include <memory>
 #include <string>
 
-/// The store that a worker is for.
+/// Opens the store for a worker process.
 std::unique_ptr<canigo::jobs::store> open_store(canigo::net::io_context& io, const std::string& place,
                                                 const canigo::jobs::store_policy& policy);

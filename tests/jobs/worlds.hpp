@@ -13,12 +13,12 @@
 #include <stdexcept>
 #include <utility>
 
-/// A store in memory and virtual time, perhaps behind another one that `Around` makes of it.
+/// A store in memory and virtual time. `Around` may wrap it in another store.
 template <class Around>
 class memory_world_of : public canigo::jobs::conformance::world {
  public:
   std::shared_ptr<canigo::jobs::store> open() override { return store_; }
-  // The clock of a test that goes back is one that has gone less far forward.
+  // A store whose clock runs backwards is simulated by one that has advanced less.
   void advance(canigo::duration d) override { time_.run_for(d); }
   void run(canigo::net::awaitable<void> work) override {
     bool is_over = false;
@@ -37,7 +37,7 @@ class memory_world_of : public canigo::jobs::conformance::world {
   std::shared_ptr<canigo::jobs::store> store_ = std::make_shared<Around>(inner_);
 };
 
-/// A store that hands everything on to another one.
+/// A store that forwards all operations to another one.
 class store_around : public canigo::jobs::store {
  public:
   explicit store_around(canigo::jobs::store& s) : inner{s} {}

@@ -1,4 +1,4 @@
-// Which mutant a program is, and which it has come by: scripts/mutate puts this into each source of the library.
+// Selects a mutant, and notes which mutants were reached. scripts/mutate adds this to each source file of the library.
 #pragma once
 
 #include <cstdlib>
@@ -11,7 +11,7 @@ namespace canigo_mutation {
 inline constexpr int most = 1'000'000;
 inline unsigned char nowhere[most];
 
-/// Shared memory, so that what was reached outlives a process that is killed.
+/// The notes are in shared memory, so that they survive a killed process.
 inline unsigned char* map_reached() noexcept {
   const char* file = std::getenv("CANIGO_REACHED");
   const int fd = file ? ::open(file, O_RDWR | O_CLOEXEC) : -1;

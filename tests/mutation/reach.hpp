@@ -1,4 +1,4 @@
-// Writes which mutants each case has reached into CANIGO_CASES: scripts/mutate adds this to the main of Catch2.
+// Writes which mutants each test case has reached to CANIGO_CASES. scripts/mutate adds this to Catch2's main.
 #pragma once
 
 #include "mutation/mutation.hpp"

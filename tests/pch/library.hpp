@@ -1,3 +1,3 @@
-// What takes longest to parse, for builds with a sanitizer, which are for tests only, and on Boost.Asio. The other
-// builds do without, so that an include which is missing is missed.
+// The headers that take longest to parse, for builds of the tests with a sanitizer or Boost.Asio. Other builds do not
+// use this file, so they detect missing includes.
 #include <asio.hpp>

@@ -1,4 +1,4 @@
-// What nearly every test includes and what takes longest to parse. A test still includes what it uses.
+// The headers that nearly every test includes and that take longest to parse. A test still includes what it uses.
 #include "support/catch.hpp"
 
 #include <asio.hpp>

@@ -11,7 +11,7 @@
 
 namespace redis_test {
 
-/// Sends a command, and notes how it ends, which may be after this has gone.
+/// Sends a command, and notes how it ends. That may be after the destruction of this object.
 struct asked {
   asked(canigo::redis::client& c, const canigo::redis::command& what) {
     c.async_run(what, asio::bind_cancellation_slot(cancel.slot(),

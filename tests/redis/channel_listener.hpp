@@ -9,7 +9,7 @@
 
 namespace redis_test {
 
-/// A connection that has subscribed to one channel, until it goes.
+/// A connection that is subscribed to one channel during the lifetime of this object.
 class channel_listener {
  public:
   channel_listener(const std::string& socket_path, const std::string& channel) {
@@ -27,7 +27,7 @@ class channel_listener {
   channel_listener(const channel_listener&) = delete;
   channel_listener& operator=(const channel_listener&) = delete;
 
-  /// Waits until Redis has said that.
+  /// Waits until Redis has published this text.
   void until_heard(std::string_view text) {
     while (heard_.find(text) == std::string::npos) {
       char more[512];

@@ -4,13 +4,13 @@
 
 namespace redis_test {
 
-/// What a server says to HELLO, in the form that Redis, Valkey and Redict share.
+/// Returns the reply to HELLO, in the format that Redis, Valkey and Redict share.
 inline std::string hello_of(const std::string& mode) {
   return "*4\r\n$6\r\nserver\r\n$6\r\nvalkey\r\n$4\r\nmode\r\n$" + std::to_string(mode.size()) + "\r\n" + mode + "\r\n";
 }
 
-/// What one says that is no node of a cluster to the commands with which a client logs in: CLIENT SETNAME, HELLO, and
-/// INFO, to which it says `info`.
+/// Returns the replies of a server outside of a cluster to the login commands of a client: CLIENT SETNAME, HELLO and
+/// INFO. `info` is the reply to INFO.
 inline std::string greeting_with(const std::string& info) {
   return "+OK\r\n" + hello_of("standalone") + "$" + std::to_string(info.size()) + "\r\n" + info + "\r\n";
 }

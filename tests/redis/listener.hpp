@@ -9,7 +9,7 @@
 
 namespace redis_test {
 
-/// Who hears what is published, by the second connection of a client.
+/// Receives published messages through the second connection of a client.
 struct listener final : canigo::redis::detail::subscription {
   void subscribed() noexcept override { ++times; }
   void published(std::string_view) noexcept override { ++messages; }

@@ -23,7 +23,7 @@ namespace redis_test {
 
 using steady = std::chrono::steady_clock;
 
-/// What is still to be done when the clients have gone is done.
+/// A loop that, in its destructor, runs the work that remains after the clients are destroyed.
 struct drained : net::io_context {
   ~drained() {
     restart();
@@ -31,7 +31,7 @@ struct drained : net::io_context {
   }
 };
 
-/// One process as far as Redis can tell: a connection and a session of its own.
+/// What Redis sees as one process: a connection, and its own session.
 struct member {
   member(net::io_context& io, const std::string& url, const redis::semaphore_options& o)
       : client{io, url}, slots{client, "crm", o} {}
@@ -39,7 +39,7 @@ struct member {
   redis::semaphore slots;
 };
 
-/// A Redis, and two processes that share a cap there.
+/// A Redis server, and two processes that share a cap there.
 template <class Context = net::io_context, class Server = redis_server>
 struct two_members {
   explicit two_members(const redis::semaphore_options& o) : a{io, server.url(), o}, b{io, server.url(), o} {}
@@ -58,7 +58,7 @@ inline std::error_code error_of(net::io_context& io, net::awaitable<redis::permi
   }
 }
 
-/// Runs the loop until it is so; fails the test after a time that no machine needs.
+/// Runs the loop until `done()` is true. Fails the test after a time limit that is too long for any machine to reach.
 template <class Done>
 void run_until(net::io_context& io, Done done, std::chrono::seconds limit = std::chrono::minutes{1}) {
   io.restart();
@@ -67,13 +67,13 @@ void run_until(net::io_context& io, Done done, std::chrono::seconds limit = std:
   REQUIRE(done());
 }
 
-/// Runs the loop for so long.
+/// Runs the loop for this time.
 inline void run_for(net::io_context& io, std::chrono::nanoseconds d) {
   io.restart();
   io.run_for(d);
 }
 
-/// Waits in the background, and notes how that ends, which may be after this has gone.
+/// Waits for a grant in the background, and notes how that ends. That may be after the destruction of this object.
 struct waiting {
   template <class L>
   waiting(L& s, canigo::request r) {

@@ -18,7 +18,7 @@
 
 namespace redis_test {
 
-/// Ports that nobody listens on, all of them different.
+/// Returns different ports on which no process listens.
 inline std::vector<std::string> free_ports(std::size_t n) {
   net::io_context io;
   std::vector<net::ip::tcp::acceptor> open;
@@ -30,7 +30,7 @@ inline std::vector<std::string> free_ports(std::size_t n) {
   return ports;
 }
 
-/// Asks again and again, with no answer at all being one that is not good.
+/// Repeats a command until `good(answer)` is true. No answer counts as a bad answer.
 template <class Good>
 void ask_until(net::io_context& io, const std::string& url, const redis::command& c, Good good) {
   redis::client client{io, url};
@@ -40,7 +40,7 @@ void ask_until(net::io_context& io, const std::string& url, const redis::command
     try {
       is_good = good(run(io, client.run(c)));
     } catch (const std::system_error&) {
-      // Not yet.
+      // The server does not answer yet.
     }
     if (!is_good) run_for(io, std::chrono::milliseconds{20});
   }

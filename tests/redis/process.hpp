@@ -11,7 +11,7 @@
 
 namespace redis_test {
 
-/// A process of its own, which ends with this one at the latest. Made while there is one thread only.
+/// A child process, which ends with this process at the latest. Make it only while there is a single thread.
 class process {
  public:
   template <class Work>
@@ -31,7 +31,7 @@ class process {
   process& operator=(process&&) = delete;
   ~process() { kill(); }
 
-  /// kill -9; also if it has ended.
+  /// Kills the process. It may already have ended.
   void kill() {
     if (pid_ == 0) return;
     ::kill(pid_, SIGKILL);
@@ -46,7 +46,7 @@ class process {
   pid_t pid_ = 0;
 };
 
-/// A process that runs `work(ready)`. Returns once that has called ready().
+/// Makes a process that runs `work(ready)`. Returns when that process has called ready().
 template <class Work>
 process ready_process(Work work) {
   int said[2];

@@ -25,13 +25,13 @@
 
 namespace redis_test {
 
-/// Stands between clients and Redis, on the loop of the test.
+/// A proxy between clients and Redis, on the loop of the test.
 class proxy {
  public:
   enum class way { to_redis, to_client };
   struct cut {
     way direction;
-    std::size_t after;  // so many bytes, on all connections together, have passed
+    std::size_t after;  // the number of bytes, on all connections together, before the cut
   };
 
   proxy(asio::io_context& io, const std::string& path, const std::string& target)
@@ -45,41 +45,41 @@ class proxy {
   std::string url() const { return "unix:" + path_; }
   std::size_t passed(way w) const { return core_->passed[static_cast<std::size_t>(w)]; }
   std::size_t connections() const { return core_->pairs.size(); }
-  /// What clients said, connection by connection.
+  /// Returns what clients have sent, connection by connection.
   std::string said() const {
     std::string all;
     for (const auto& c : core_->pairs) all += c->said;
     return all;
   }
 
-  /// The end: what is connected is cut, and nobody can connect.
+  /// Ends the proxy: connections are closed, and new ones are refused.
   void close() {
     core_->closed = true;
     std::error_code ignored;
     core_->acceptor.close(ignored);
     core_->cut();
   }
-  /// All connections are cut once, in the middle of what goes by.
+  /// Closes all connections once, in the middle of the data.
   void cut_once(cut c, std::function<void()> then = {}) {
     core_->where = c;
     core_->then = std::move(then);
   }
   bool has_cut() const { return core_->has_cut; }
 
-  /// Whether Redis has got something on a connection and has not begun to answer.
+  /// Whether Redis has received a command on some connection and has not begun to answer.
   bool awaits_redis() const {
     return std::ranges::any_of(core_->pairs, [](const auto& c) { return c->redis.is_open() && c->is_asking; });
   }
 
-  /// Whether the one that was made last listens to what is published.
+  /// Whether the newest connection is subscribed to a channel.
   bool newest_listens() const { return !core_->pairs.empty() && core_->pairs.back()->listens(); }
 
-  /// The connections that listen now stay open and carry nothing any more, as if the other machine had vanished.
+  /// Keeps the subscribed connections open, but passes no more data on them, as if the other machine had vanished.
   void silence_listeners() {
     for (const auto& c : core_->pairs) c->is_silent = c->listens();
   }
 
-  /// Another server has the name now: new connections go to `target`, and those that do not listen are cut.
+  /// Simulates a failover: new connections go to `target`, and connections without a subscription are closed.
   void move_to(const std::string& target) {
     core_->target = target;
     for (const auto& c : core_->pairs) {
@@ -87,12 +87,12 @@ class proxy {
     }
   }
 
-  /// From now on each byte takes so long, in each direction.
+  /// Delays each byte by this time, in each direction, from now on.
   void delay(canigo::duration d) { core_->delay = d; }
-  /// What is connected now is cut, once; who connects again can.
+  /// Closes the present connections once. Clients can connect again.
   void cut_now() { core_->cut(); }
 
-  /// What is published stays here until it is let go.
+  /// Holds published messages back until they are released.
   void hold_published() { core_->holding = true; }
   std::size_t held_back() const {
     std::size_t n = 0;
@@ -200,7 +200,7 @@ class proxy {
         all->cut();
       }
     } catch (const std::system_error&) {
-      // Cut here, or at the other end.
+      // The connection was closed by this proxy or at the other end.
     }
     c->cut();
   }

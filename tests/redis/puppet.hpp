@@ -22,7 +22,7 @@
 
 namespace redis_test {
 
-/// A server on the loop of the test that greets, and says nothing else unless it is told to. Connections count from 1.
+/// A server on the loop of the test that greets, and sends only what a test tells it. Connections are counted from 1.
 class puppet {
  public:
   explicit puppet(asio::io_context& io) : core_{std::make_shared<core>(io)} {
@@ -38,17 +38,17 @@ class puppet {
 
   std::string url() const { return "redis://127.0.0.1:" + std::to_string(core_->acceptor.local_endpoint().port()); }
   std::size_t connections() const { return core_->lines.size(); }
-  /// Whether the client has it open yet.
+  /// Whether the client has not closed this connection yet.
   bool is_open(std::size_t n) const { return core_->lines.at(n - 1)->is_open; }
-  /// Whether the client has said that word there, as the last of a command.
+  /// Whether the client has sent this word on the connection, as the last one of a command.
   bool has_heard(std::size_t n, std::string_view word) const {
     return heard(n).find("\r\n" + std::string{word} + "\r\n") != std::string::npos;
   }
   const std::string& heard(std::size_t n) const { return core_->lines.at(n - 1)->heard; }
 
-  /// What it says to those that log in from now on; nothing: it is silent.
+  /// Sets the greeting for later logins; empty: the server stays silent.
   void set_greeting(std::string g) { core_->greeting = std::move(g); }
-  /// Whether it hangs up once it has greeted.
+  /// Sets whether it closes a connection after the greeting.
   void set_rude(bool is_rude) { core_->is_rude = is_rude; }
   void say(std::size_t n, std::string_view text) {
     std::error_code ignored;
@@ -87,7 +87,7 @@ class puppet {
         asio::co_spawn(all->io, listen(all, l), asio::detached);
       }
     } catch (const std::system_error&) {
-      // Closed.
+      // The connection was closed.
     }
   }
 
@@ -102,7 +102,7 @@ class puppet {
         if (all->is_rude) l->socket.shutdown(asio::ip::tcp::socket::shutdown_both);
       }
     } catch (const std::system_error&) {
-      // The client has gone.
+      // The client has closed the connection.
     }
     l->is_open = false;
   }

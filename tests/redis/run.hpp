@@ -11,7 +11,7 @@
 
 namespace redis_test {
 
-/// Runs the loop until this coroutine has ended: what is held goes on being renewed. Returns or throws what it does.
+/// Runs the loop until this coroutine has ended, so that leases are renewed meanwhile. Returns or throws its result.
 template <class T>
 T run(asio::io_context& io, asio::awaitable<T> work) {
   std::optional<T> value;

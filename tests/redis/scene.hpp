@@ -1,6 +1,6 @@
 #pragma once
 
-// A Redis that a test plays by hand, word by word, while time stands.
+// A Redis server that a test plays by hand, command by command, while the clock stands still.
 #include "canigo/redis/client.hpp"
 #include "canigo/redis/detail/reply_reader.hpp"
 #include "canigo/redis/semaphore.hpp"
@@ -41,15 +41,15 @@ using canigo::time_point;
 
 using words = std::vector<std::string>;
 
-/// What the script answers where it has nothing to say, and what of that a test changes.
+/// The script's answer when it has nothing to grant. A test changes some of its values.
 struct script_answer {
-  std::int64_t next = -1;  // us
+  std::int64_t next = -1;  // in microseconds
   std::int64_t queue = 0;
   std::int64_t held = 0;
-  std::int64_t quarantine = 0;  // us
+  std::int64_t quarantine = 0;  // in microseconds
   std::int64_t epoch = 5;
   std::int64_t ahead = 0;
-  std::int64_t told = 0;  // so many of the runs are no news
+  std::int64_t told = 0;  // how many of the runs the caller was told of before
   std::int64_t now = 1'000'000;
   std::vector<std::array<double, 4>> runs = {};  // first, count, weight, token
   std::string settings = {};
@@ -68,20 +68,20 @@ struct script_answer {
   }
 };
 
-/// A call of the script as Redis reads it.
+/// A call of the script, as Redis reads it.
 struct call {
   explicit call(const words& w) : said{w} {
     numbers.resize(w.at(8).size() / sizeof(double));
     std::memcpy(numbers.data(), w.at(8).data(), w.at(8).size());
   }
   std::size_t count(std::size_t which) const { return static_cast<std::size_t>(numbers.at(16 + which)); }
-  /// Whether these numbers stand there: acknowledged, cancelled, then wanted.
+  /// Whether the call contains exactly these lists: acknowledged, cancelled, then wanted.
   bool lists(const std::vector<double>& expected) const {
     return std::equal(numbers.begin() + 19, numbers.end(), expected.begin(), expected.end());
   }
   words said;
   std::vector<double> numbers;
-  /// Of a limiter: what it says of its further rates and units.
+  /// Returns the numbers of a limiter's further rates and units.
   std::vector<double> further() const {
     std::vector<double> all(said.at(11).size() / sizeof(double));
     std::memcpy(all.data(), said.at(11).data(), said.at(11).size());
@@ -100,11 +100,11 @@ struct call {
   const std::string& flags() const { return said.at(10); }
 };
 
-/// A client of a Redis that is played by hand.
+/// A client, with a Redis server that a test plays by hand.
 struct scene {
   explicit scene(const redis::client_options& o = {}) : client{time.io, server.url(), o} {}
 
-  /// All commands on that connection, without those of the login.
+  /// Returns all commands on that connection except those of the login.
   std::vector<words> commands(std::size_t connection = 1) const {
     std::vector<words> all;
     if (server.connections() < connection) return all;
@@ -122,7 +122,7 @@ struct scene {
     return static_cast<std::size_t>(
         std::count_if(all.begin(), all.end(), [](const words& w) { return w.front().starts_with("EVAL"); }));
   }
-  /// The call with that number, from 1, once it is there.
+  /// Waits for the call with that number, counted from 1, and returns it.
   call until_call(std::size_t n) {
     run_until(time.io, [&] { return calls() >= n; });
     std::vector<words> all = commands();
@@ -130,7 +130,7 @@ struct scene {
     return call{all.at(n - 1)};
   }
   void answer(const script_answer& a = {}) { server.say(1, a.text()); }
-  /// The call with that number is answered, and the answer read.
+  /// Answers the call with that number, and waits until the client has read the answer.
   call serve(std::size_t n, const script_answer& a = {}) {
     call c = until_call(n);
     answer(a);
@@ -138,7 +138,7 @@ struct scene {
     settle();
     return c;
   }
-  /// Runs the loop until nothing has come for a while: the stub answers on a thread of its own.
+  /// Runs the loop until nothing has arrived for a while, because the stub answers on another thread.
   void settle() {
     time.io.restart();
     while (time.io.run_one_for(std::chrono::milliseconds{10}) != 0) {
@@ -147,7 +147,7 @@ struct scene {
   void until_ended(const waiting& w) {
     run_until(time.io, [&] { return w.ended(); });
   }
-  /// What an acquire ends with, and what it says.
+  /// Returns the error code and the text of a failed acquire.
   template <class L>
   std::pair<std::error_code, std::string> refusal(L& s, const canigo::request& r) {
     std::optional<std::pair<std::error_code, std::string>> end;
@@ -162,7 +162,7 @@ struct scene {
     time.pass_until([&] { return end.has_value(); });
     return *end;
   }
-  /// The second connection, once it has asked for a channel so many times.
+  /// Waits until the second connection has subscribed to a channel so many times.
   std::string until_listening(std::size_t times = 1) {
     run_until(time.io, [&] { return subscriptions() >= times; });
     return commands(2).front().at(1);

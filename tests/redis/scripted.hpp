@@ -1,6 +1,6 @@
 #pragma once
 
-// Servers that say what a test wants where Redis would not.
+// Servers that send what a test wants instead of what Redis would send.
 
 #include "canigo/redis/reply.hpp"
 
@@ -24,14 +24,14 @@ namespace redis_test {
 using http_test::peer;
 using http_test::scripted_server;
 
-/// The next command that comes in whose last argument is `last`.
+/// Waits for the next command whose last argument is `last`.
 inline asio::awaitable<void> command_with(peer& p, std::string last) {
   std::string buffer;
   last += "\r\n";
   co_await asio::async_read_until(p.socket, asio::dynamic_buffer(buffer), last, asio::use_awaitable);
 }
 
-/// Answers what a client says first.
+/// Answers a client's login commands.
 inline asio::awaitable<void> greet(peer& p) {
   co_await command_with(p, "server");
   co_await p.send(usual_greeting);
@@ -39,7 +39,7 @@ inline asio::awaitable<void> greet(peer& p) {
 
 inline std::string url_of(const scripted_server& s) { return "redis://127.0.0.1:" + std::to_string(s.port()); }
 
-/// A server that says `first` to its first connection, once it is logged in, and `then` to those that follow.
+/// Returns a server that sends `first` on its first connection after the login, and `then` on later ones.
 inline scripted_server::script says(std::string first, std::string then) {
   return [first = std::move(first), then = std::move(then)](peer& p) -> asio::awaitable<void> {
     co_await greet(p);
@@ -49,7 +49,7 @@ inline scripted_server::script says(std::string first, std::string then) {
   };
 }
 
-/// A server that says the same to every connection.
+/// Returns a server that sends the same text on every connection.
 inline scripted_server::script says(const std::string& text) { return says(text, text); }
 
 inline std::string what_of(asio::io_context& io, asio::awaitable<canigo::redis::reply> work) {

@@ -26,13 +26,13 @@ namespace canigo::redis {}
 
 namespace redis_test {
 
-// What all tests of Redis speak of.
+// The common declarations of all tests of Redis.
 namespace net = canigo::net;
 namespace redis = canigo::redis;
 using canigo::errc;
 using canigo::rate;
 
-/// A folder of its own, gone at the end.
+/// A folder that the destructor removes.
 class temporary_folder {
  public:
   temporary_folder() {
@@ -53,7 +53,7 @@ class temporary_folder {
   std::string path_;
 };
 
-/// A redis-server of the test's own, on a Unix domain socket; stopped at the end.
+/// The test's own redis-server on a Unix domain socket. The destructor stops it.
 class redis_server {
  public:
   explicit redis_server(std::vector<std::string> arguments = {}) : arguments_{std::move(arguments)} { start(); }
@@ -76,7 +76,7 @@ class redis_server {
     argv.push_back(nullptr);
     pid_ = ::fork();
     if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that crashes leaves none behind
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the server ends if the test crashes
       const int nowhere = ::open("/dev/null", O_RDWR);
       for (const int fd : {0, 1, 2}) ::dup2(nowhere, fd);
       ::execvp(argv[0], argv.data());
@@ -90,7 +90,7 @@ class redis_server {
     }
   }
 
-  /// As if the power were cut.
+  /// Simulates a loss of power.
   void kill() {
     if (pid_ == 0) return;
     ::kill(pid_, SIGKILL);
@@ -112,7 +112,7 @@ class redis_server {
     ::kill(pid_, SIGCONT);
   }
 
-  /// Waits until it has done what it was asked before. Returns whether it runs.
+  /// Waits until the server has done what it was asked before. Returns whether it runs.
   bool has_answered() const { return pid_ != 0 && !is_paused_ && answers() && answers(); }
 
  private:

@@ -11,8 +11,8 @@
 
 namespace redis_test {
 
-/// A loop on which time goes on only where it is told to, and not before the server has answered, if there is one.
-/// So no limit in a test depends on how fast the machine is.
+/// A loop whose time advances only when a test says so, and not before the server, if there is one, has answered. So no
+/// time limit in a test depends on the speed of the machine.
 struct stopped_clock {
   stopped_clock() = default;
   explicit stopped_clock(const redis_server& server) : server_{&server} {}
@@ -21,7 +21,7 @@ struct stopped_clock {
   canigo::time_source_control clock{io, {}};
 
   void advance(canigo::duration d) { clock.advance(clock.now() + d); }
-  /// Time goes on, without hurry, until it is so. The loop ends whenever there is only time to wait for.
+  /// Advances the time in small steps until `done()` is true. The loop returns whenever it only waits for time.
   template <class Done>
   void pass_until(Done done) {
     const auto give_up = steady::now() + std::chrono::seconds{60};
@@ -31,7 +31,7 @@ struct stopped_clock {
     }
     REQUIRE(done());
   }
-  /// So much of it passes, and what is to be done meanwhile is done.
+  /// Advances the time by `d`, and runs what becomes due.
   void pass(canigo::duration d) {
     for (const auto end = clock.now() + d; clock.now() < end;) {
       settle();
@@ -43,7 +43,7 @@ struct stopped_clock {
   }
 
  private:
-  /// Everything is done that needs no time.
+  /// Runs everything that needs no time.
   void settle() {
     do {
       io.restart();
@@ -52,7 +52,7 @@ struct stopped_clock {
     } while (server_ != nullptr && server_->has_answered() && io.poll_one() != 0);
   }
 
-  /// Where nothing tells whether an answer is under way, there is real time for it.
+  /// If nothing tells whether an answer is in transit, waits for it in real time.
   std::chrono::milliseconds longest_answer() const { return server_ != nullptr ? std::chrono::milliseconds{} : step; }
 
   const redis_server* server_ = nullptr;

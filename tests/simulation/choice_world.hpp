@@ -6,11 +6,11 @@
 
 namespace simulated {
 
-/// Plays a limiter with alternatives: requests of random classes, amounts and sets, with deadlines and cancellations;
-/// permits that are settled and given back; alternatives that are paused, closed and changed.
+/// Simulates a limiter with alternatives. There are requests of random classes, amounts and sets, with deadlines and
+/// cancellations; permits that are settled and given back; alternatives that are paused, closed and changed.
 ///
-/// Each request must end as a list of waiters says that is looked through from the start after each event: when, and
-/// from which alternative. All tokens and places must be what the list says. If only requests come and time passes, no
+/// After each event, a simple model searches a list of waiters from the start. Each request must end as the model says:
+/// when, and from which alternative. All tokens and places must agree. If only requests come and time passes, no
 /// request waits less than its estimate.
 verdict play_choices(std::uint64_t seed);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-// Where the worlds of these programs run: on the library's own simulation; or, if the program is made for that, on
-// work_stealing.
+// Selects where the worlds of these programs run: on the library's own simulation, or on work_stealing in a program
+// that is compiled for that.
 #ifdef SIMULATED_ON_STEALING
 #include "stealing_simulation.hpp"
 namespace simulated {

@@ -11,7 +11,7 @@
 
 namespace simulated {
 
-/// How an acquire has ended, by what its caller was told.
+/// Converts the error code that a caller got to how the acquire has ended.
 inline end end_of(std::error_code ec) {
   using canigo::errc;
   if (!ec) return end::granted;

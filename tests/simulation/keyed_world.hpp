@@ -6,8 +6,9 @@
 
 namespace simulated {
 
-/// Plays a keyed scheduler with a few keys. Each key must do what a limit of its own would do that nobody ever forgets;
-/// the model is that limit. Where there are more keys than the limit may know, it may refuse new ones, and no other.
+/// Simulates a keyed scheduler with a few keys. The model has one limit per key, and forgets none. Each key must behave
+/// like its limit in the model. If there are more keys than the keyed scheduler can store, it may refuse new ones, but
+/// no known ones.
 verdict play_keys(std::uint64_t seed);
 
 }  // namespace simulated

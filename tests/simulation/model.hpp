@@ -22,7 +22,7 @@ using canigo::duration;
 using canigo::request;
 using canigo::time_point;
 
-/// How an acquire ended: what the engine must say, too.
+/// How an acquire ended. The engine must report the same.
 enum class end : std::uint8_t {
   waiting,
   granted,
@@ -41,12 +41,12 @@ enum class end : std::uint8_t {
 
 const char* name_of(end e) noexcept;
 
-/// A bucket whose tokens take whole nanoseconds each. `missing` is the time until it is full.
+/// A bucket in which each token takes a whole number of nanoseconds. `missing`: the time until it is full.
 struct bucket {
-  std::int64_t token;  // nanoseconds
+  std::int64_t token;  // in nanoseconds
   std::int64_t burst;
   std::int64_t missing;
-  std::size_t unit = 0;  // that it counts
+  std::size_t unit = 0;  // the unit that it counts
 
   void pass(std::int64_t ns) noexcept;
   std::int64_t wait_for(std::uint64_t n) const noexcept;
@@ -58,11 +58,11 @@ struct bucket {
 };
 
 inline constexpr std::size_t most_units = 3;
-/// What a request wants of each unit; of the first one, its tokens.
+/// The amount of each unit that a request wants; the first unit is its tokens.
 using amounts = std::array<std::uint64_t, most_units>;
 amounts wanted_by(const request& r) noexcept;
 
-/// What a flow is made with.
+/// The options of a flow.
 struct flow_terms {
   std::uint32_t weight = 1;
   std::optional<bucket> rate;
@@ -73,19 +73,19 @@ struct flow_terms {
 struct options {
   std::vector<bucket> rates;
   std::optional<std::uint64_t> places;
-  bool places_are_tokens = false;  // a semaphore's; a limiter's request takes one place
+  bool places_are_tokens = false;  // true for a semaphore; a limiter's request takes one place
   int priorities = 1;
   std::size_t queue_limit = 1;
   canigo::overflow on_overflow = canigo::overflow::reject_new;
   duration ageing = duration::max();
   canigo::shedding_options shedding = {};
-  std::vector<flow_terms> flows;  // which there are from the start
+  std::vector<flow_terms> flows;  // the flows that exist from the beginning
 };
 
 class shared_model;
 
-/// What scheduler, semaphore and limiter are to do, as plainly as it can be said: one list, looked through again and
-/// again. Slow and sequential, and sharing nothing with the engine.
+/// A model of scheduler, semaphore and limiter that is as simple as possible: one list that is searched again and
+/// again. It is slow and sequential, and shares no code with the engine.
 class model {
  public:
   struct fate {
@@ -94,16 +94,16 @@ class model {
   };
 
   explicit model(const options& o) : options_{o} { add_nameless(); }
-  /// One of several limiters that share a cap.
+  /// Makes one of several limiters that share a cap.
   model(const options& o, shared_model& others) : options_{o}, shared_{&others} { add_nameless(); }
 
-  /// Moves the time on; all that is due until then happens when it is due.
+  /// Advances the time. Everything that becomes due happens at its due time.
   void pass_to(time_point t);
 
-  /// `flow`: 0 for none, or one that add_flow() has named.
+  /// `flow`: 0 for none, or a number that add_flow() has returned.
   void acquire(int id, const request& r, std::size_t flow = 0);
   bool try_acquire(const request& r, std::size_t flow = 0);
-  /// It could not even ask.
+  /// Notes that the request could not be made for lack of memory.
   void lack_memory(int id) { fates_[id] = {end::no_memory, now_}; }
   void cancel(int id);
   void refund(std::uint64_t n);
@@ -122,7 +122,7 @@ class model {
   void set_flow_token(std::size_t flow, std::int64_t ns);
   void set_flow_places(std::size_t flow, std::optional<std::uint64_t> n);
   void pause_flow(std::size_t flow, time_point t);
-  /// A flow in numbers.
+  /// The statistics of a flow.
   struct flow_counts {
     std::size_t waiting = 0;
     std::uint64_t granted = 0;
@@ -131,7 +131,7 @@ class model {
     std::int64_t tokens = 0;
   };
   flow_counts counts_of(std::size_t flow) const;
-  /// The deepest of the rates of a unit.
+  /// Returns the largest burst of a unit's rates.
   std::int64_t deepest(std::size_t unit = 0) const noexcept;
 
   const std::map<int, fate>& fates() const noexcept { return fates_; }
@@ -139,10 +139,10 @@ class model {
   std::vector<std::int64_t> tokens() const;
   std::uint64_t held() const noexcept { return held_; }
   std::uint64_t count(end e) const;
-  /// How many were granted after they had been in the queue, and the longest of these waits.
+  /// How many requests were granted after a wait in the queue, and the longest of these waits.
   std::uint64_t waited() const noexcept { return waited_; }
   duration longest_wait() const noexcept { return longest_wait_; }
-  /// When something may change next by the passing of time alone.
+  /// Returns when the passing of time alone may change something.
   time_point next_event();
 
  private:
@@ -157,8 +157,8 @@ class model {
   __extension__ using tag = unsigned __int128;
   struct flow_state {
     flow_terms terms;
-    std::vector<tag> tags;  // of each class
-    int competes_in = -1;   // a class, or none
+    std::vector<tag> tags;  // one for each class
+    int competes_in = -1;   // the class in which the flow competes; -1: none
     std::uint64_t held = 0;
     std::uint64_t granted = 0;
     std::uint64_t failed = 0;
@@ -209,24 +209,25 @@ class model {
   std::uint64_t sequence_ = 0;
   std::vector<waiter> queue_;  // in the order of arrival
   bool has_flows_ = false;
-  std::vector<flow_state> flows_;  // the nameless one first
+  std::vector<flow_state> flows_;  // the nameless flow is the first
   std::vector<tag> virtual_time_;
   std::vector<tag> latest_finish_;
-  std::map<std::pair<std::size_t, int>, time_point> met_at_;  // of a flow and class: the target, by one who went
+  // For each flow and class, when a waiter was last granted within the target delay.
+  std::map<std::pair<std::size_t, int>, time_point> met_at_;
   std::uint64_t waited_ = 0;
   duration longest_wait_{};
   std::map<int, fate> fates_;
   std::map<end, std::uint64_t> counts_;
 };
 
-/// A cap of several models: who lacks nothing but a place gets one by class, then by how long its limiter has lacked
-/// it.
+/// A cap that several models share. Waiters that lack only a place get one by class, then by how long their limiter has
+/// lacked it.
 ///
-/// What happens at one instant by the passing of time alone happens in any order from limiter to limiter, so there the
-/// engine is asked what it chose, and judged by the rest.
+/// At one instant, the order of events that only time causes may differ between limiters. So the model asks the engine
+/// which order it has chosen, and checks the rest.
 class shared_model {
  public:
-  /// `has_granted`: how many requests the engine has granted, of the limiter so made.
+  /// `has_granted`: returns how many requests the engine's limiter with this index has granted.
   shared_model(std::uint64_t places, std::function<std::uint64_t(std::size_t)> has_granted)
       : places_{places}, has_granted_{std::move(has_granted)} {}
 
@@ -237,7 +238,7 @@ class shared_model {
   void pass_to(time_point t);
   time_point next_event();
   std::uint64_t held() const noexcept { return held_; }
-  /// Somebody waits for nothing, now that all is said and done.
+  /// Whether a place is free although a request waits for it.
   bool wastes_a_place() const { return held_ < places_ && !lacking_.empty(); }
 
  private:
@@ -245,7 +246,7 @@ class shared_model {
   struct lack {
     std::size_t who;
     int priority;
-    std::uint64_t since;  // its turn; one in common for all that time brought about at one instant
+    std::uint64_t since;  // its turn; the same for everything that time caused at one instant
   };
 
   bool may_take() const noexcept { return held_ < places_ && lacking_.empty(); }
@@ -261,7 +262,7 @@ class shared_model {
   std::uint64_t step_ = 0;
   bool is_passing_ = false;
   std::vector<lack> lacking_;
-  std::map<std::size_t, std::uint64_t> had_turn_;     // whoever got a place in this step
+  std::map<std::size_t, std::uint64_t> had_turn_;     // the limiters that got a place in this step
   std::map<std::uint64_t, std::uint64_t> next_turn_;  // by the turn before
   std::vector<std::unique_ptr<model>> models_;
   std::function<std::uint64_t(std::size_t)> has_granted_;

@@ -6,11 +6,11 @@
 
 namespace simulated {
 
-/// Plays calls of policies inside operations of the same policy and of others: one after the other and side by side,
-/// some with a deadline, some cancelled, some with the context gone in their middle.
+/// Simulates calls of policies inside operations of the same policy and of others: sequential and concurrent ones, some
+/// with a deadline, some cancelled, some whose context is destroyed meanwhile.
 ///
-/// No cap is exceeded. A call is refused only if the operations of all places wait for a place, and each call ends: so
-/// it is refused whenever it would wait for itself. Nothing is left behind.
+/// No cap may be exceeded. A call may be refused only if the operations in all places wait for a place, and each call
+/// must end. So a call is refused whenever it would wait for itself. Nothing may be left behind.
 verdict play_nested(std::uint64_t seed);
 
 }  // namespace simulated

@@ -10,8 +10,8 @@
 
 namespace simulated {
 
-/// A sequence of numbers from a seed, the same with every compiler and standard library; or from bytes, which a fuzzer
-/// chooses, and zeros when they end.
+/// A sequence of numbers from a seed, the same with every compiler and standard library. Or it comes from bytes that a
+/// fuzzer chooses, followed by zeros.
 class dice {
  public:
   explicit dice(std::uint64_t seed) noexcept : state_{seed} {}
@@ -28,11 +28,11 @@ class dice {
 enum class subject { scheduler, semaphore, limiter };
 
 enum class deed : std::uint8_t {
-  acquire,       // by callback
-  acquire_own,   // by callback on an executor of its own
-  await,         // by coroutine
-  await_within,  // the same, for so long at most
-  with_limit,    // a coroutine that works while it has what it asked for
+  acquire,       // with a callback
+  acquire_own,   // with a callback on another executor
+  await,         // with a coroutine
+  await_within,  // with a coroutine and a time limit
+  with_limit,    // with a coroutine that works while it holds what it has acquired
   try_acquire,
   cancel,
   refund,
@@ -42,7 +42,7 @@ enum class deed : std::uint8_t {
   set_places,
   release,
   settle,
-  split,  // a permit of a semaphore, or the one place of a limiter's
+  split,  // splits a permit of a semaphore, or a limiter's permit with one place
   pause,
   resume,
   stop,
@@ -50,7 +50,7 @@ enum class deed : std::uint8_t {
   set_flow_weight,
   set_flow_rate,
   set_flow_places,
-  drop_flow,  // or make it anew
+  drop_flow,  // destroys a flow, or makes it again
   pause_flow,
   resume_flow,
 };
@@ -58,39 +58,39 @@ enum class deed : std::uint8_t {
 /// One step of a plan: first time passes, or a few handlers run; then the deed is done.
 struct step {
   deed what = deed::acquire;
-  std::int64_t after = -1;  // nanoseconds; -1: none, but up to `handlers` are run
+  std::int64_t after = -1;  // nanoseconds; -1: no time passes, but up to `handlers` handlers are run
   std::uint64_t handlers = 0;
   int id = 0;
-  int target = 0;  // an earlier id
+  int target = 0;  // the id of an earlier request
   int priority = 0;
   std::uint64_t tokens = 1;
-  std::array<std::uint64_t, most_units - 1> others = {};  // what it wants of the other units
-  std::size_t unit = 0;                                   // which it settles
-  std::int64_t deadline = -1;                             // nanoseconds from then on; -1: none
+  std::array<std::uint64_t, most_units - 1> others = {};  // the wanted amounts of the other units
+  std::size_t unit = 0;                                   // the unit that is settled
+  std::int64_t deadline = -1;                             // nanoseconds from that time on; -1: none
   std::int64_t value = 0;
-  std::size_t rate = 0;       // which one of several
-  std::size_t flow = 0;       // 0: none
-  deed then = deed::acquire;  // what the one that is told does at once: refund, cancel, release, or nothing
-  int fails_at = -1;          // which allocation of the deed fails; -1: none
+  std::size_t rate = 0;       // the index of the rate
+  std::size_t flow = 0;       // 0: no flow
+  deed then = deed::acquire;  // what the caller does at once when it is told: refund, cancel, release, or nothing
+  int fails_at = -1;          // the index of the allocation that fails during the deed; -1: none
 };
 
 struct plan {
   std::uint64_t seed = 0;
   subject about = subject::scheduler;
   options rules;
-  bool is_abandoned = false;  // the context goes with all who wait
-  bool is_short = false;      // of memory, now and then
-  bool is_shadow = false;     // the limit lets everybody go, and the model says what it would have done
+  bool is_abandoned = false;  // the context is destroyed while requests wait
+  bool is_short = false;      // allocations fail now and then
+  bool is_shadow = false;     // the limit is in shadow mode, and the model computes what would have happened
   std::vector<step> steps;
 };
 
 plan make_plan(std::uint64_t seed);
-/// The same out of given dice; the seed is for the order of what is ready.
+/// Makes a plan from given dice. The seed determines only the order of ready handlers.
 plan make_plan(std::uint64_t seed, dice d);
 std::string describe(const plan& p);
 std::string describe(const step& s);
 
-/// Each token of these takes whole nanoseconds.
+/// With these weights, each token takes a whole number of nanoseconds.
 inline constexpr std::uint32_t flow_weights[] = {1, 2, 3, 5, 16, 4096};
 
 inline constexpr std::int64_t token_times[] = {1'000'000'000, 200'000'000, 10'000'000, 1'000'000, 1'000, 1};

@@ -7,13 +7,13 @@
 
 namespace simulated {
 
-/// Plays a plan with a strand_pool, and judges by what the contract promises at every moment: no more run than may, no
-/// worker is free beside work, those of a class begin in their order, every task is told once, and rightly, and the
-/// figures add up.
+/// Runs a plan with a strand_pool, and checks the contract at every moment. No more operations run than allowed. No
+/// worker is idle beside work. The tasks of a class begin in their order. Every task is reported once, and correctly.
+/// The statistics agree.
 verdict play(const pool_plan& p);
 
 pool_plan make_pool_plan(std::uint64_t seed);
-/// A plan out of given dice; the seed is for the order of what is ready.
+/// Makes a plan from given dice, and runs it. The seed determines only the order of ready handlers.
 verdict play_pool(std::uint64_t seed, dice d);
 
 }  // namespace simulated

@@ -6,10 +6,10 @@
 
 namespace simulated {
 
-/// Plays retries, and hedges, that share a budget: several calls whose operations last, fail and heed as rolled. Each
-/// start of an operation, each end and each call's end must come at the nanosecond that the promises give.
+/// Simulates retries, and hedges, that share a budget: several calls whose operations last, fail and react to
+/// cancellations at random. Each start and end of an operation or call must come at the promised nanosecond.
 ///
-/// No two calls have an event at the same instant, so what the budget has for each is known.
+/// No two calls have an event at the same instant, so the state of the budget at each event is known.
 verdict play_retries(std::uint64_t seed);
 verdict play_hedges(std::uint64_t seed);
 

@@ -9,16 +9,16 @@
 namespace simulated {
 
 enum class share_deed : std::uint8_t {
-  acquire,      // by callback
-  acquire_own,  // by callback on an executor of its own
+  acquire,      // with a callback
+  acquire_own,  // with a callback on another executor
   try_acquire,
   cancel,
   release,
   settle,
   set_rate,
   set_burst,
-  set_places,  // of the limiter's own cap
-  resize,      // the cap that is shared
+  set_places,  // changes the limiter's own cap
+  resize,      // changes the shared cap
   pause,
   resume,
   stop,
@@ -27,25 +27,25 @@ enum class share_deed : std::uint8_t {
 
 struct share_step {
   share_deed what = share_deed::acquire;
-  std::int64_t after = -1;  // nanoseconds; -1: none, but up to `handlers` are run
+  std::int64_t after = -1;  // nanoseconds; -1: no time passes, but up to `handlers` handlers are run
   std::uint64_t handlers = 0;
   int id = 0;
-  int target = 0;       // an earlier id
-  std::size_t who = 0;  // which limiter
+  int target = 0;       // the id of an earlier request
+  std::size_t who = 0;  // the index of the limiter
   int priority = 0;
   std::uint64_t tokens = 1;
-  std::int64_t deadline = -1;  // nanoseconds from then on; -1: none
+  std::int64_t deadline = -1;  // nanoseconds from that time on; -1: none
   std::int64_t value = 0;
   std::size_t rate = 0;
 };
 
-/// Limiters that share a cap.
+/// A plan with limiters that share a cap.
 struct share_plan {
   std::uint64_t seed = 0;
   std::uint64_t places = 1;
-  std::int64_t token = 1;  // of the first rate there is: how long things take
+  std::int64_t token = 1;  // the time per token of the first rate, which determines the time scale
   std::vector<options> rules;
-  bool is_abandoned = false;  // one context goes right after the last step
+  bool is_abandoned = false;  // one context is destroyed right after the last step
   std::vector<share_step> steps;
 };
 

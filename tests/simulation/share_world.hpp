@@ -5,7 +5,7 @@
 
 namespace simulated {
 
-/// Plays a plan with limiters on two contexts, and with their model, and compares what they say after every step.
+/// Runs a plan with limiters on two contexts and with their model, and compares the results after every step.
 verdict play(const share_plan& p);
 
 }  // namespace simulated

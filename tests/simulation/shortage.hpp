@@ -2,13 +2,14 @@
 
 namespace simulated {
 
-/// Leaves no block in the library's cache, as it is when a program starts.
+/// Empties the library's cache of memory blocks, so that it is as at a program's start.
 void empty_the_cache() noexcept;
 
-/// While it lives one allocation by operator new fails: the first if `k` is 0, and so on; none if it is negative.
+/// During its lifetime one allocation by operator new fails: the first one if `k` is 0, and so on; none if `k` is
+/// negative.
 ///
-/// One that begins inside another one takes its place, to the end of both. There is one thread. What Asio takes by
-/// aligned_alloc does not count: it does not survive that.
+/// A second object replaces the first one until both are destroyed. Precondition: there is one thread. Allocations by
+/// aligned_alloc do not count, because Asio does not survive their failure.
 class shortage {
  public:
   explicit shortage(int k) noexcept;
@@ -16,7 +17,7 @@ class shortage {
   shortage(const shortage&) = delete;
   shortage& operator=(const shortage&) = delete;
   bool has_struck() const noexcept;
-  /// How many allocations have failed so far, in all.
+  /// Returns how many allocations have failed so far.
   static unsigned long strikes() noexcept;
 
  private:
@@ -24,7 +25,7 @@ class shortage {
   unsigned long strikes_before_;
 };
 
-/// While it lives allocations succeed, and do not count.
+/// During its lifetime allocations succeed, and do not count.
 class plenty {
  public:
   plenty() noexcept;

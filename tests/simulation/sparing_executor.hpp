@@ -12,8 +12,8 @@
 
 namespace simulated {
 
-/// The executor of a context that has the memory to queue whatever it is given, as an io_context's has for what brings
-/// its own. A strand of Asio's is stuck for ever once its executor has had none.
+/// The executor of a context that always has memory to queue a function, as an io_context has for functions that bring
+/// their own memory. A strand of Asio stalls for ever once its inner executor had no memory.
 class sparing_executor {
  public:
   explicit sparing_executor(context& c) noexcept : inner_{c.get_executor()} {}

@@ -10,11 +10,10 @@
 
 namespace simulated {
 
-/// What testing::simulation is to these worlds, on work_stealing: an io_context in virtual time.
+/// Replaces testing::simulation for these worlds on work_stealing: an io_context in virtual time.
 ///
-/// There is one thread. But a function may run turns of the loop from within, as if another thread ran them while the
-/// function is under way. So there are several pumps, which take from each other, and the order of the functions
-/// depends on the seed.
+/// There is one thread. But a function may run turns of the loop inside itself, as if another thread ran them at the
+/// same time. So there are several pumps, which steal from each other. The seed determines the order of the functions.
 class stealing_simulation {
  public:
   using executor_type = stealing_context::executor_type;
@@ -33,7 +32,7 @@ class stealing_simulation {
   std::size_t poll() { return disturb(), time_.poll(); }
 
  private:
-  /// Adds functions that run turns from within, or none.
+  /// Adds functions that run turns of the loop inside themselves, or none.
   void disturb();
 
   std::uint64_t state_;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <new>
 
-/// What allocators that keep accounts have written down.
+/// The statistics of an accounting allocator.
 struct account {
   std::size_t allocations = 0;
   std::size_t balance = 0;

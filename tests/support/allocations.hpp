@@ -1,7 +1,7 @@
 #pragma once
 
-// Counts what a program takes from the heap, and lets one allocation of it fail. For one source of a program of its
-// own: this replaces operator new and, with glibc and without a sanitizer, malloc and its kin.
+// Counts the heap allocations of a program, and can make one of them fail. Include it in one source file of a program
+// only: it replaces operator new and, with glibc and without a sanitizer, malloc and related functions.
 
 #include <atomic>
 #include <cerrno>
@@ -31,7 +31,7 @@ void __libc_free(void*) noexcept;
 namespace allocations {
 
 #ifdef CANIGO_TESTS_SANITIZED
-/// The library keeps no freed blocks where the sanitizer is to see every one of them.
+/// With a sanitizer the library caches no blocks, so that the sanitizer sees every allocation.
 inline constexpr bool blocks_are_cached = false;
 #else
 inline constexpr bool blocks_are_cached = true;
@@ -39,28 +39,28 @@ inline constexpr bool blocks_are_cached = true;
 
 inline std::atomic<std::int64_t> made{0};
 inline std::atomic<std::int64_t> live{0};
-inline std::atomic<std::int64_t> turn{0};  // of the allocations that may fail
+inline std::atomic<std::int64_t> turn{0};  // the number of allocations that could fail so far
 inline std::atomic<std::int64_t> fails_at{-1};
 inline std::atomic<std::int64_t> fail_in_a_row{1};
 
-/// Which of them may fail.
+/// The kinds of allocations that may fail.
 enum victims : unsigned {
   none = 0,
   by_new = 1,
   by_malloc = 2,
-  aligned = 4,                     // what Asio recycles
-  unaligned = by_new | by_malloc,  // a strand of Asio's does not survive that an aligned one fails
-  cplusplus = by_new | aligned,    // for a library in C that does not survive its own
+  aligned = 4,                     // memory that Asio recycles
+  unaligned = by_new | by_malloc,  // excludes aligned ones, because a strand of Asio does not survive their failure
+  cplusplus = by_new | aligned,    // excludes malloc, for a C library that does not survive its failure
   all = unaligned | aligned,
 };
 inline std::atomic<victims> may_fail{all};
 
-inline std::atomic<bool (*)(std::size_t size)> spares{nullptr};  // what operator new gives in any case
+inline std::atomic<bool (*)(std::size_t size)> spares{nullptr};  // tells which sizes operator new always provides
 
-inline thread_local char here = 0;  // its address names the thread
+inline thread_local char here = 0;  // its address identifies the thread
 inline std::atomic<const char*> may_fail_in{nullptr};
 
-/// Counts one, and says whether it is to fail.
+/// Counts an allocation, and returns whether it must fail.
 inline bool fails(victims kind = by_malloc) noexcept {
   made.fetch_add(1, std::memory_order_relaxed);
   if ((kind & may_fail.load(std::memory_order_relaxed)) == 0) return false;
@@ -113,7 +113,7 @@ inline void* or_throw(void* p) {
   return p;
 }
 
-/// The allocations from here on.
+/// Counts the allocations since its construction.
 class counted {
  public:
   std::int64_t so_far() const { return made - start_; }
@@ -122,8 +122,8 @@ class counted {
   std::int64_t start_ = made;
 };
 
-/// Fails the k-th allocation, or several from there on, of all threads or of one that says &here: until it is stopped,
-/// or to the end of its scope. Catch may allocate for a check, so nothing is checked before.
+/// Makes the k-th allocation, or several from there on, fail: those of all threads, or of the thread that passes &here.
+/// It ends with stop() or the destructor. Catch may allocate for a check, so no check is made before that.
 class failing {
  public:
   explicit failing(std::int64_t k, victims kind = all, std::int64_t in_a_row = 1, const char* thread = nullptr) {
@@ -136,7 +136,7 @@ class failing {
   ~failing() { stop(); }
   failing(const failing&) = delete;
   failing& operator=(const failing&) = delete;
-  /// Returns whether one has failed.
+  /// Returns whether an allocation has failed.
   bool stop() noexcept {
     const std::int64_t first = fails_at.exchange(-1);
     may_fail_in = nullptr;
@@ -144,8 +144,8 @@ class failing {
   }
 };
 
-/// Runs `scenario(k)`, in which the k-th allocation fails, for every k until it says that it needs no more than k.
-/// Returns how many have failed. A test that does not check this number may have tried none.
+/// Calls `scenario(k)`, in which the k-th allocation fails, for every k until it returns that it needed no more than k.
+/// Returns how many allocations have failed. A test must check this number, because it may be 0.
 template <class Scenario>
 [[nodiscard]] std::int64_t for_every_allocation(Scenario scenario) {
   std::int64_t k = 0;
@@ -153,7 +153,7 @@ template <class Scenario>
   return k;
 }
 
-/// What throws here is Asio's own, and may. Whether nothing did.
+/// Calls `f` and catches exceptions, which Asio may throw here. Returns whether none was thrown.
 template <class Function>
 bool attempt(Function f) {
   try {
@@ -190,7 +190,7 @@ int posix_memalign(void** p, std::size_t alignment, std::size_t size) noexcept {
 void free(void* p) noexcept { allocations::give_back(p); }
 }
 #else
-// Asio's, whose way back is free(): not among the live ones, as nothing says when they go.
+// The memory that Asio allocates. It is not counted as live, because free() does not tell that it is Asio's.
 extern "C" void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
   void* p = allocations::take_aligned(alignment, size);
   if (p != nullptr) allocations::live.fetch_sub(1, std::memory_order_relaxed);

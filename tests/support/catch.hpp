@@ -1,6 +1,6 @@
 #pragma once
 
-// Catch2 v2 is one header, v3 has many: the tests include this file, use the names of v2, and work with either.
+// Catch2 v2 is one header, v3 has many. The tests include this file, use the names of v2, and work with both versions.
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 

@@ -12,11 +12,11 @@
 #include <type_traits>
 #include <utility>
 
-/// What an executor does with what it is handed: posts it, calls it at once although it is to call it later, drops it,
-/// has no memory for it, or calls it and then runs out of memory.
+/// What an executor does with a function: it posts it, calls it at once although it should call it later, drops it, has
+/// no memory for it, or calls it and then runs out of memory.
 enum class mood { posts, calls, drops, throws, calls_and_throws };
 
-/// Asks each time which of these it is to be; who answers may do something meanwhile, as another thread might.
+/// An executor that asks a test each time what to do. The test may do something meanwhile, as another thread might.
 class fickle_executor {
  public:
   using question = std::function<mood()>;

@@ -22,20 +22,21 @@
 #include <utility>
 #include <vector>
 
-/// What the tests of permit, semaphore, limiter, gate and task_group share: a context in virtual time, and a log.
+/// The common parts of the tests of permit, semaphore, limiter, gate and task_group: a context in virtual time, and a
+/// log.
 struct limits_run {
   canigo::net::io_context io;
   canigo::testing::virtual_time time{io};
   std::vector<std::string> log;
 
-  /// Starts a coroutine; what it throws comes out of run().
+  /// Starts a coroutine. run() throws the coroutine's exception.
   template <class Main>
   void go(Main main) {
     canigo::net::co_spawn(io, std::move(main), [](std::exception_ptr e) {
       if (e) std::rethrow_exception(e);
     });
   }
-  /// Starts a coroutine that can be cancelled, and notes in `ended` how it ended.
+  /// Starts a coroutine that can be cancelled, and stores in `ended` how it ended.
   template <class Main>
   void go(Main main, canigo::net::cancellation_signal& signal, std::error_code& ended) {
     canigo::net::co_spawn(
@@ -45,7 +46,7 @@ struct limits_run {
 
   long ms() const { return static_cast<long>(time.elapsed() / std::chrono::milliseconds{1}); }
   void note(const std::string& what) { log.push_back(what + "@" + std::to_string(ms())); }
-  /// What was noted, without the times, in one line.
+  /// Returns the log without times, in one line.
   std::string names() const {
     std::string all;
     for (const std::string& line : log) all += line.substr(0, line.find('@'));
@@ -53,13 +54,13 @@ struct limits_run {
   }
 };
 
-/// Takes `d`, and ends with a value.
+/// Sleeps for `d`, and returns a value.
 inline canigo::net::awaitable<int> answer_after(canigo::duration d) {
   co_await canigo::sleep_for(d);
   co_return 42;
 }
 
-/// What an operation said when it failed.
+/// Returns the text of an operation's failure.
 template <class T>
 canigo::net::awaitable<std::string> outcome_of_any(canigo::net::awaitable<T> operation) {
   try {
@@ -70,7 +71,7 @@ canigo::net::awaitable<std::string> outcome_of_any(canigo::net::awaitable<T> ope
   co_return std::string{};
 }
 
-/// What an invalid call says.
+/// Returns the text of the exception that an invalid call throws.
 template <class Function>
 std::string refusal_of(Function f) {
   try {
@@ -81,7 +82,7 @@ std::string refusal_of(Function f) {
   return {};
 }
 
-/// The same without the code's own words.
+/// Like refusal_of(), without the message of the error code.
 template <class Function>
 std::string reason_of(Function f) {
   const std::string text = refusal_of(f);

@@ -8,7 +8,7 @@
 #include <system_error>
 #include <utility>
 
-/// The code of an exception: none if there is none, protocol_error if it has no code.
+/// Returns the code of an exception: no error without an exception, protocol_error if it has no code.
 inline std::error_code code_of(const std::exception_ptr& e) {
   try {
     if (e) std::rethrow_exception(e);
@@ -20,7 +20,7 @@ inline std::error_code code_of(const std::exception_ptr& e) {
   return {};
 }
 
-/// How an operation ended.
+/// Returns the error code with which an operation ended.
 template <class T>
 canigo::net::awaitable<std::error_code> outcome_of(canigo::net::awaitable<T> op) {
   std::exception_ptr e;

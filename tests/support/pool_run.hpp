@@ -1,6 +1,6 @@
 #pragma once
 
-// What the tests of pools share.
+// The common parts of the tests of pools.
 
 #include "canigo/pool.hpp"
 #include "canigo/testing/virtual_time.hpp"
@@ -51,7 +51,7 @@ inline void adds_up(const canigo::stop_report& r) {
   CHECK(r.submitted == r.succeeded + r.failed + r.cancelled + r.timed_out + r.stopped);
 }
 
-/// Suspends a coroutine until somebody calls `resume`.
+/// Suspends a coroutine until the test calls `resume`.
 inline net::awaitable<void> until(std::function<void()>& resume) {
   co_await net::async_initiate<const net::use_awaitable_t<>&, void()>(
       [&resume](auto handler) {
@@ -61,7 +61,7 @@ inline net::awaitable<void> until(std::function<void()>& resume) {
       net::use_awaitable);
 }
 
-/// Calls something when it goes.
+/// Calls a function in its destructor.
 struct last_words {
   explicit last_words(std::function<void()> f) : call{std::move(f)} {}
   last_words(last_words&& other) noexcept : call{std::exchange(other.call, nullptr)} {}
@@ -71,7 +71,7 @@ struct last_words {
   std::function<void()> call;
 };
 
-/// What breaks a pool for good, as it says once it is closed; empty where nothing does.
+/// Returns the error that stopped a closed pool; empty if there was none.
 template <class Pool>
 net::awaitable<std::string> cause_of_end(Pool& pool) {
   try {
@@ -82,7 +82,7 @@ net::awaitable<std::string> cause_of_end(Pool& pool) {
   co_return std::string{};
 }
 
-/// Sleeps without heeding a cancellation.
+/// Sleeps without reacting to a cancellation.
 inline net::awaitable<void> stubborn(canigo::duration d) {
   co_await net::this_coro::throw_if_cancelled(false);
   const auto until = canigo::time_source::of(co_await net::this_coro::executor).now() + d;
@@ -95,7 +95,7 @@ inline net::awaitable<void> stubborn(canigo::duration d) {
   }
 }
 
-/// Counts itself.
+/// Counts its living objects.
 struct thing {
   explicit thing(int& n) : alive{&n} { ++n; }
   thing(thing&& other) noexcept : alive{std::exchange(other.alive, nullptr)} {}

@@ -7,7 +7,7 @@
 #include <string>
 #include <system_error>
 
-/// The text of the error that `call` throws, whose code is invalid_argument.
+/// Returns the text of the error that `call` throws, whose code must be invalid_argument.
 template <typename Call>
 std::string refusal(Call call) {
   try {

@@ -20,13 +20,13 @@
 #include <type_traits>
 #include <utility>
 
-/// The kinds of results that each wrapper of an operation hands on: any type that can be moved.
+/// The kinds of results that each wrapper of an operation must support: any type that can be moved.
 ///
-/// A wrapper is a row: its header and its name, and how it wraps what `make` makes. The tidy test compares the names
-/// with the headers. check_kinds() compiles a row with each kind, and looks at what comes out.
+/// A wrapper is a row: its header, its name, and how it wraps what `make` makes. The tidy test compares the names with
+/// the headers. check_kinds() instantiates a row with each kind, and checks the results.
 namespace result_kinds {
 
-/// Copies, and has no value of its own.
+/// A type that can be copied and has no default constructor.
 class without_default {
  public:
   explicit without_default(int n) noexcept : number_{n} {}
@@ -36,7 +36,7 @@ class without_default {
   int number_;
 };
 
-/// Its move number `throwing_move`, from 1, throws.
+/// The move with the number `throwing_move`, counted from 1, throws.
 class throws_in_move {
  public:
   static inline int throwing_move = 0;
@@ -91,7 +91,8 @@ canigo::net::awaitable<T> operation(canigo::net::io_context* io, bool waits, boo
   if constexpr (!std::is_void_v<T>) co_return make_kind<T>(*io);
 }
 
-/// What an operation under the wrapper came to: "value", or what it threw. `run` runs the context until `ended`.
+/// Returns the result of an operation under the wrapper: "value", or what it threw. `run` runs the context until
+/// `ended`.
 template <class T, class Row, class Run>
 std::string came_to(const Row& row, canigo::net::io_context& io, const Run& run, bool waits, bool fails) {
   std::string text;
@@ -122,7 +123,7 @@ void check_kind(const Row& row, canigo::net::io_context& io, const Run& run) {
   }
 }
 
-/// A result whose move throws is a failure of the operation, wherever it is moved.
+/// Checks that a result whose move throws counts as a failure of the operation, wherever it is moved.
 template <class Row, class Run>
 void check_throwing_moves(const Row& row, canigo::net::io_context& io, const Run& run) {
   using kind = throws_in_move;
@@ -151,7 +152,7 @@ void check_kinds(const Row& row, canigo::net::io_context& io, const Run& run) {
   check_throwing_moves(row, io, run);
 }
 
-/// `wrap` is a generic function: it takes what makes an awaitable<T>, and returns an awaitable<T>.
+/// `wrap`: a generic function that takes a function which makes an awaitable<T>, and returns an awaitable<T>.
 template <class Wrap>
 struct row {
   const char* name;

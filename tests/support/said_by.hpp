@@ -5,8 +5,8 @@
 #include <string>
 #include <system_error>
 
-/// What an error of the library says, which has the message of its code in it once. Boost's errors say code and
-/// category, too, as in "stopped [canigo:5]", which is left out.
+/// Returns the text of an error of the library, which contains the message of its code once. Boost's errors also
+/// contain code and category, as in "stopped [canigo:5]", which this removes.
 inline std::string said_by(const std::system_error& e) {
   std::string text = e.what();
   const std::string message = e.code().message();

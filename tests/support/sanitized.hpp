@@ -1,6 +1,6 @@
 #pragma once
 
-/// Whether this is compiled with the thread or the address sanitizer, which take their time.
+/// Whether this is compiled with the thread or the address sanitizer, which slow programs down.
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 inline constexpr bool is_sanitized = true;
 #elif defined(__has_feature)

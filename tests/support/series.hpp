@@ -4,7 +4,7 @@
 #include <sstream>
 #include <string>
 
-/// The value of one series as the text has it, or nothing.
+/// Returns the value of one series in a metrics text; nothing if it is missing.
 inline std::optional<std::string> value_of(const std::string& text, const std::string& series) {
   std::istringstream lines{text};
   for (std::string line; std::getline(lines, line);) {

@@ -5,7 +5,7 @@
 
 #include <asio/io_context.hpp>
 
-/// The io_context of the tests in the variant "stealing": all that takes its executor runs on work_stealing.
+/// The io_context of the tests in the variant "stealing": its executor is that of work_stealing.
 class stealing_context : public canigo::net::io_context {
  public:
   using executor_type = canigo::work_stealing::executor_type;

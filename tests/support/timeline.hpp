@@ -18,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-/// How an operation ended, in a word: "stopped", "cancelled"; empty for success.
+/// Returns how an operation ended, as one word: "stopped", "cancelled"; empty for success.
 inline std::string word_for(std::error_code code) {
   if (!code) return "";
   if (code == canigo::net::error::operation_aborted) return "cancelled";
@@ -66,11 +66,11 @@ class timeline {
     log.push_back(who + (word.empty() ? " " : " " + word + " ") + canigo::to_string(time.elapsed()));
   }
 
-  /// A coroutine that waits for `r` and notes how that ended.
+  /// Starts a coroutine that waits for `r`, and logs how that ended.
   void acquire(canigo::scheduler& s, std::string who, canigo::request r = {}) {
     canigo::net::co_spawn(io, acquiring(*this, s, std::move(who), r), canigo::net::detached);
   }
-  /// The same for several, all of them there when this returns.
+  /// Starts such a coroutine for each name. All requests are made when this returns.
   void acquire_all(canigo::scheduler& s, const events& names, canigo::request r = {}) {
     for (const auto& name : names) acquire(s, name, r);
     time.poll();

@@ -9,7 +9,8 @@
 #include <string>
 #include <string_view>
 
-/// Every option that is a timeout is more than 0, and max means that there is none. `set` makes the object with it.
+/// Checks an option that is a timeout: it must be more than 0, and max means no timeout. `set` makes the object with
+/// it.
 template <class Set>
 void check_timeout_option(std::string_view name, Set set) {
   using canigo::duration;

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-/// Answers of servers as their documents describe them, made for these tests.
+/// Answers of servers as their documents describe them, written for these tests.
 namespace told_tests {
 
 /// Thu, 01 Jan 2026 00:00:00 GMT
@@ -13,12 +13,12 @@ inline const auto midnight = std::chrono::system_clock::from_time_t(1767225600);
 struct answer {
   std::string_view server;
   int status;
-  std::string_view fields;  ///< "name: value", each with a line feed behind it
-  /// What limit_fields reads: the wait that is named, then each quota as UNIT LEFT/LIMIT, with its window, resource and
-  /// reset where they are told, and ~ where it refills.
+  std::string_view fields;  ///< lines "name: value", each with a line feed
+  /// The expected result of limit_fields: the named wait, then each quota as UNIT LEFT/LIMIT. A quota's window,
+  /// resource and reset follow if they are reported, and ~ if it refills continuously.
   std::string_view told;
-  std::optional<std::chrono::milliseconds> refused;  ///< how long a refused call has to wait
-  std::optional<std::chrono::milliseconds> asked;    ///< what http::asked_wait() says
+  std::optional<std::chrono::milliseconds> refused;  ///< how long a refused call must wait
+  std::optional<std::chrono::milliseconds> asked;    ///< the expected result of http::asked_wait()
 };
 
 using std::chrono_literals::operator""ms;

@@ -8,7 +8,7 @@
 
 namespace told_tests {
 
-/// Calls `use` with the name and the value of each "name: value" that has a line feed behind it.
+/// Calls `use` with the name and the value of each line "name: value".
 template <class Use>
 void for_each_field(std::string_view fields, Use use) {
   while (!fields.empty()) {

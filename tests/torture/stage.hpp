@@ -33,32 +33,32 @@ namespace net = canigo::net;
 
 class stage;
 
-/// What is done to a scenario while it plays.
+/// A disturbance of a scenario while it runs.
 class torment {
  public:
   virtual ~torment() = default;
-  /// From here to end() memory may be short.
+  /// Between begin() and end(), allocations may fail.
   virtual void begin(stage&) {}
   virtual void end(stage&) {}
-  /// Between any two handlers, jumps of time and steps of the scenario.
+  /// Called between handlers, after jumps of time, and between steps of the scenario.
   virtual void at_moment(stage&) {}
 };
 
-/// Thrown through a scenario that is left where it is, with all that it has under way.
+/// Thrown through a scenario that is abandoned with all its running operations.
 struct abandoned {};
-/// What the handlers and functions of scenarios throw.
+/// The exception that handlers and functions of scenarios throw.
 struct thrown : std::exception {};
 
-/// How often anybody was told anything. Outlives the stage.
+/// Counts how often callers were started and told. It outlives the stage.
 struct tally {
   int started = 0;
   int ended = 0;
   int called_twice = 0;
-  int dropped = 0;  // handlers that were destroyed uncalled
+  int dropped = 0;  // handlers that were destroyed without a call
 };
 
-/// What a scenario acts on. Coroutines are started before it plays, as Asio's own co_spawn would end the program where
-/// it has no memory; what they, and all that is called from then on, need of the heap may fail.
+/// The environment of a scenario. Coroutines are started before it runs, because Asio's co_spawn would end the program
+/// without memory. All later allocations may fail.
 class stage {
  public:
   stage(tally& counts, torment& by) : counts_{counts}, torment_{&by} {}
@@ -68,7 +68,7 @@ class stage {
   net::io_context& io() noexcept { return *context_; }
   canigo::time_point now() const noexcept { return clock_.now(); }
 
-  /// A coroutine that sleeps first, so that what it does falls into the play.
+  /// Starts a coroutine that first sleeps, so that its work happens during the scenario.
   template <class Body>
   void spawn(Body body) {
     net::cancellation_signal& s = next_signal();
@@ -78,7 +78,7 @@ class stage {
     settle();
   }
 
-  /// A handler for anything; notes how often it is called, and what it does then may throw.
+  /// Returns a handler that counts its calls. `then` may throw.
   template <class Then>
   auto handler(Then then) {
     net::cancellation_signal& s = next_signal();
@@ -92,19 +92,19 @@ class stage {
     return handler([] {});
   }
 
-  /// How what is on the stage is stopped, by whoever stops it.
+  /// Sets how the objects on the stage are stopped.
   void can_stop(std::function<void(canigo::stop_mode)> f) { stops_.push_back(std::move(f)); }
 
-  /// Takes the steps of the play. One that throws for want of memory is one that was not taken.
+  /// Runs the steps of the scenario. A step that throws for lack of memory counts as not taken.
   template <class... Steps>
   void play(Steps... steps) {
     const curtain until_the_end{*this};
     (attempt(steps), ...);
   }
 
-  /// Runs the loop and the clock for so long, handler by handler.
+  /// Runs the loop and the clock for this time, handler by handler.
   void pass(canigo::duration d);
-  /// The same until nothing is ready and nothing is due.
+  /// Runs until no handler is ready or due.
   void settle();
 
   void expect(bool ok, const char* what) {
@@ -112,22 +112,22 @@ class stage {
   }
   void expect_all_ended();
   void expect_conserved(const canigo::queue_stats& s);
-  /// All tokens are where they belong: after a long time the bucket is exactly full.
+  /// Checks that no token is lost: after a long time the bucket is exactly full.
   void expect_full(canigo::scheduler& s, std::uint64_t burst);
   void expect_at_rest(const canigo::pool_stats& s);
   const std::string& wrong() const noexcept { return wrong_; }
 
-  /// Asio's own allocations for strands and frames do not fail: a strand of its does not survive that.
+  /// Excludes Asio's allocations for strands and frames from failing, because a strand does not survive that.
   void spare_aligned() noexcept { spares_aligned_ = true; }
   bool spares_aligned() const noexcept { return spares_aligned_; }
-  /// No allocation of the play fails, as it calls co_spawn.
+  /// Excludes all allocations of this scenario from failing, because it calls co_spawn.
   void spare_memory() noexcept { spares_memory_ = true; }
   bool spares_memory() const noexcept { return spares_memory_; }
-  /// The scenario holds what must not outlive the context.
+  /// Declares that the scenario owns objects which must not outlive the context.
   void needs_context() noexcept { needs_context_ = true; }
   bool can_lose_context() const noexcept { return !needs_context_; }
 
-  // For torments.
+  // The following functions are for disturbances.
   std::size_t signals() const noexcept { return used_signals_; }
   void cancel(std::size_t signal, net::cancellation_type type) { signals_[signal].emit(type); }
   void stop(canigo::stop_mode mode) {
@@ -137,7 +137,7 @@ class stage {
   void destroy_context() { context_.reset(); }
 
  private:
-  /// Counts the end of a caller: its frame goes exactly once.
+  /// Counts the end of a caller: its frame must be destroyed exactly once.
   class ticket {
    public:
     explicit ticket(tally& t) noexcept : tally_{&t} {}
@@ -163,7 +163,7 @@ class stage {
     tally* of;
     int called = 0;
   };
-  /// Up while the play goes on.
+  /// Exists while the scenario runs.
   struct curtain {
     explicit curtain(stage& s) : of{s} {
       of.is_playing_ = true;
@@ -202,12 +202,12 @@ class stage {
 
   tally& counts_;
   torment* torment_;
-  std::array<net::cancellation_signal, 24> signals_;  // they outlive what they cancel
+  std::array<net::cancellation_signal, 24> signals_;  // outlive the operations that they cancel
   std::size_t used_signals_ = 0;
   std::unique_ptr<net::io_context> context_ = std::make_unique<net::io_context>(1);
   canigo::time_source_control clock_{*context_, canigo::time_point{}};
   std::vector<std::function<void(canigo::stop_mode)>> stops_;
-  int refused_ = 0;  // steps that threw
+  int refused_ = 0;  // the number of steps that threw
   bool is_playing_ = false;
   bool spares_aligned_ = false;
   bool spares_memory_ = false;
@@ -216,7 +216,7 @@ class stage {
   std::string wrong_;
 };
 
-/// What happens on a stage, and what must hold then, whatever is done meanwhile.
+/// The steps of a scenario, and the conditions that must hold afterwards under all disturbances.
 struct scenario {
   const char* name;
   void (*play)(stage&);

@@ -11,7 +11,8 @@
 
 namespace conversations {
 
-/// Asks the gateway's admin once; `told` gets the body of the answer, or nothing if there is none.
+/// Sends one request to the gateway's admin. `told` gets the body of the answer, or an empty text if there is no
+/// answer.
 void ask_admin(loop& l, std::uint16_t port, const std::string& method, const std::string& path,
                std::function<void(const std::string& body)> told);
 

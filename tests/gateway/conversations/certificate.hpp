@@ -6,10 +6,10 @@
 
 namespace conversations {
 
-/// A certificate of 127.0.0.1, which vouches for itself: of the upstreams, and of the gateway's listener.
+/// A self-signed certificate for 127.0.0.1, which the upstreams and the gateway's listener use.
 class certificate {
  public:
-  /// Writes cert.pem and key.pem there.
+  /// Writes cert.pem and key.pem to the folder.
   explicit certificate(const std::filesystem::path& folder);
   ~certificate();
   certificate(const certificate&) = delete;

@@ -6,13 +6,13 @@
 
 namespace conversations {
 
-/// Random choices that depend on a seed and on what they are for, and on nothing else.
+/// Random choices that depend only on a seed and on their purpose.
 class choices {
  public:
   explicit choices(std::uint64_t seed, std::uint64_t purpose = 0) noexcept : state_{mixed(seed ^ mixed(purpose))} {}
 
   std::uint64_t next() noexcept { return mixed(state_ += 0x9e3779b97f4a7c15); }
-  /// From 0 to n - 1.
+  /// Returns a number from 0 to n - 1.
   std::size_t below(std::size_t n) noexcept { return static_cast<std::size_t>(next() % n); }
   std::size_t between(std::size_t least, std::size_t most) noexcept { return least + below(most - least + 1); }
   bool percent(std::size_t p) noexcept { return below(100) < p; }
@@ -20,7 +20,7 @@ class choices {
   T one_of(std::initializer_list<T> all) noexcept {
     return all.begin()[below(all.size())];
   }
-  /// An index, each as often as its weight says.
+  /// Returns an index. Its probability is proportional to its weight.
   std::size_t weighted(std::initializer_list<std::size_t> weights) noexcept {
     std::size_t sum = 0;
     for (const std::size_t w : weights) sum += w;

@@ -13,7 +13,7 @@
 
 namespace conversations {
 
-/// Plays a conversation from the side of its client.
+/// Plays the client's part of a conversation.
 class client : public std::enable_shared_from_this<client> {
  public:
   client(loop& l, model& m, std::shared_ptr<conversation_state> c, const places& p, SSL_CTX* security);
@@ -50,18 +50,18 @@ class client : public std::enable_shared_from_this<client> {
   choices random_;
   std::shared_ptr<wire> wire_;
   message_reader reader_;
-  std::unique_ptr<message_reader> inner_;  // of what comes through a tunnel
-  std::vector<std::size_t> begins_at_;     // of each request that was handed to the wire: bytes before it
-  std::size_t queued_ = 0;                 // bytes
+  std::unique_ptr<message_reader> inner_;  // reads what comes through a tunnel
+  std::vector<std::size_t> begins_at_;     // for each request that was given to the wire: the number of bytes before it
+  std::size_t queued_ = 0;                 // bytes given to the wire
   bool waits_to_continue_ = false;
-  std::size_t answers_ = 0;     // whole ones
-  bool is_last_after_ = false;  // the answer that comes says that it is the last one
-  bool is_last_ = false;        // it has come
+  std::size_t answers_ = 0;     // complete answers received
+  bool is_last_after_ = false;  // the answer that is arriving says that it is the last one
+  bool is_last_ = false;        // the last answer has arrived
   bool has_left_ = false;
   bool is_over_ = false;
   bool is_wrong_ = false;
   std::string last_answer_ = "nothing";
-  std::string behind_ = "nothing";  // what the answer before this one was
+  std::string behind_ = "nothing";  // what the previous answer was
   std::size_t body_at_ = 0;
   int status_ = 0;
   bool is_of_upstream_ = false;

@@ -10,10 +10,10 @@
 
 namespace conversations {
 
-/// The program under test, from its start until it has ended.
+/// The gateway process under test, from its start to its end.
 class gateway_process {
  public:
-  /// Starts it, and returns when it listens at so many places.
+  /// Starts the gateway. Returns when it listens at `places` addresses.
   gateway_process(loop& l, const std::string& program, const std::filesystem::path& folder, int places);
   ~gateway_process();
   gateway_process(const gateway_process&) = delete;
@@ -21,11 +21,11 @@ class gateway_process {
 
   void signal(int number) const;
   bool is_running() const;
-  /// The status of waitpid(), once it has ended.
+  /// The status from waitpid() after the process has ended.
   std::optional<int> status() const;
-  /// What it has written to standard error: the end of it, and of a defect all.
+  /// The end of what the process has written to standard error; after a defect, all of it.
   const std::string& said() const;
-  /// Whether it has told of a defect, itself or by a sanitizer.
+  /// Whether the process, or a sanitizer in it, has reported a defect.
   bool has_told_of_defect() const;
 
  private:

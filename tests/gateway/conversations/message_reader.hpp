@@ -16,40 +16,40 @@ struct message_head {
   std::string first_line;
   std::vector<std::pair<std::string, std::string>> fields;
 
-  /// The only field of this name, in lower case; none if there are several.
+  /// Returns the value of the only field with this name, in lower case; nothing if there are several.
   std::optional<std::string> value_of(std::string_view name) const;
   std::size_t count_of(std::string_view name) const;
-  /// Of an answer; 0 if the first line has none.
+  /// The status of an answer; 0 if the first line has none.
   int status() const noexcept;
   std::string method() const { return first_line.substr(0, first_line.find(' ')); }
   std::string target() const;
 };
 
-/// Reads one message after the other, and takes nothing that the gateway would not write.
+/// Parses one message after the other, and rejects everything that the gateway would never write.
 class message_reader {
  public:
   /// How a message's body is framed.
   enum class framing : std::uint8_t { none, length, chunked, until_end };
   struct user {
-    /// What comes behind the head; `f` is what the head says.
+    /// Called with a head, and with the framing that the head names. Returns the framing of the body.
     std::function<framing(const message_head&, framing f)> head;
     std::function<void(std::string_view)> body;
-    /// The message is whole.
+    /// Called when a message is complete.
     std::function<void()> done;
   };
 
   explicit message_reader(user u) : user_{std::move(u)} {}
 
-  /// False: this is no HTTP. Bytes that come while user's functions run are of no message yet.
+  /// Returns false if the bytes are not valid HTTP. Bytes that arrive while a callback runs belong to no message yet.
   bool read(std::string_view bytes);
-  /// The stream has ended. False: in the middle of a message.
+  /// Call it at the end of the stream. Returns false if that is in the middle of a message.
   bool end();
-  /// Bytes of a message have come, and not all of it.
+  /// Whether a part of a message has arrived, but not all of it.
   bool is_inside() const noexcept { return stage_ != stage::head || !waiting_.empty(); }
   bool has_head() const noexcept { return stage_ != stage::head; }
-  /// What was read last, for a report.
+  /// The text that was read last, for a report.
   const std::string& wrong() const noexcept { return wrong_; }
-  /// Reads nothing more; all bytes go to `tunnel`.
+  /// Stops parsing: all further bytes go to `tunnel`.
   void become(std::function<void(std::string_view)> tunnel) { tunnel_ = std::move(tunnel); }
 
  private:

@@ -15,19 +15,19 @@
 
 namespace conversations {
 
-/// What is known of a request.
+/// What the model knows about a request.
 struct request_state {
   const request_plan* plan = nullptr;
   bool has_begun = false;  // its client has sent a byte of it
   clock::time_point begun_at;
-  std::size_t arrivals = 0;      // at upstreams
-  bool may_come_again = true;    // by what became of its last attempt
-  bool may_get_surplus = false;  // it may have gone out before the bytes that an upstream sent unasked
+  std::size_t arrivals = 0;      // how often it has arrived at upstreams
+  bool may_come_again = true;    // the end of its last attempt allows another one
+  bool may_get_surplus = false;  // it may have been sent before the bytes that an upstream sent without a request
   std::string answer = "no answer";
-  std::string number;  // X-Request-Id of the answer
+  std::string number;  // the X-Request-Id of its answer
 };
 
-/// A conversation, from its beginning until nothing of it can be on its way any more.
+/// A conversation, from its beginning until none of its bytes can be in transit any more.
 struct conversation_state {
   explicit conversation_state(conversation_plan p);
 
@@ -37,28 +37,29 @@ struct conversation_state {
   request_state* find(std::uint64_t id) noexcept;
 };
 
-/// Knows which requests the clients have sent, and judges what reaches upstreams and clients.
+/// Knows which requests the clients have sent, and checks what arrives at upstreams and clients.
 class model {
  public:
   model(std::uint64_t seed, bool with_tls) : seed_{seed}, with_tls_{with_tls} {}
 
   std::shared_ptr<conversation_state> begin(std::uint64_t index);
-  /// Its client has done with it. It is remembered for a while.
+  /// Call it when the client has ended its part. The conversation is kept for a while.
   void end(const std::shared_ptr<conversation_state>& c);
-  /// All conversations are over.
+  /// Call it when all conversations are over.
   void end() { judge_surplus(true); }
   std::size_t under_way() const noexcept { return under_way_; }
 
-  /// A request's head has come to an upstream. Null: nobody has sent it, or it is not as it was sent.
+  /// Call it when the head of a request has arrived at an upstream. Returns null if no client has sent it, or if it was
+  /// changed in a wrong way.
   std::shared_ptr<conversation_state> arrived(std::size_t upstream, const message_head& head, message_reader::framing f,
                                               request_state*& whose);
-  /// A client has got the head of an answer to this request.
+  /// Call it when a client has received the head of the answer to this request.
   void answered(request_state& r, const message_head& head);
 
-  /// Counts a failure; `of` is the request or conversation that it is about.
+  /// Counts a failure. `conversation`: the conversation that it concerns.
   void fail(const std::string& kind, std::uint64_t conversation, const std::string& what);
   bool has_failed() const noexcept { return !failures_.empty(); }
-  /// Prints them, each kind with its first few.
+  /// Prints the kinds of failures, with the first few of each.
   void print_failures(const std::string& again) const;
   std::vector<std::string> kinds() const;
 
@@ -68,10 +69,10 @@ class model {
 
   std::uint64_t seed() const noexcept { return seed_; }
 
-  /// The configuration may be, or may lately have been, one without a tenant or an upstream, or one that drains.
+  /// The current or a recent configuration may lack a tenant or an upstream, or may be draining.
   bool is_changing = false;
   bool is_draining = false;
-  /// What the operator has ended, or wanted to, by X-Request-Id.
+  /// The X-Request-Ids of requests that the operator has ended, or has tried to end.
   std::unordered_set<std::string> called_off;
 
  private:
@@ -95,7 +96,7 @@ class model {
   std::uint64_t next_ = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<conversation_state>> known_;
   std::deque<std::pair<clock::time_point, std::uint64_t>> over_;
-  std::deque<seen_surplus> surplus_;  // the upstream may still have to tell what it knows of the request
+  std::deque<seen_surplus> surplus_;  // kept until the upstream has reported what it knows about the request
   std::map<std::string, failure> failures_;
   std::map<std::string, std::uint64_t> counts_;
 };

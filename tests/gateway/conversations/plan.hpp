@@ -10,11 +10,11 @@
 
 namespace conversations {
 
-/// What a client says in one request.
+/// The content of one request of a client.
 struct request_plan {
   enum class kind : std::uint8_t { reverse, absolute, tunnel, upgrade };
   enum class framing : std::uint8_t { none, length, chunked };
-  /// What makes it one that the gateway has to refuse.
+  /// The flaw for which the gateway must refuse the request.
   enum class flaw : std::uint8_t { none, key, route, chunk, expectation, destination, dead };
 
   std::uint64_t id = 0;
@@ -25,18 +25,18 @@ struct request_plan {
   std::string method = "GET";
   framing frame = framing::none;
   std::size_t size = 0;
-  std::size_t phase = 0;  // of its body's text
+  std::size_t phase = 0;  // the phase of its body's text
   bool expects_continue = false;
-  bool is_old = false;  // HTTP/1.0
+  bool is_old = false;  // it uses HTTP/1.0
   bool closes = false;
-  bool has_key = false;  // Idempotency-Key
+  bool has_key = false;  // it has an Idempotency-Key
   std::string longest_wait;
   std::string priority;
-  std::size_t behind = 0;  // bytes that an optimistic client sends behind it, which are no request
+  std::size_t behind = 0;  // the bytes that an optimistic client sends after it, which are no request
 
   bool has_body() const noexcept { return frame == framing::chunked || (frame == framing::length && size > 0); }
   bool keeps_alive() const noexcept { return !closes && (!is_old || id % 2 == 0); }
-  /// What stands in X-Said, and comes back in the answer: whose request it is.
+  /// Returns the value of X-Said, which comes back in the answer and tells which request it answers.
   std::string said() const;
   std::string authorization() const;
 };
@@ -44,9 +44,9 @@ struct request_plan {
 /// What a client does on one connection.
 struct conversation_plan {
   enum class pace : std::uint8_t {
-    patient,   // sends a request when it has the answer to the one before
-    eager,     // when it has the head of that answer
-    pipelined  // all at once
+    patient,   // sends a request when it has the whole answer to the previous one
+    eager,     // sends a request when it has the head of the previous answer
+    pipelined  // sends all requests at once
   };
   enum class ending : std::uint8_t { orderly, close, reset, half_close, stall };
 
@@ -56,47 +56,47 @@ struct conversation_plan {
   std::vector<request_plan> requests;
   pace how = pace::patient;
   ending end = ending::orderly;
-  std::size_t end_at = 0;         // per mille of what it sends; more: when it has sent all, after as many ms
-  bool goes_on = true;            // with its body, after an answer that came early
-  std::size_t cuts = 0;           // in a request, at most
+  std::size_t end_at = 0;         // per mille of what it sends; more than 1000: so many ms after it has sent everything
+  bool goes_on = true;            // continues with the body after an early answer
+  std::size_t cuts = 0;           // the max number of cuts in a request
   std::size_t longest_pause = 0;  // ms
   std::size_t read_pause = 0;     // ms without reading, after each piece
-  std::size_t lingers = 0;        // ms after the last answer
+  std::size_t lingers = 0;        // how many ms it stays after the last answer
 
   const request_plan* find(std::uint64_t id) const noexcept;
 };
 
 /// What an upstream does with one attempt of a request.
 struct answer_plan {
-  enum class start : std::uint8_t { head, part, whole };  // of the request: how much of it comes before the answer
+  enum class start : std::uint8_t { head, part, whole };  // how much of the request comes before the answer
   enum class framing : std::uint8_t { length, chunked, until_end };
   enum class ending : std::uint8_t { keep, announce, close, reset };
   enum class surplus : std::uint8_t { none, same_write, same_record, later };
-  /// How the answer is written. The gateway reads all of them but the last.
+  /// How the answer is written. The gateway accepts all of these except the last one.
   enum class spelling : std::uint8_t { usual, coding_in_capitals, blank_behind_size, no_reason, size_of_letters };
 
   start begins = start::whole;
-  std::size_t at = 0;     // bytes of the body, of start::part
-  std::size_t delay = 0;  // ms; more than any limit: it never answers
+  std::size_t at = 0;     // the bytes of the body before the answer, for start::part
+  std::size_t delay = 0;  // ms; a value beyond all time limits means that it never answers
   int status = 200;
-  bool asks_for_pause = false;  // Retry-After
-  int interim = 0;              // 1xx before it
+  bool asks_for_pause = false;  // it sends Retry-After
+  int interim = 0;              // the number of 1xx responses before the answer
   framing frame = framing::length;
   std::size_t size = 0;
   std::size_t cuts = 0;
   std::size_t longest_pause = 0;
-  std::size_t breaks_at = 1000;  // per mille of the answer, which ends there; 1000: it does not
+  std::size_t breaks_at = 1000;  // per mille of the answer after which it closes; 1000: it does not
   ending end = ending::keep;
-  std::size_t ends_after = 0;  // ms
-  bool reads_no_more = false;  // of the request, once it answers
+  std::size_t ends_after = 0;  // ms until it closes
+  bool reads_no_more = false;  // it reads nothing more of the request once it answers
   surplus more = surplus::none;
   spelling spelt = spelling::usual;
 };
 
-/// What a client says and does, in a line for the conversation and one for each request.
+/// Describes what a client sends and does: one line for the conversation, and one for each request.
 std::string text_of(std::uint64_t seed, const conversation_plan& p);
 
-/// The same for the same seed and index.
+/// Returns a plan. The same seed and index give the same plan.
 conversation_plan plan_conversation(std::uint64_t seed, std::uint64_t index, bool with_tls);
 answer_plan plan_answer(std::uint64_t seed, const request_plan& r, std::size_t attempt);
 

@@ -9,17 +9,18 @@ struct run_options {
   std::string gateway;
   std::uint64_t seed = 1;
   std::uint64_t count = 1000;
-  std::uint64_t from = 0;  // the first conversation
+  std::uint64_t from = 0;  // the number of the first conversation
   std::uint64_t parallel = 100;
-  std::uint64_t life = 4000;  // conversations with one gateway; then it drains, and a new one begins
-  std::uint64_t seconds = 0;  // ends after this time, if it is more than 0
+  // The number of conversations with one gateway process; then it drains, and another one starts.
+  std::uint64_t life = 4000;
+  std::uint64_t seconds = 0;  // if it is more than 0, the run ends after this time
   bool with_tls = false;
   bool stops_at_first = false;
-  bool shows = false;    // only what would be played
-  std::string expected;  // a part of the kind of failure that there is to be
+  bool shows = false;    // only prints the plans
+  std::string expected;  // a part of the kind of failure that the run must find
 };
 
-/// Plays all conversations. True: all is as it should be.
+/// Runs all conversations. Returns true if the result is as expected.
 bool play(const run_options& o);
 
 }  // namespace conversations

@@ -11,10 +11,10 @@
 
 namespace conversations {
 
-/// The upstreams: each listens on a port of its own, and does with each request what its plan says.
+/// The upstreams. Each listens on its own port, and treats each request as its plan says.
 class upstream_servers {
  public:
-  /// Fills in the ports.
+  /// Starts the upstreams, and stores their ports in `p`.
   upstream_servers(loop& l, model& m, places& p, SSL_CTX* security);
   ~upstream_servers();
   upstream_servers(const upstream_servers&) = delete;

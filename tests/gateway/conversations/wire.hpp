@@ -13,40 +13,40 @@
 
 namespace conversations {
 
-/// A connection of TCP, with or without TLS, whose writes are cut where its user wants.
+/// A TCP connection, with or without TLS. Its user determines where writes are split.
 class wire : public loop::handler, public std::enable_shared_from_this<wire> {
  public:
-  /// What follows some bytes, before those behind them. What is to be in one write waits for its rest.
+  /// What separates some bytes from those after them. Bytes for the same write wait until the write is complete.
   enum class cut : std::uint8_t {
     none,     // the next bytes are in the same write
-    record,   // they are in another record of TLS, and in the same write
-    segment,  // they are in another write
-    pause,    // they are in another write, and wait for a while
+    record,   // the next bytes are in another TLS record, but in the same write
+    segment,  // the next bytes are in another write
+    pause,    // the next bytes are in another write, after a pause
   };
   enum class ended : std::uint8_t { orderly, broken };
 
-  /// `security`: null for plain TCP.
+  /// `security`: null for a connection without TLS.
   wire(loop& l, int descriptor, SSL_CTX* security, bool is_server);
   ~wire() override;
   wire(const wire&) = delete;
   wire& operator=(const wire&) = delete;
 
-  /// Begins; `received` gets bytes, and `over` is called once, when the peer has ended.
+  /// Starts the connection. `received` gets the bytes. `over` is called once, when the peer has ended the connection.
   void start(bool is_connecting, std::function<void(std::string_view)> received, std::function<void(ended)> over);
 
   void send(std::string bytes, cut after = cut::segment, milliseconds pause = {});
-  /// How many of the bytes have gone out.
+  /// The number of bytes that were sent.
   std::size_t gone() const noexcept { return gone_; }
   bool is_all_gone() const noexcept { return parts_.empty() && raw_.empty(); }
 
-  /// Reads nothing for this long. A negative time is for ever.
+  /// Reads nothing for this time. A negative time means for ever.
   void stop_reading(milliseconds time);
 
-  /// Sends what waits to be sent, and then no more.
+  /// Sends the waiting bytes, and then ends the sending side.
   void end_sending();
-  /// Sends what waits to be sent if it can be sent at once, and ends.
+  /// Sends the waiting bytes if that is possible at once, and closes.
   void close();
-  /// Ends, and the peer gets an error.
+  /// Closes with a reset, so that the peer gets an error.
   void reset();
   bool is_open() const noexcept { return descriptor_ >= 0; }
 
@@ -76,8 +76,8 @@ class wire : public loop::handler, public std::enable_shared_from_this<wire> {
   bool is_connecting_ = false;
   bool is_reading_ = true;
   bool is_paused_ = false;
-  bool is_held_ = false;  // what waits to be sent waits for the rest of its write
-  bool is_last_ = false;  // nothing follows what waits to be sent
+  bool is_held_ = false;  // the waiting bytes wait for the rest of their write
+  bool is_last_ = false;  // the waiting bytes are the last ones
   bool has_ended_sending_ = false;
   std::uint32_t events_ = 0;
   std::deque<part> parts_;

@@ -7,15 +7,15 @@
 
 namespace conversations {
 
-/// An upstream of the gateway's configuration. What makes the gateway answer by itself differs between them.
+/// An upstream in the gateway's configuration. The upstreams differ in when the gateway answers by itself.
 struct upstream_kind {
   const char* name;
   bool is_tls;
   bool replaces_credential;
   bool counts_tokens;
   int attempts;
-  std::size_t kept_body;  // retry.body
-  const char* rest;       // of its table
+  std::size_t kept_body;  // the value of retry.body
+  const char* rest;       // the rest of its table in the configuration
 };
 
 constexpr std::size_t most_body = 3 << 19;  // limits.size.body: 1.5 MiB
@@ -38,15 +38,16 @@ constexpr std::array<upstream_kind, 7> upstreams{{
 }};
 constexpr std::size_t narrow_upstream = 2, hedged_upstream = 3;
 
-/// The tenants with a key of their own. Those behind them have none: the listener's own, and a stranger.
+/// The number of tenants with a key. The two indexes after them stand for the listener's anonymous tenant and a
+/// stranger.
 constexpr std::size_t tenants = 4, anonymous_tenant = tenants, stranger = tenants + 1;
 std::string key_of(std::size_t tenant);
 
-/// The gateway's configuration changes between these, and all of them lead to the same ports.
+/// The variants between which the gateway's configuration changes. All of them have the same ports.
 struct configuration {
   const char* buffered;    // limits.size.buffered
   const char* read_ahead;  // limits.size.read_ahead
-  bool has_all;          // the narrow upstream and the last tenant are there
+  bool has_all;            // includes the narrow upstream and the last tenant
   std::size_t tunnels;
 };
 constexpr std::array<configuration, 4> configurations{{
@@ -56,13 +57,13 @@ constexpr std::array<configuration, 4> configurations{{
     {"2MiB", "1MiB", false, 0},
 }};
 
-/// The ports of a run.
+/// The ports used in a run.
 struct places {
-  std::uint16_t plain = 0;  // listeners of the gateway
+  std::uint16_t plain = 0;  // the ports of the gateway's listeners
   std::uint16_t secure = 0;
   std::uint16_t forward = 0;
   std::uint16_t admin = 0;
-  std::uint16_t dead = 0;  // nobody listens there
+  std::uint16_t dead = 0;  // a port on which no process listens
   std::array<std::uint16_t, upstreams.size()> upstream{};
 };
 

@@ -7,8 +7,8 @@
 
 namespace canigo::detail {
 
-/// Stands in for std::atomic: a thread of the model may be preempted before each of its steps. Sequentially consistent,
-/// as only one thread of the model runs at a time.
+/// Replaces std::atomic in models: a thread may be preempted before each of its steps. It is sequentially consistent,
+/// because only one thread of a model runs at a time.
 template <class T>
 class atomic {
  public:

@@ -4,7 +4,7 @@
 
 namespace canigo::detail {
 
-/// Stands in for the library's lock: a thread of the model may be preempted before it takes it.
+/// Replaces the library's lock in models: a thread may be preempted before it takes the lock.
 class mutex {
  public:
   mutex() noexcept = default;

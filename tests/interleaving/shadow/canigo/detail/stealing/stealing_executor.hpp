@@ -1,6 +1,6 @@
 #pragma once
 
-// In place of the library's, which is for an io_context.
+// Replaces the library's executor, which needs an io_context.
 
 #include "canigo/detail/stealing/posted.hpp"
 #include "canigo/detail/stealing/stealing_service.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
-// In place of the library's, whose pumps are operations of an io_context: Asio keeps notes about the calling thread
-// that a fiber would take along.
+// Replaces the library's service, whose pumps are operations of an io_context. Asio has thread-local state, which a
+// fiber would see although it belongs to another fiber.
 
 #include "canigo/detail/context/work_item.hpp"
 #include "canigo/detail/stealing/pump_crew.hpp"
@@ -39,7 +39,7 @@ class stealing_service : private pump_crew {
     const back at_the_end_or_a_throw{at, std::exchange(at, &p)};
     turn(p);
   }
-  /// What the context does with it when it goes.
+  /// Called when the context is destroyed.
   void go() noexcept {
     is_gone_ = true;
     item_list<work_item> lost = take_all();
