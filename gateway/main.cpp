@@ -75,7 +75,7 @@ void hold_signals() {
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) held.add(number);
 }
 
-/// Adds `--print-preset`.
+/// Adds the option `--print-preset` to the command line.
 void add_preset_option(CLI::App& app) {
   std::vector<std::string> names;
   for (const auto& p : canigo::gateway::presets()) names.emplace_back(p.name);

@@ -13,7 +13,7 @@ namespace canigo::gateway {
 
 void append_json_string(std::string& to, std::string_view text) {
   static constexpr character_set plain{[](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; }};
-  // Most texts contain no character to escape.
+  // Most texts contain no character to escape, so they need no JSON encoder.
   if (plain.has_all_of(text)) {
     to.append(1, '"').append(text).append(1, '"');
   } else {
@@ -44,7 +44,7 @@ void append_own_fields(std::string& to, const call_record& r) {
 
 std::string problem(const refusal& why, const call_record& r, std::string_view connection, bool to_head) {
   // Client libraries look for the error's text in different members: an object `error`, `message`, or RFC 9457's
-  // `detail`.
+  // `detail`. So the answer has all of them.
   const std::string message = json_string("canigo-gateway: " + why.detail);
   const std::string code = json_string(why.error);
   const std::string body =

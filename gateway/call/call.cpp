@@ -16,7 +16,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The next larger block of jemalloc has 1536 bytes, so a larger call would cost each waiting call that much more.
+// A call of more than 1280 bytes would occupy jemalloc's next larger block, which has 1536 bytes.
 static_assert(sizeof(void*) != 8 || sizeof(std::string) != 32 || sizeof(call) <= 1280);
 
 }  // namespace
@@ -106,7 +106,7 @@ net::awaitable<bool> call::begin_turn() {
   framing_ = make_framing();
   turn_.begin(ask, is_tunnel());
   has_asked_ = true;
-  // A reload has replaced the configuration since the call read its own.
+  // If a reload has replaced the configuration since the call began, the call moves to the new one.
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
   why_ = refusal_by_targets();
@@ -158,7 +158,8 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
 std::uint64_t call::bytes_before_turn() const noexcept {
   if (!parser_.has_body()) return 0;
   const size_limits& size = settings().size;
-  // A client that waits for 100 Continue must get a refusal before it sends a long body.
+  // A client that waits for 100 Continue must get a refusal before it sends a long body. So such a body is not read
+  // ahead.
   const bool asks_first = plan_.wants_continue && host_.input().empty();
   std::uint64_t most = size.read_ahead;
   if (asks_first || !plan_.has_length) most = std::min(most, to().retry.body);
@@ -230,8 +231,8 @@ target_set call::untried() const {
   return to().targets.empty() ? 0 : queue().candidates(route_.tenant, account_->estimate().model) & ~tried_;
 }
 
-/// Whether a target without an attempt of this call may be available before the deadline. A target that is out probably
-/// fails.
+/// Whether a target without an attempt of this call may be available before the deadline. Targets that are paused for
+/// failures or rejected keys do not count.
 bool call::has_other_target() const {
   const target_set of = untried();
   for (std::size_t i = 0; i < to().targets.size(); ++i) {

@@ -279,7 +279,7 @@ net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
   return turn_.sleep(between_attempts.delay(n, canigo::detail::next_random(random)));
 }
 
-/// Decides how the client and the access log learn of the last attempt's result.
+/// Decides from the last attempt's result what the client is told, and what the access log contains.
 void call::judge(attempt_end end) {
   const bool has_begun = exchange_->has_begun;
   const bool has_left = turn_.has_left();

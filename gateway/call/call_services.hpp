@@ -44,7 +44,6 @@ class call_services {
   void add_own_place(const net::ip::tcp::endpoint& listener) { own_.add(listener); }
   /// The gateway's entry in Via fields: "1.1 canigo-" and a number of this process.
   const std::string& via() const noexcept { return via_; }
-  /// Returns a new id for a request.
   std::string new_request_id();
 
   /// Pauses a target of an upstream, or only one tenant there, and ends the waits that are now too long. `r`: the

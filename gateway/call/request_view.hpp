@@ -13,7 +13,8 @@ namespace canigo::gateway {
 struct request_view {
   std::uint64_t number = 0;  ///< the request's number in request_list
   bool waits = false;
-  /// Outside of the queue: "shared", "tunnels" or "retry"; empty: it does not wait outside.
+  /// The reason for a wait outside of the queue: "shared", "tunnels" or "retry". Empty: the request does not wait
+  /// there.
   std::string_view waits_for;
   time_point waits_until;  ///< when the wait outside of the queue ends; min(): unknown
   std::string id, tenant, priority, upstream, target, method, host, path;

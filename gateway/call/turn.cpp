@@ -49,7 +49,8 @@ permit taken_at_once(limiter& l, request ask, error_code& error) {
 /// Converts the error of a wait. A cancelled wait means that it would take too long, or that the process ends.
 error_code judged(const error_code& error, bool is_draining) {
   if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
-  // During a drain, a wait that is too long here may be short enough at another instance.
+  // During a drain, a wait that is too long here may be short enough at another instance. So the client is told of the
+  // drain.
   const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
   return is_late && is_draining ? error_code{errc::stopped} : error;
 }
@@ -125,7 +126,8 @@ void turn::follow(const config_snapshot& next, const std::shared_ptr<void>& unti
   const upstream& to = queue().settings();
   const std::shared_ptr<upstream_queue> successor = next.queue_of(to.name);
   const auto tenant = next.tenant_of(record_.tenant);
-  // One reload may have removed the upstream, and a later one added it again, while the client sent its body.
+  // One reload may have removed the upstream, and a later one added it again, while the client sent its body. Then the
+  // call can't move to the new limit.
   const bool has_new_limit = successor != nullptr && &successor->limits() != &queue().limits();
   // A call came to this host while the next configuration was made. The call stays at this host.
   const bool is_new_host =

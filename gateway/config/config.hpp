@@ -227,7 +227,6 @@ struct sticky_options {
   friend bool operator==(const sticky_options&, const sticky_options&) = default;
 };
 
-/// The options for websockets to an upstream.
 struct websocket_options {
   std::optional<rate> messages;              ///< the rate of messages from all clients together; none: unlimited
   duration idle = std::chrono::minutes{10};  ///< a websocket is closed after this time without a byte from either side

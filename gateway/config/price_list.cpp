@@ -81,7 +81,7 @@ std::optional<price_list> read_prices(const text_at& source, report& problems) {
   }
   const std::string path = source.text.substr(file_mark.size());
   std::string text(most_bytes, '\0');
-  // Opening a pipe or a device may block for ever.
+  // A pipe or a device is refused, because opening it may block for ever.
   std::ifstream file;
   if (is_regular_file(path)) file.open(path, std::ios::binary);
   if (file.is_open()) file.read(text.data(), static_cast<std::streamsize>(text.size()));

@@ -110,7 +110,8 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
       try {
         limit = rate::parse(text->text);
       } catch (const std::system_error& e) {
-        // The text of the exception has the form "rate is ...; allowed: ...: invalid argument".
+        // The exception's text is "rate is ...; allowed: ...: invalid argument". The part from "is" to the last colon
+        // is used.
         std::string_view what = e.what();
         what = what.substr(std::min(what.find("is "), what.size()));
         given.problems().complain(text->where, text->field, what.substr(0, what.rfind(": ")));

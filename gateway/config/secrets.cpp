@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_bytes = 64 << 10;
 
 std::optional<std::string> read_file(const std::string& path) {
-  // Reading a pipe or a device may block for ever.
+  // A pipe or a device is refused, because reading it may block for ever.
   if (!is_readable_file(path)) return std::nullopt;
   std::ifstream file{path, std::ios::binary};
   std::string text(most_bytes, '\0');

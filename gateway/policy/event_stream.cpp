@@ -101,7 +101,7 @@ std::string failure_event(token_api api, const refusal& why, std::string_view bo
     told.detail += ": " + problem;
     return failure_event(api, told);
   }
-  // SDKs treat an event with an empty `error` as a part of the answer.
+  // An empty `error` is not passed on, because SDKs treat an event with one as a part of the answer.
   const json error = document.value("error", json{});
   const bool is_text = error.is_string() && !error.get_ref<const std::string&>().empty();
   if (!is_text && !(error.is_object() && !error.empty())) return failure_event(api, why);

@@ -50,7 +50,7 @@ class first_arrivals {
   std::atomic<std::size_t> count_{0};  // the size of by_end_
   std::mutex mutex_;
   book arrivals_;
-  // Ordered by expiry; also has keys that take() has already removed.
+  // The keys with their expiry times, in that order. It includes keys that take() has removed from arrivals_.
   std::deque<std::pair<time_point, std::string>> by_end_;
 };
 

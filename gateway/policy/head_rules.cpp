@@ -121,8 +121,8 @@ bool is_handshake(const message_head& head, const field_census& census, const re
          count_of(head, "Sec-WebSocket-Version") == 1;
 }
 
-/// Builds the refusal of a malformed authority. Such a host can't be in the configuration, because some resolvers would
-/// take it for another host.
+/// Builds the refusal of a malformed authority. No configuration allows such a host, because some resolvers would take
+/// it for another host.
 refusal refuse_authority(std::string_view text, const char* otherwise) {
   const auto bracket = text.rfind(']');
   const std::string_view host = text.substr(0, text.find(':', bracket == text.npos ? 0 : bracket));
@@ -230,7 +230,7 @@ std::optional<refusal> judge_loop(const message_head& head, std::string_view via
     if (!same_text(f.name, "Via")) continue;
     bool is_own = false;
     for_each_element(f.value, [&](std::string_view element) {
-      // "1.1 NAME" or "HTTP/1.1 NAME (comment)"
+      // An element of Via has the form "1.1 NAME" or "HTTP/1.1 NAME (comment)".
       const auto space = element.find_first_of(" \t");
       if (space == element.npos) return;
       const std::string_view by = trim(element.substr(space));

@@ -29,7 +29,7 @@ inline constexpr duration longest_pause = std::chrono::hours{1};
 told_limits read_limits(const message_head& response, std::string_view body, std::chrono::system_clock::time_point now,
                         duration most = longest_pause);
 
-/// Describes a response, and the limits that it reports, for the decision about another attempt.
+/// Returns the properties of a response, and of the limits that it reports, that decide about another attempt.
 inline attempt_result result_of(const message_head& response, const told_limits& told) noexcept {
   const bool tells_limit = told.retry_after || told.has_used_up();
   return {attempt_end_kind::answered, response.status, tells_limit, told.forbids_retry};

@@ -35,7 +35,8 @@ std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* o
   std::vector<token_amount> amounts;
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
     if (!counts(u, unit)) continue;
-    // Calls that begin before any of them has reported its usage may use more than the average call.
+    // Calls that begin before any of them has reported its usage may use more than the average call. So a strict window
+    // does not use a ratio below 1.
     const double ratio = is_strict(u, own, unit) ? std::max(learned, 1.0) : learned;
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)

@@ -118,7 +118,7 @@ void read_document(std::string_view text, const usage_names& names, usage_number
 /// Reads the object after the last `"usage":`, or another top-level name, in a document whose beginning was dropped.
 void read_tail(std::string_view text, const usage_names& names, const std::vector<std::string_view>& roots,
                usage_numbers& numbers) {
-  // Several occurrences may belong to something else, such as a string, so a few are tried.
+  // The last occurrences of a name may be inside strings, so this many occurrences are tried.
   constexpr int most_looks = 8;
   for (int i = 0; i < most_looks; ++i) {
     std::size_t at = text.npos;
@@ -133,7 +133,7 @@ void read_tail(std::string_view text, const usage_names& names, const std::vecto
     const std::string_view rest = text.substr(at + root.size() + 2);
     const auto colon = rest.find_first_not_of(" \t\r\n");
     const auto brace = colon == rest.npos ? rest.npos : rest.find_first_not_of(" \t\r\n", colon + 1);
-    // A quote inside a string is preceded by a backslash.
+    // A quote inside a string is preceded by a backslash. Such a name is no key.
     const bool is_key = at == 0 || text[at - 1] != '\\';
     if (is_key && brace != rest.npos && rest[colon] == ':' && rest[brace] == '{') {
       usage_numbers found;

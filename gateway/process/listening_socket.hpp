@@ -38,7 +38,6 @@ class listening_socket {
     friend bool operator==(const file&, const file&) = default;
   };
 
-  /// The protocol family of its address.
   int family() const noexcept { return family_; }
   /// Allows every user of this machine to connect to a unix socket, independent of the umask.
   void let_everybody_in();

@@ -27,7 +27,7 @@ class recent_errors {
     duration waited{};
     std::uint64_t count = 1;
 
-    /// Whether both failed for the same reason and are similar.
+    /// Whether two requests failed for the same reason and are similar.
     bool is_like(const entry& other) const noexcept;
   };
 

@@ -53,7 +53,6 @@ class connection_counts {
   /// Changes the limits. It closes no connection.
   void set_limits(const connection_limits& limits);
 
-  /// The number of refused connections.
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
 
  private:

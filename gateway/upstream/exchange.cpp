@@ -201,7 +201,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
       if (status < 100 || (status == switching && !is_opened) || !is_one_chunked(parser.head()))
         co_return head_end::bad;
       if (status >= 200 || is_opened) co_return head_end::there;
-      // An upstream may send interim responses endlessly, and faster than they are read.
+      // The number of interim responses is bounded, because an upstream may send them endlessly.
       if (++interim > most_interim) co_return head_end::bad;
       if (left() == duration{1}) co_return head_end::late;
       parser = message_parser::of_response(response_limits, x.is_to_head);

@@ -60,7 +60,7 @@ struct exchange {
 
   bool signs_in_connection = false;  ///< the request authenticates its connection, which then serves no other request
 
-  // The results.
+  // The members below are set by the exchange.
   bool keeps_client = true;       ///< in: the client's connection may stay open; out: it can stay open
   std::string failure;            ///< why the connection failed, or which status the response had; empty: unknown
   std::string failed;             ///< the beginning of the body of a response that is no event stream

@@ -19,7 +19,6 @@
 
 namespace canigo::gateway {
 
-/// The result of opening a link.
 enum class link_result : std::uint8_t {
   open,
   unreachable,

@@ -26,7 +26,6 @@ class link_pool {
   ~link_pool();
 
   void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
-  /// Closes all idle connections.
   void close_idle() noexcept;
 
   /// Lends a connection of the pool for the lifetime of this object. The connection may still have to be opened.

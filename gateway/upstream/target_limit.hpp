@@ -36,7 +36,7 @@ struct limit_terms {
 /// request is granted earlier than under either setting. No request is too large that either setting accepts.
 limit_terms both(const limit_terms& a, const limit_terms& b);
 
-/// Gives the same functions to a limiter and to one alternative of a limiter.
+/// A limiter, or one alternative of a limiter. Both kinds have the same functions here.
 class limit_part {
  public:
   explicit limit_part(limiter& whole) noexcept : of_{&whole} {}

@@ -85,7 +85,7 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
     if (t.waits_for_token) t.moved = clock::now();
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);
-    // Cancel() has no effect on an operation that has already completed.
+    // cancel() has no effect on an operation that has already completed, so the flag is checked.
     if (t.of.is_aborted) t.stop(attempt_end::client_lost);
     if (t.is_stopped) co_return false;
     const net::mutable_buffer room = w.buffer.prepare(piece);

@@ -73,14 +73,16 @@ class upstream_limit {
     return targets_[target]->end_of_growing_pause(tenant, started, first);
   }
   /// Notes that a call that began at `started` has failed at the target. After several failures in a row the target is
-  /// paused, unless all other targets are out: see target_limit::note_failure(). Returns true if it paused the target.
+  /// paused, unless all other targets are paused already: see target_limit::note_failure(). Returns true if it paused
+  /// the target.
   bool note_failure(std::size_t target, time_point started);
   /// Notes that a call that began at `started` has succeeded, so the next growing pause starts short again.
   void note_success(std::size_t target, std::string_view tenant, time_point started) {
     targets_[target]->note_success(tenant, started);
   }
   /// Pauses a target that rejected its key in the answer to a call that began at `started`. Returns true if it paused
-  /// the target. The last target that is not out stays in use, so that clients get its answers.
+  /// the target. If all other targets are already paused for failures or rejected keys, this one stays in use, so that
+  /// clients get its answers.
   bool refuse_key(std::size_t target, time_point started);
   /// Lowers the tokens of this instance's rates to the rest of the quotas that a target's response reports.
   void lower(std::size_t target, const told_limits& told);
@@ -97,8 +99,8 @@ class upstream_limit {
   void resume_by_operator(std::optional<std::size_t> target = std::nullopt);
 
   using status = target_limit::status;
-  /// Returns the state of the target that is available first: the upstream is out only if all its targets are. `opened`
-  /// is the sum over all targets.
+  /// Returns the state of the target that is available first, because the upstream is available with it. `opened` is
+  /// the sum over all targets.
   status now() const;
 
   /// Changes the settings for all waiting calls, in two steps. Between the steps, calls move to the flows of the next

@@ -239,7 +239,8 @@ void upstream_queue::learn(std::size_t target, const told_limits& told) {
 
 bool upstream_queue::is_as_new(time_point now) const {
   const limiter_stats limit = limit_->local().stats();
-  // Calls that began before a reload use this limit through the queue of the earlier configuration.
+  // Calls that began before a reload use this limit through the queue of the earlier configuration. So the limit's own
+  // statistics are checked.
   if (limit.held > 0 || limit.waiting > 0) return false;
   for (std::size_t i = 0; i < limit.tokens.size(); ++i)
     if (limit.tokens[i] < 0 || static_cast<std::uint64_t>(limit.tokens[i]) < upstream_.rates[i].burst) return false;

@@ -78,7 +78,7 @@ net::awaitable<void> byte_stream::secure_as_server(net::ssl::context& context, d
 }
 
 std::string byte_stream::why_not_secured(const error_code& error) const {
-  // OpenSSL also returns X509_V_OK if the peer sent no certificate.
+  // X509_V_OK may also mean that the peer sent no certificate. Then the error's own message is used.
   const long verified = SSL_get_verify_result(tls_->stream.native_handle());
   if (verified != X509_V_OK) return X509_verify_cert_error_string(verified);
   return error.message();

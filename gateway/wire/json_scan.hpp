@@ -31,7 +31,7 @@ class json_visitor {
 /// Which bytes may follow the document.
 enum class json_end : std::uint8_t { blanks, anything };
 
-/// The longest part of a text that is passed to the visitor. Further bytes are only counted.
+/// The max number of bytes of a text that are passed to the visitor. Further bytes are only counted.
 inline constexpr std::size_t told_of_text = 64;
 
 /// The deepest nesting that is accepted, because each level of nesting uses a part of the stack.

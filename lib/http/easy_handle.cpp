@@ -259,8 +259,8 @@ bool easy_handle::refuses(std::size_t size) noexcept {
 }
 
 std::size_t easy_handle::most_unread() const noexcept {
-  // Without decoding, a part is at most one read of curl, and the transfer pauses after it. So a smaller max_body_ does
-  // not have to refuse the part.
+  // Without decoding, a part is at most one read of curl, and the transfer pauses after it. Storing such a part is
+  // always allowed, even if max_body_ is smaller.
   return decodes_ || must_read() ? max_body_ : std::max(max_body_, most_ahead);
 }
 

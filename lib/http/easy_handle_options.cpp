@@ -17,7 +17,7 @@ namespace canigo::http::detail {
 namespace {
 
 long to_milliseconds(duration d) noexcept {
-  // Curl stores milliseconds in a long, which has 32 bits on some systems.
+  // curl stores milliseconds in a long, which has 32 bits on some systems.
   constexpr duration most = std::chrono::hours{24} * 24;
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(std::min(d, most)).count());
 }

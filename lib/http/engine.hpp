@@ -70,7 +70,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void context_shutdown() noexcept override;
   void let_go_of_context() noexcept;
 
-  // Threads: any.
+  // The following functions may be called on any thread.
   template <class Put>
   void bring(Put&& put) noexcept;
   void alarm_called() noexcept;

@@ -29,7 +29,8 @@ void headers::add(std::string_view name, std::string_view value) {
   if (wanted <= text_.capacity()) {
     text_.append(name).append(value);
   } else {
-    // The views may point into the text that is about to be reallocated.
+    // The new text is built separately, because the arguments may be views into the old one, which a reallocation would
+    // free.
     std::string grown;
     grown.reserve(std::max({wanted, text_.capacity() * 2, first_text}));
     grown.append(text_).append(name).append(value);
@@ -40,7 +41,7 @@ void headers::add(std::string_view name, std::string_view value) {
 }
 
 void headers::set(std::string_view name, std::string_view value) {
-  // The views may point into this list.
+  // The arguments are copied first, because they may be views into this list.
   const std::string own_name{name};
   const std::string own_value{value};
   remove(own_name);

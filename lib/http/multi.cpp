@@ -145,7 +145,7 @@ std::optional<multi::outcome> multi::next_outcome() noexcept {
   if (easy_handle* h = unwatched_.pop()) return outcome{h->current(), CURLE_OK, h->unwatched};
   if (!multi_) return std::nullopt;
   int more = 0;
-  // curl's only message is that a transfer is done.
+  // curl has only one kind of message, that a transfer is done. So the kind is not checked.
   const CURLMsg* message = curl_multi_info_read(multi_.get(), &more);
   if (message == nullptr) return std::nullopt;
   return outcome{easy_handle::of(message->easy_handle)->current(), message->data.result, {}};
@@ -168,7 +168,7 @@ void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
     const socket_watch* still = sockets_.find(fd);
     if (taken_ < nearly_full || still != &w || (still->wanted & CURL_POLL_IN) == 0) break;
   }
-  // curl may have closed the socket, and opened another one with the same descriptor.
+  // The socket is looked up again, because curl may have closed it and opened another one with the same descriptor.
   if (socket_watch* still = sockets_.find(fd)) sockets_.wait(*still);
 }
 

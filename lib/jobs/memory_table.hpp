@@ -67,7 +67,7 @@ class memory_table final : public table {
   std::uint64_t random_ = 0x9E3779B97F4A7C15;
   std::map<std::string, bool> queues_;  // the name of each queue, and whether the queue is paused
   std::map<std::string, job_id> keys_;
-  // The following sets contain the jobs, ordered, by their state.
+  // Each of the following sets contains the jobs of one state, in their order.
   std::set<ready_place> ready_;
   std::set<std::pair<instant, job_id>> deadlines_;  // the deadlines of waiting jobs
   std::set<std::pair<instant, job_id>> leases_;

@@ -213,7 +213,7 @@ void postgres_store::line::connect(duration most) {
     const std::lock_guard lock{mutex_};
     engine_ = link_->engine();
   }
-  news_->bump();  // changes before the connection caused no notification here
+  news_->bump();  // changes that were made before the connection have caused no notification
 }
 
 std::unique_ptr<detail::postgres_link> postgres_store::line::dial(duration most) {

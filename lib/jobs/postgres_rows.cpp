@@ -63,7 +63,7 @@ std::int64_t postgres_rows::number(int row, int column, std::int64_t least, std:
 
 instant postgres_rows::time(int row, int column) const noexcept {
   const std::chrono::microseconds since{number(row, column)};
-  // The largest number means infinity.
+  // A timestamp beyond the range of an instant, such as infinity, becomes instant::max().
   return since > instant::max().time_since_epoch() - epoch ? instant::max() : instant{since + epoch};
 }
 

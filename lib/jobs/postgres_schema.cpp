@@ -102,7 +102,7 @@ void make_tables(postgres_link& link, const std::string& place) {
     const bool is_still_old = version < postgres_version;
     if (is_still_old) {
       if (version == 0) link.exec("CREATE TABLE IF NOT EXISTS canigo_schema(version int NOT NULL)");
-      // With many jobs, a migration takes longer than any statement of an operation.
+      // A migration has no time limit, because with many jobs it takes longer than any statement of an operation.
       link.exec("SET LOCAL statement_timeout = 0");
       for (; version < postgres_version; ++version) link.exec_patiently(migrations[version]);
       link.exec("DELETE FROM canigo_schema");

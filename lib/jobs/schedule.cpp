@@ -168,9 +168,9 @@ instant schedule::next_in_zone(instant t) const {
     minute first = up(from + p.offset);
     if (!follows_clock_ && p.begin != zone_time::min()) {
       const minute before = up(p.begin + p.offset_before);
-      // The clocks skipped the local time.
+      // The clocks skip the scheduled local time, so the job is due at the change of the clocks.
       if (p.begin == from && first_in(before, up(p.begin + p.offset))) return p.begin;
-      // Local times before `before` occurred in the period before.
+      // Local times before `before` occurred in the previous period, so they are skipped.
       first = std::max(first, before);
     }
     const auto found = first_in(first, up(std::min(p.end, end) + p.offset));

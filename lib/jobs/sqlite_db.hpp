@@ -91,7 +91,7 @@ class sqlite_statement {
 /// Errors: std::system_error with a jobs::error. The text names the file, SQLite's code and text, and the remedy.
 class sqlite_db {
  public:
-  /// Waits for a lock for at most `busy_limit`.
+  /// `busy_limit`: how long an operation waits for a lock.
   sqlite_db(std::string file, duration busy_limit);
   /// Uses the caller's connection, and does not close it.
   explicit sqlite_db(sqlite3* connection);

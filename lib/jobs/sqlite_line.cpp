@@ -251,7 +251,7 @@ void sqlite_store::line::open() {
   auto opened = connect();
   if (!socket_) socket_.emplace(file_ + "-wake", holder_);
   connection_ = std::move(opened);
-  news_->bump();  // changes before the connection caused no wake-up here
+  news_->bump();  // changes that were made before the file was opened have caused no wake-up
 }
 
 /// Sends a wake-up to all other processes. Processes that have ended run no jobs any more, so their leases are ended,

@@ -30,11 +30,10 @@ class book {
 
   /// Assigns a request its numbers. A request that will not wait gets them, too.
   void number(limit_request& r, time_point now) noexcept;
-  /// Adds a request. Returns false if there is no memory. After true, a removal can't fail.
+  /// Adds a request. Returns false if there is no memory. If it returns true, the request's removal can't fail.
   bool add(limit_request& r) noexcept;
   /// Removes a request. If Redis may know the request, the next call tells Redis.
   void take_out(limit_request& r) noexcept;
-  /// Forgets all requests.
   void clear() noexcept;
 
   bool has_waiters() const noexcept { return !waiting_.empty(); }

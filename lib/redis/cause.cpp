@@ -19,7 +19,8 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept {
       ec == error::wrong_type) {
     return true;
   }
-  // Other replies that begin with ERR may be temporary: too many clients, or a proxy that has lost its server.
+  // Only these replies are permanent. Other replies that begin with ERR may be temporary: too many clients, or a proxy
+  // that has lost its server.
   constexpr std::string_view for_good[] = {"nknown command", "nknown Redis command", "DB index",
                                            "SELECT is not allowed"};
   return ec == error::command_failed && std::ranges::any_of(for_good, [text](std::string_view part) {

@@ -115,7 +115,7 @@ void engine::end_with_context() noexcept {
   if (link != nullptr) link->close();
   if (listener != nullptr) listener->shut_down();
   {
-    // Another thread may be in close() at the same time.
+    // The lock is held, because another thread may be in close() at the same time.
     const std::lock_guard lock{mutex_};
     let_go_of_context();
   }

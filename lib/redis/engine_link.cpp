@@ -129,7 +129,7 @@ void engine::send_waiting() noexcept {
     constexpr auto length = command::run_id_placeholder.size();
     std::string id = link_->run_id();
     id.resize(length, '?');
-    // No statement from here on can fail.
+    // No statement from here on can fail, so every waiting call is moved to the list of sent ones.
     for (auto& [c, sent_at] : waiting_) {
       if (c->asks_first_) {
         bytes += asking;

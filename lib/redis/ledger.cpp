@@ -90,7 +90,7 @@ void ledger::end_with_context() noexcept {
   }
   const auto self = alarm_.disarm();
   {
-    // Another thread may be in close() at the same time.
+    // The lock is held, because another thread may be in close() at the same time.
     const std::lock_guard lock{mutex_};
     let_go_of_context();
   }

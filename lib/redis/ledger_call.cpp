@@ -37,7 +37,7 @@ void ledger::prepare(time_point now) {
   command c = s.encoded(send_text_);
   c.set_is_restated(true);
   call_ = std::move(c).with_timeout(plan_.time_limit(needs(), answer_within));
-  // No statement from here on can fail.
+  // No statement from here on can fail, so all parts of the state change together.
   session_.call_begins(awake, s.leave);
   terms_.call_begins();
   book_.call_begins();
@@ -208,8 +208,8 @@ void ledger::grant(limit_waiter& w, std::int64_t token) {
 
 void ledger::adopt(const limit_settings& s, time_point now) noexcept {
   terms_.adopt(s, now);
-  // Redis has refused the requests that are now too large, and has forgotten them. But a message about that may be
-  // lost.
+  // Ends the requests that are too large for the new settings. Redis has already refused them, but a message about that
+  // may be lost.
   book_.for_each([&](limit_request& r) {
     if (!terms_.fits(demand_of(r))) end(waiter_of(r), errc::too_large);
   });

@@ -26,7 +26,7 @@ void ledger::listen(bool wanted) noexcept {
   if (wanted ? is_listening() : listening_to_ == 0) return;
   try {
     if (listening_to_ != 0) {
-      // A closed client has no subscriptions.
+      // subscriptions() returns null if the client is closed.
       if (const auto s = listening_at_->subscriptions()) s->remove(channel(listening_to_));
       stop_listening();
       unheard_.clear();
@@ -75,7 +75,7 @@ void ledger::refused(std::error_code ec, const std::string& text) noexcept {
 
 void ledger::unheard(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
-  // The subscription may have been ended since this event was posted.
+  // If the subscription was ended since this event was posted, the event is ignored.
   if (!context_gone_ && listening_to_ != 0) note_unheard(ec, text);
 }
 

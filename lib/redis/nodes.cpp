@@ -140,7 +140,7 @@ void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropp
   std::vector<std::uint16_t> new_number(nodes_.size() + 1);
   kept.reserve(nodes_.size());
   dropped.reserve(nodes_.size());
-  // No statement from here on can fail.
+  // No statement from here on can fail, so the new table is complete.
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const bool is_used = nodes_[i].its != nullptr && nodes_[i].its.use_count() > 1;
     if (are_named[i] || is_used) {

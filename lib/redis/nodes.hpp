@@ -36,7 +36,6 @@ class nodes {
 
   /// Returns the engine of the node that has the slot, or of a node that may know the owner.
   std::shared_ptr<engine> of(unsigned slot) const;
-  /// The number of nodes.
   std::size_t count() const noexcept;
   /// Asks that node for the slots of all nodes, unless a question is running already.
   void ask(const std::shared_ptr<engine>& whom) noexcept;

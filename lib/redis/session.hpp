@@ -22,7 +22,6 @@ class session {
   /// `base`: the part of the name that all sessions of this limit in this process have in common.
   session(std::string base, duration lease, bool has_permits);
 
-  /// Begins the next session.
   void begin() noexcept;
 
   const std::string& name() const noexcept { return name_; }
@@ -37,7 +36,6 @@ class session {
   bool is_lost(std::int64_t awake) const noexcept { return is_registered_ && !lasts(awake); }
   duration left(std::int64_t awake) const noexcept { return duration{lease_until_ - awake}; }
 
-  /// The number of the next call.
   std::uint64_t next_call() const noexcept { return calls_ + 1; }
   void call_begins(std::int64_t awake, bool leaves) noexcept;
   /// Call it if the call had to wait for a connection: its lease starts when it was really sent.

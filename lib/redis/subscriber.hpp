@@ -52,8 +52,8 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   /// Checks the connection, because one whose peer has vanished looks like one without messages. If the server sends
   /// nothing within `connect_timeout`, the connection is replaced.
   void check(std::string channel);
-  /// Tells the run id of the server that now gets the commands. If the subscriber is connected to another server, which
-  /// would publish no more messages, it connects anew. Runs on the strand.
+  /// Call it with the run id of the server that now gets the commands. If the subscriber is connected to another
+  /// server, which would publish no more messages, it connects anew. Runs on the strand.
   void follow(const std::string& run_id) noexcept;
   /// Ends the subscriber, on the strand. Channels that are not added yet are dropped.
   void close() noexcept;

@@ -71,7 +71,7 @@ void admission::set_flow_rate(std::uint32_t flow, std::size_t index, const rate&
   pump(clock());  // grants requests that were due under the old options
   advance_flows();
   flows_->set_rate(flow, index, r);
-  // A strict window may have become too small for the requests of some waiters.
+  // A strict window may have become too small for the requests of some waiters, which are then ended.
   const std::size_t units = supplies_.has_units() ? supplies_.units()->size() : 1;
   flows_->for_each_of(flow, [&](wait_node& n) {
     for (std::size_t unit = 0; unit < units; ++unit) {

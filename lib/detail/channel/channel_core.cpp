@@ -60,7 +60,8 @@ channel_core* channel_core::open(channel_group& group, const channel_terms& t) {
   return core;
 }
 
-/// Precondition: the lock is held. The channel's reserved space becomes available to the other channels.
+/// Removes the channel from its group. The channel's reserved space becomes available to the other channels.
+/// Precondition: the lock is held.
 void channel_core::leave_group() noexcept {
   channel_core* const last = group_.channels_.back();
   group_.channels_[index_] = last;

@@ -24,7 +24,8 @@ context_visit::~context_visit() {
 }
 
 void context_visits::end() noexcept {
-  // A context may be shut down twice: by the destructor of a derived class, and by its own.
+  // A context may be shut down twice: by the destructor of a derived class, and by its own. The second time has no
+  // effect.
   if ((count_.load(std::memory_order_relaxed) & over) != 0) return;
   count_.fetch_add(over, std::memory_order_relaxed);
   // An executor may run a posted function at once, and that may destroy the context. The context must not wait for this

@@ -41,7 +41,7 @@ bool counted_member::add_ref_if_there_is_one() noexcept {
 void counted_member::context_shutdown() noexcept {
   if (add_ref_if_there_is_one()) {
     end_with_context();
-    // From now on no thread leaves any work to the context.
+    // From now on no thread leaves any work to the context, so the reference for such work is released here.
     if (has_left_something_) release_ref();
     release_ref();
     return;

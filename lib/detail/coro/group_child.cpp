@@ -113,7 +113,7 @@ void task_group_core::cancel() noexcept {
   }
 }
 
-/// Called if there was no memory to cancel all children.
+/// Arranges another attempt to cancel the children. Called if there was no memory to cancel all of them.
 void task_group_core::cancel_later() noexcept {
   const std::lock_guard lock{mutex_};
   if (!retry_.is_set()) retry_.set(saturating_add(time_.now(), retry_after), *this);

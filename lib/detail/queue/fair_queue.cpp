@@ -150,8 +150,8 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
     return end_of_step();
   }
   const row& r = rows_[row_number];
-  // The waiter stays behind the first one, because both are promoted with time. The next first waiter is searched when
-  // the present one leaves.
+  // The new waiter stays behind the first one, because both are promoted with time. The next first waiter is searched
+  // when the present one leaves.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(row_number);
   end_of_step();
@@ -219,7 +219,7 @@ int fair_queue::rank_of(const wait_node& front) const noexcept {
   return effective_class(delays_.takes_newest_at_times() ? *at(row_of(front), front.priority).head : front);
 }
 
-// Only heads can become first, so only their promotions matter.
+// Only the heads of classes can become the first waiter, so only their promotions matter.
 time_point fair_queue::next_rise(std::uint32_t flow) const noexcept {
   time_point next = time_point::max();
   for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {

@@ -85,8 +85,8 @@ unit_record& unit_records::promise(time_point granted_at) noexcept {
   return *r;
 }
 
-/// Takes the promised record of a request. The record exists. Two requests with the same set and amounts may swap
-/// theirs.
+/// Takes the record that was promised to a request. Precondition: there is such a record. Requests with the same set
+/// and amounts may get each other's records.
 unit_record* unit_records::take_promised(std::uint64_t asked, const amounts_by_unit& amounts) noexcept {
   unit_record** at = &promised_;
   while ((*at)->asked != asked || (*at)->amounts != amounts) at = &(*at)->next;

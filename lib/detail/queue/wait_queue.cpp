@@ -124,7 +124,7 @@ void wait_queue::remove(wait_node& node) noexcept {
   node.linked_ = false;
 }
 
-// Only heads can become first, so only their promotions matter.
+// Only the heads of classes can become the first waiter, so only their promotions matter.
 time_point wait_queue::next_promotion(time_point now) const noexcept {
   time_point next = time_point::max();
   if (size_ == 0 || ageing_ == duration::max()) return next;

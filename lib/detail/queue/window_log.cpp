@@ -30,7 +30,8 @@ std::uint64_t window_log::used_at(time_point now) const noexcept {
 }
 
 time_point window_log::ready_at(time_point now, std::uint64_t tokens) const noexcept {
-  // Each of these tokens comes one window and a nanosecond after the token that is one full window before it.
+  // A request for more than a full window waits for several windows. In each further window, a token comes one period
+  // and a nanosecond after the corresponding token of the window before.
   const std::uint64_t windows = (tokens - 1) / most_;
   const std::uint64_t last = tokens - windows * most_;
   time_point ready = now;

@@ -87,7 +87,8 @@ class clock_of_response {
 
   std::optional<duration> reset(std::string_view text, bool is_after) const noexcept {
     if (const auto seconds = parse_decimal_seconds(text, duration::max())) {
-      // No quota takes 30 years to come back, and no date has more than 11 digits in seconds.
+      // A number below 30 years is a wait, because no quota takes longer to come back. A larger number is a date: in
+      // seconds if it has at most 11 digits, else in milliseconds.
       constexpr duration decades = std::chrono::hours{24} * 365 * 30;
       constexpr std::size_t digits_of_seconds = 11;
       if (is_after || *seconds < decades) return bounded(seconds);
@@ -202,7 +203,7 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
       break;
     case part::reset:
     case part::reset_after:
-      // If a response contains both, as Discord's do, the reset that is relative to now counts.
+      // If a response names both a relative and an absolute reset, as Discord's do, the relative one counts.
       if (!r->reset.empty() && !(name.what == part::reset_after && !r->is_reset_after)) break;
       r->reset = value;
       r->is_reset_after = name.what == part::reset_after;
