@@ -32,11 +32,11 @@ namespace detail {
 class adaptive_waiter;
 }
 
-/// Permission to run, from an adaptive_limit, which learns from it how the call ended. Held until it is reported,
-/// released or destroyed.
+/// The permit of an adaptive_limit: it allows one call, and reports to the limit how that call ended. The caller holds
+/// a slot of the limit until the permit is reported, released or destroyed.
 ///
-/// It may outlive its limit and the execution context, and may be dropped on any thread.
-/// Threads: one at a time. Allocates: never.
+/// A permit may outlive its limit and the execution context, and may be dropped on any thread.
+/// Threads: one thread at a time may use a permit. Allocates: never.
 class [[nodiscard]] adaptive_permit {
  public:
   adaptive_permit() noexcept = default;
@@ -57,35 +57,36 @@ class [[nodiscard]] adaptive_permit {
   }
   ~adaptive_permit() { release(); }
 
-  /// Says that the call begins only now: its latency counts from here. Use it if the caller has waited for something
-  /// else since the grant.
+  /// Restarts the measurement of the call's latency now. Use it if the caller has waited for something else since the
+  /// grant.
   void begin() noexcept;
 
-  /// Each of these reports how the call ended, and gives the place back. Afterwards the permit is empty.
+  /// succeeded(), dropped(), cancelled() and failed_with() report how the call ended, and give the slot back.
+  /// Afterwards the permit is empty.
   ///
-  /// The call has succeeded: the time since the grant is its latency.
+  /// succeeded(): the call has succeeded; the time since the grant is its latency.
   void succeeded() noexcept { end(sample_outcome::ok); }
-  /// The callee refused the call because it has too much to do, or did not answer in time.
+  /// Reports that the callee refused the call because of overload, or did not answer in time.
   void dropped() noexcept { end(sample_outcome::dropped); }
-  /// The caller gave the call up. The call counts only if it took long, or if it began after a longer wait.
+  /// Reports that the caller gave the call up. The limit counts the call only if it took long or began after a longer
+  /// wait.
   void cancelled() noexcept { end(sample_outcome::cancelled); }
-  /// The call failed with `error`: like dropped() if is_overload_of_callee() says so, else like release().
+  /// Reports that the call failed with `error`: as dropped() if is_overload_of_callee(error), otherwise as release().
   void failed_with(const std::exception_ptr& error) noexcept { is_overload_of_callee(error) ? dropped() : release(); }
 
-  /// Gives the place back. The call is no sample. Idempotent.
+  /// Gives the slot back without a report, so the limit learns nothing from this call. Idempotent.
   void release() noexcept { end(std::nullopt); }
 
-  /// 1, or 0 once the permit is empty.
   std::uint64_t held() const noexcept { return place_.held(); }
   explicit operator bool() const noexcept { return static_cast<bool>(place_); }
 
  private:
   friend class detail::adaptive_waiter;
-  /// `asked_at`: when the caller asked for it; time_point{}: now.
+  /// `asked_at` is the time at which the caller made its request; time_point{} stands for the time of the grant.
   adaptive_permit(detail::admission& home, permit place, time_point asked_at = {}) noexcept;
   void end(std::optional<sample_outcome> how) noexcept;
 
-  detail::admission* home_ = nullptr;  // kept alive by the place
+  detail::admission* home_ = nullptr;  // the slot in `place_` keeps the engine alive
   permit place_;
   time_point since_{};
   duration waited_{};
@@ -112,52 +113,53 @@ class adaptive_waiter : public permit_waiter {
 }  // namespace detail
 
 struct adaptive_limit_options {
-  std::uint64_t initial = 20;                   ///< the limit at first; least to most
-  std::uint64_t least = 1;                      ///< 1 or more
-  std::uint64_t most = 1000;                    ///< least to 1,000,000
-  std::variant<knee, aimd> algorithm = knee{};  ///< knee needs no number; aimd has a target for the latency
-  int priorities = 1;                           ///< classes 0 (first) … priorities-1; 1 to 1024
-  std::size_t queue_limit = 100'000;            ///< most waiters, of all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
-  duration ageing = duration::max();            ///< a waiter rises one class per `ageing` waited; max: never
-  shedding_options shedding = {};               ///< which waiters end in an overload; default: none
-  std::string name = {};                        ///< for the texts of errors
+  std::uint64_t initial = 20;                   ///< the limit at the start; from `least` to `most`
+  std::uint64_t least = 1;                      ///< the lower bound of the limit; 1 or more
+  std::uint64_t most = 1000;                    ///< the upper bound of the limit; from `least` to 1,000,000
+  std::variant<knee, aimd> algorithm = knee{};  ///< knee needs no setting; aimd needs a target latency
+  int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
+  std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
+  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; not overflow::wait
+  duration ageing = duration::max();            ///< waiting time after which a waiter rises a class; max: never
+  shedding_options shedding = {};               ///< ends waiters during an overload; default: never
+  std::string name = {};                        ///< appears in error messages
 };
 
 struct adaptive_limit_stats : queue_stats {
-  std::uint64_t held = 0;   ///< permits that are out, or granted and on their way
-  std::uint64_t limit = 0;  ///< the limit now; less than `held` for a while after the limit fell
+  std::uint64_t held = 0;   ///< permits in use, with those granted but not yet delivered
+  std::uint64_t limit = 0;  ///< the current limit; after it fell, `held` may exceed it for a while
   duration baseline{};      ///< the latency of a callee that is not overloaded, or aimd's target; 0: not known yet
-  duration latency{};       ///< the median of the last window
+  duration latency{};       ///< the median latency of the last window
   limit_decision last_decision{};
   std::uint64_t succeeded = 0;
   std::uint64_t dropped = 0;
-  std::uint64_t given_up = 0;    ///< reported as cancelled
+  std::uint64_t given_up = 0;    ///< calls that were reported as cancelled
   std::uint64_t unreported = 0;  ///< permits that were released without a report
 };
 
-/// A limit on how many calls are under way, which finds its own value: `with_limit(query(), db)`.
+/// A limit on the number of calls under way that adapts itself to the callee: `with_limit(query(), db)`.
 ///
-/// It learns from the latency of the calls and from those that are dropped, by the algorithm canigo::knee or
-/// canigo::aimd. Callers report how their call ended: with_limit() does, or `p.succeeded()` and `p.dropped()`.
+/// The algorithm, canigo::knee or canigo::aimd, adapts the limit to the latency of calls and to dropped calls. Each
+/// call must be reported: with_limit() does that, and `p.succeeded()` or `p.dropped()` of a permit `p` do it by hand.
 ///
 /// Promises: those of canigo::semaphore, with one permit for each request; `request.tokens` has no effect. When the
-/// limit falls, the permits that are out stay good, and no request is granted until fewer are out. Waiters keep their
-/// order meanwhile.
+/// limit falls, issued permits stay valid, and no request is granted until fewer than the new limit are held. Waiters
+/// keep their order meanwhile.
 ///
-/// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
+/// The base class limit_handle has the members for acquiring, pausing, listing and stopping.
 ///
-/// Errors, cancellation, threads, lifetime: as canigo::semaphore.
+/// Errors, cancellation, threads and lifetime are those of canigo::semaphore.
 class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   adaptive_limit(const net::any_io_executor& executor, const adaptive_limit_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   adaptive_limit(ExecutionContext& context, const adaptive_limit_options& options)
       : adaptive_limit{net::any_io_executor{context.get_executor()}, options} {}
 
-  /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
+  /// Requests with only a priority class. limit_handle has the other forms, async_acquire(), pause(), resume() and
+  /// stop().
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard("co_await it")]] net::awaitable<adaptive_permit> acquire(int priority);
@@ -168,11 +170,11 @@ class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
     return try_acquire(request{.priority = priority});
   }
 
-  /// The number of calls that may be under way now.
+  /// The current limit: how many calls may be under way.
   std::uint64_t limit() const noexcept;
-  /// The median latency of the calls of the last window; 0 as long as it is not known.
+  /// The median latency of the calls of the last window; 0 until it is known.
   duration latency() const noexcept;
-  /// Allocates.
+  /// Allocates memory for the returned statistics.
   adaptive_limit_stats stats() const;
 };
 

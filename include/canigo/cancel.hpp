@@ -14,12 +14,12 @@
 
 namespace canigo {
 
-/// Cancels work from any thread: `co_await stop.wrap(op())` here, `stop.cancel()` there.
+/// Cancels operations from any thread: `co_await stop.wrap(op())` runs one, and `stop.cancel()` cancels it.
 ///
-/// Asio's cancellation signals may be used only on the executor of the operation. This class posts the cancellation to
+/// An Asio cancellation signal may be used only on the executor of its operation. This class posts the cancellation to
 /// that executor.
-/// Threads: any, all members, at once.
-/// Lifetime: a wrapped operation goes on when this object is destroyed.
+/// Threads: any thread may call any member at any time.
+/// Lifetime: if this object is destroyed, wrapped operations continue.
 class cancel_source {
  public:
   cancel_source();
@@ -29,10 +29,10 @@ class cancel_source {
 
   /// Runs `op`, and cancels it (terminal) when this source is cancelled.
   ///
-  /// If `op` has a result, wrap() returns it, even after a cancellation. If a cancelled `op` ends with an exception,
-  /// of any type, wrap() throws operation_aborted. If the source was cancelled before, wrap() throws that without
-  /// starting `op`. `op` runs on a strand, as in with_timeout.
-  /// Errors: operation_aborted; all of `op`.
+  /// If `op` has a result, wrap() returns it, even after a cancellation. If a cancelled `op` throws any exception,
+  /// wrap() throws operation_aborted. If the source was cancelled before the call, wrap() throws operation_aborted
+  /// without starting `op`. `op` runs on a strand, as in with_timeout.
+  /// Errors: operation_aborted; all errors of `op`.
   /// Cancellation: passed on to `op`.
   /// Allocates: the strand, and what co_spawn allocates.
   template <class T>
@@ -40,14 +40,14 @@ class cancel_source {
     return run(registry_, std::move(op));
   }
 
-  /// Cancels all operations that are wrapped now, and all that will be. Idempotent. If it throws std::bad_alloc, call
-  /// it again.
+  /// Cancels all operations that are wrapped now, and all that will be wrapped later. Idempotent. If it throws
+  /// std::bad_alloc, call it again.
   void cancel();
   bool cancelled() const noexcept;
 
  private:
   class registry;
-  /// A wrapped operation. The registry knows it from construction to destruction.
+  /// A wrapped operation. The registry knows the operation as long as this object exists.
   class registration {
    public:
     registration(std::shared_ptr<registry> r, std::shared_ptr<detail::child> c);

@@ -21,7 +21,7 @@
 
 namespace canigo {
 
-/// A completion token that gives one Asio operation a time limit. cancel_after() makes it.
+/// A completion token that gives one Asio operation a time limit. Use cancel_after() to make one.
 template <class Token>
 struct cancel_after_t {
   Token token;
@@ -30,16 +30,16 @@ struct cancel_after_t {
 
 /// Gives one Asio operation a time limit: `co_await socket.async_read_some(buffer, cancel_after(2s))`.
 ///
-/// When `limit` is over, the operation is cancelled (terminal). If it then ends with an error, of any value, its
-/// handler gets errc::timed_out. If it has a result all the same, its handler gets the result.
+/// When `limit` has passed, the operation is cancelled (terminal). If the operation then ends with any error, its
+/// handler gets errc::timed_out. If the operation still completes with a result, its handler gets that result.
 ///
-/// The operation's handler must take a std::error_code first, and the operation must respect its cancellation slot.
-/// cancel_after(2s, token) adapts any other token.
+/// The first argument of the operation's handler must be a std::error_code, and the operation must react to its
+/// cancellation slot. cancel_after(2s, token) adapts any other completion token.
 ///
-/// If no time is left, 0 or less, the operation is cancelled as soon as the event loop gets to it.
+/// If `limit` is 0 or less, the operation is started, and cancelled at the next turn of the event loop.
 ///
-/// A newer Asio has a function of this name, too. A call without `canigo::` may find that one by its arguments. Such
-/// an operation ends with operation_aborted when its time is over.
+/// Newer versions of Asio also have a cancel_after(). A call without `canigo::` may find Asio's function by
+/// argument-dependent lookup. An operation with Asio's token ends with operation_aborted when its time has passed.
 /// Cancellation: a cancellation through the adapted token is passed on to the operation.
 /// Threads: those of the operation. The cancellation is emitted on the handler's associated executor. If several
 /// threads run the context, that executor must be a strand.
@@ -53,13 +53,14 @@ cancel_after_t<std::decay_t<Token>> cancel_after(duration limit, Token&& token) 
 
 namespace detail {
 
-/// One operation in flight, which is cancelled when its time is up.
+/// One operation in flight, which is cancelled when its time limit has passed.
 class timed_operation : public std::enable_shared_from_this<timed_operation> {
  public:
   timed_operation(time_source& time, const net::any_io_executor& executor) noexcept;
 
   void start(duration limit) noexcept;
-  /// Call it when the operation has completed. Returns whether it was cancelled because its time was over.
+  /// Call it when the operation has completed. Returns true if the operation was cancelled because its time limit
+  /// passed.
   bool stop() noexcept;
   void cancel(net::cancellation_type type);
   net::cancellation_slot slot() noexcept { return signal_.slot(); }
@@ -71,12 +72,12 @@ class timed_operation : public std::enable_shared_from_this<timed_operation> {
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
   shared_alarm<timed_operation> alarm_;
-  bool is_over_ = false;  // this and the next member are used on the executor only
+  bool is_over_ = false;  // is_over_ and request_ are used on the executor only
   end_request request_;
 };
 
-/// The handler of an operation with a limit. It has the operation's cancellation slot, and everything else of the
-/// adapted handler.
+/// The handler of an operation with a time limit. It adds the operation's cancellation slot. Executor, allocator and
+/// the other associations are those of the adapted handler.
 template <class Handler>
 class timed_handler {
  public:
@@ -101,7 +102,8 @@ class timed_handler {
   std::shared_ptr<timed_operation> operation_;
 };
 
-/// An initiation. Another token that gives a time limit, and use_coro, ask for its executor.
+/// Wraps an initiation and keeps its get_executor(), if there is one, for completion tokens that ask for it: a second
+/// time limit, and use_coro.
 template <class Initiation>
 struct timed_initiation {
   Initiation initiation;
@@ -135,7 +137,7 @@ struct start_timed : timed_initiation<Initiation> {
     const net::any_io_executor executor = completion_executor(handler, fallback);
     const auto l = std::allocate_shared<timed_operation>(allocator_of(handler), time_source::of(executor), executor);
     if (auto slot = net::get_associated_cancellation_slot(handler); slot.is_connected()) {
-      // A weak reference, because the signal may outlive the operation and the context of its executor.
+      // The slot holds a weak reference, because the signal may outlive the operation and the context of its executor.
       slot.assign([weak = std::weak_ptr<timed_operation>{l}](net::cancellation_type type) {
         if (const auto own = weak.lock()) own->cancel(type);
       });

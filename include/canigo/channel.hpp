@@ -23,37 +23,39 @@
 namespace canigo {
 
 struct channel_capacity_options {
-  std::uint64_t capacity = unlimited;  ///< most values, of all channels together; 1 or more
-  std::uint64_t bytes = unlimited;     ///< most bytes of these values; 1 or more; at least one of both has a bound
+  std::uint64_t capacity = unlimited;  ///< max number of values in all channels together; 1 or more
+  /// max sum of the sizes of these values; 1 or more; set `capacity`, `bytes` or both
+  std::uint64_t bytes = unlimited;
 };
 
-/// A shared capacity in numbers.
+/// The statistics of a shared capacity.
 struct channel_capacity_stats {
-  std::uint64_t items = 0;     ///< values in all channels
-  std::uint64_t bytes = 0;     ///< of these values
-  std::size_t channels = 0;    ///< that share it
-  std::size_t senders = 0;     ///< that wait, in all channels
-  std::uint64_t capacity = 0;  ///< most values; 2^62: no bound
+  std::uint64_t items = 0;     ///< number of values in all channels
+  std::uint64_t bytes = 0;     ///< sum of the sizes of these values
+  std::size_t channels = 0;    ///< number of channels that share the capacity
+  std::size_t senders = 0;     ///< number of senders that wait, in all channels
+  std::uint64_t capacity = 0;  ///< max number of values; 2^62: unlimited
   std::uint64_t most_bytes = 0;
 };
 
-/// One capacity for the values of several channels:
+/// One capacity that bounds the values of several channels together:
 ///
 ///     canigo::channel_capacity memory{io, {.bytes = 64 << 20}};
 ///     canigo::channel<chunk> uploads{io, {.size_of = &chunk::size, .shared = memory, .reserved_bytes = 1 << 20}};
 ///     canigo::channel<row> rows{io, {.size_of = size_of_row, .shared = memory, .reserved_bytes = 1 << 20}};
 ///
-/// At no instant do the values in all channels exceed it. The room that is reserved for a channel is there for it,
-/// however much the others hold. So a consumer that waits at one channel is not stuck because another one is full. The
-/// rest goes to the channels whose senders wait, the most important class first. In a class they share it equally, by
-/// the part of the capacity that their values take. A channel that sends rarely goes next.
+/// The values in all channels together never exceed the capacity. Room that is reserved for one channel is never used
+/// by another. So a consumer that waits at one channel is not blocked because another channel is full. The remaining
+/// room goes to channels with waiting senders, the most important priority class first. Channels of one class share the
+/// room equally, measured by the part of the capacity that their values take. A channel that sends rarely goes next.
 ///
-/// A copy is the same capacity. It may be destroyed before its channels. They are on its executor.
+/// A copy refers to the same capacity. This object may be destroyed before its channels. All channels run on the
+/// executor of the capacity.
 ///
-/// Threads: any, all members, at once. Allocates: in the constructor.
+/// Threads: any thread may call any member at any time. Allocates: in the constructor.
 class channel_capacity {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   channel_capacity(const net::any_io_executor& executor, const channel_capacity_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -73,34 +75,34 @@ class channel_capacity {
 
 template <class T>
 struct channel_options {
-  std::uint64_t capacity = unlimited;  ///< most values in it; 1 or more
-  std::uint64_t bytes = unlimited;     ///< most bytes of these values; 1 or more
-  /// How many bytes a value counts for; required where bytes have a bound. It is called once for a value, in the call
-  /// that sends it, and what it throws comes out of that call.
+  std::uint64_t capacity = unlimited;  ///< max number of values in the channel; 1 or more
+  std::uint64_t bytes = unlimited;     ///< max sum of the sizes of these values; 1 or more
+  /// The size of a value in bytes; required if `bytes` or the shared capacity bounds bytes. It is called once for each
+  /// value, inside the call that sends the value. Its exceptions leave that call.
   std::function<std::uint64_t(const T&)> size_of = {};
-  std::optional<channel_capacity> shared = {};  ///< a capacity that several channels share
-  std::uint64_t reserved_capacity = 0;          ///< values of the shared capacity that no other channel takes
-  std::uint64_t reserved_bytes = 0;             ///< bytes of the shared capacity that no other channel takes
-  int priorities = 1;                           ///< classes 0 (first) … priorities-1; 1 to 1024
-  std::size_t queue_limit = 100'000;            ///< most senders that wait, and most receivers; 1 or more
-  std::string name = {};                        ///< for the texts of errors
+  std::optional<channel_capacity> shared = {};  ///< a capacity that the channel shares with others
+  std::uint64_t reserved_capacity = 0;  ///< number of values of the shared capacity that only this channel may use
+  std::uint64_t reserved_bytes = 0;     ///< bytes of the shared capacity that only this channel may use
+  int priorities = 1;                   ///< number of priority classes, 1 to 1024; class 0 goes first
+  std::size_t queue_limit = 100'000;    ///< max number of waiting senders, and of waiting receivers; 1 or more
+  std::string name = {};                ///< appears in error messages
 };
 
-/// A channel in numbers. Consistent: taken in one step. At every moment sent = received + items.
+/// The statistics of a channel, all read at one instant. At every instant sent = received + items.
 struct channel_stats {
-  std::uint64_t items = 0;      ///< values in it
-  std::uint64_t bytes = 0;      ///< of these values
-  std::size_t senders = 0;      ///< that wait for room
-  std::size_t receivers = 0;    ///< that wait for a value
-  std::uint64_t sent = 0;       ///< values that came in
-  std::uint64_t received = 0;   ///< values that were taken
-  std::uint64_t cancelled = 0;  ///< sends and receives that were cancelled while they waited
-  std::uint64_t refused = 0;    ///< sends that failed otherwise, such as by close()
-  std::uint64_t capacity = 0;   ///< most values; 2^62: no bound
+  std::uint64_t items = 0;      ///< number of values in the channel
+  std::uint64_t bytes = 0;      ///< sum of the sizes of these values
+  std::size_t senders = 0;      ///< number of senders that wait for room
+  std::size_t receivers = 0;    ///< number of receivers that wait for a value
+  std::uint64_t sent = 0;       ///< number of values that entered the channel
+  std::uint64_t received = 0;   ///< number of values that receivers took
+  std::uint64_t cancelled = 0;  ///< number of sends and receives that were cancelled while they waited
+  std::uint64_t refused = 0;    ///< number of sends that failed for another reason, such as close()
+  std::uint64_t capacity = 0;   ///< max number of values; 2^62: unlimited
   std::uint64_t most_bytes = 0;
 };
 
-/// A queue of values between coroutines, callbacks and threads, bounded by the number of values and by their bytes:
+/// A queue of values between coroutines, callbacks and threads. The number of values and their total size have a bound:
 ///
 ///     canigo::channel<job> jobs{io, {.capacity = 100, .priorities = 2}};
 ///     co_await jobs.send(std::move(j));                      // waits while it is full
@@ -108,32 +110,33 @@ struct channel_stats {
 ///     while (std::optional<job> j = co_await jobs.receive(end)) work(*j);   // until close() and the last value
 ///
 /// Promises:
-/// - At no instant does it hold more values or bytes than it may. Room comes back when a receiver takes a value.
-/// - A value goes in at the instant that makes room for it, wherever its sender runs. Senders go by class, and inside a
-///   class by arrival: a smaller value never overtakes a larger one.
-/// - A receiver gets the most important value that is there when it goes on; of a class, the one that came in first.
-///   Receivers are served by arrival.
-/// - Every value that was sent is received exactly once, unless the channel is destroyed before. A receiver that is
-///   cancelled or destroyed loses none: a value that it has not taken goes to the next receiver.
-/// - A send that fails has sent nothing. Its value is destroyed, or comes back: see send().
+/// - The channel never holds more values or bytes than its options allow. Room becomes free when a receiver takes a
+///   value.
+/// - When room becomes free, the next value enters at that instant, whatever executor its sender runs on. Senders go by
+///   priority class, and in order of arrival inside a class: a smaller value never overtakes a larger one.
+/// - When a receiver resumes, it gets the most important value in the channel, and the oldest one of that class.
+///   Receivers are served in order of arrival.
+/// - Each sent value is received exactly once, unless the channel is destroyed first. If a receiver is cancelled or
+///   destroyed before it has taken its value, the next receiver gets that value.
+/// - A failed send sends nothing. Its value is destroyed or given back: see send().
 ///
-/// T is any object type that moves without an exception; it need not be copyable or default-constructible.
+/// T is any object type with a move constructor that does not throw; it need not be copyable or default-constructible.
 ///
-/// Errors of sends; a failed one takes no room:
-/// - errc::closed after close(); errc::stopped if the channel is destroyed, or its execution context;
+/// Errors of sends; a failed send takes no room:
+/// - errc::closed after close(); errc::stopped if the channel or its execution context is destroyed;
 /// - errc::queue_full if `queue_limit` senders wait;
-/// - errc::too_large at once if the value exceeds what the channel can ever hold;
-/// - errc::invalid_priority at once; errc::not_enough_memory without memory for the value or the wait.
-/// Errors of receives: errc::closed once it is closed and no value is left; errc::stopped, errc::queue_full and
-/// errc::not_enough_memory as above.
-/// Cancellation: terminal, partial, total. The sender or receiver loses its place, and nothing else happens. Senders
-/// that it held up go in the same instant if they can.
-/// Threads: any, all members, at once. T is moved and destroyed with no lock held.
-/// Lifetime: destroying it ends all who wait with errc::stopped and destroys the values that are promised to no
-/// receiver. A send() or receive() that was made must be started while it lives. The execution context may be destroyed
-/// first.
-/// Allocates: for a value only if it is fuller than ever before, as it keeps the memory of its fullest moment.
-/// Otherwise only coroutine frames and operations, which Asio recycles.
+/// - errc::too_large immediately if the value exceeds the capacity of the channel;
+/// - errc::invalid_priority immediately; errc::not_enough_memory without memory for the value or the wait.
+/// Errors of receives: errc::closed if the channel is closed and empty; errc::stopped, errc::queue_full and
+/// errc::not_enough_memory as for sends.
+/// Cancellation: terminal, partial, total. The sender or receiver leaves the queue, and no value is lost. Senders
+/// behind a cancelled sender enter at the same instant if there is room for them.
+/// Threads: any thread may call any member at any time. T is moved and destroyed with no lock held.
+/// Lifetime: destroying the channel ends all waiting senders and receivers with errc::stopped. It also destroys the
+/// values that are not assigned to a receiver. An awaitable of send() or receive() must be started while the channel
+/// lives. The execution context may be destroyed first.
+/// Allocates: for a value only if the channel holds more values than ever before, because it keeps its nodes for reuse.
+/// Apart from that only coroutine frames and operations, which Asio recycles.
 template <class T>
 class channel {
   static_assert(std::is_object_v<T> && !std::is_const_v<T> && !std::is_array_v<T>,
@@ -146,14 +149,14 @@ class channel {
   using value_type = T;
   using executor_type = net::any_io_executor;
 
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   channel(const net::any_io_executor& executor, const channel_options<T>& options)
       : size_of_{options.size_of}, core_{detail::open_channel(executor, to_setup(options))} {}
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   channel(ExecutionContext& context, const channel_options<T>& options)
       : channel{net::any_io_executor{context.get_executor()}, options} {}
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context>
   channel(const Context&, const detail::misfit_channel_options&)
       : channel{net::any_io_executor{}, channel_options<T>{}} {
@@ -161,7 +164,7 @@ class channel {
                   "channel: a field is another class's, or has another type: .capacity and .bytes are whole numbers, "
                   ".size_of is a function of a const T&, .shared a channel_capacity");
   }
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context, detail::bare_value<channel_options<T>> Value>
   channel(const Context&, const Value&) : channel{net::any_io_executor{}, channel_options<T>{}} {
     static_assert(!detail::any_context<Context>, "channel: name the field: channel<T>{io, {.capacity = 100}}");
@@ -170,14 +173,14 @@ class channel {
   channel(const channel&) = delete;
   channel& operator=(const channel&) = delete;
 
-  /// Waits for room and sends the value, which is moved, or copied, at the call. If the send fails, it is destroyed.
-  /// Throws std::system_error.
+  /// Waits for room and sends the value. The value is moved or copied when send() is called. If the send fails, the
+  /// value is destroyed. Throws std::system_error.
   ///
-  /// A value that goes in at once does not pass through the event loop, except after 128 calls in a row. Completes on
-  /// the awaiting coroutine's executor.
+  /// If there is room, send() completes without passing through the event loop, except after 128 such calls in a row.
+  /// Completes on the awaiting coroutine's executor.
   ///
   /// With g++ 12, give an aggregate a name first: `job j{1, "text"}; co_await jobs.send(std::move(j));`. That compiler
-  /// destroys an aggregate twice that is written inside a co_await expression.
+  /// destroys an aggregate twice if it is created inside a co_await expression.
   [[nodiscard("co_await it")]] net::awaitable<void> send(T&& value, int priority = 0) {
     return detail::send_node(core_, node_of(std::move(value)), priority, nullptr);
   }
@@ -186,13 +189,13 @@ class channel {
   {
     return send(T(value), priority);
   }
-  /// Like send() above, without an exception: sets `error`, also to success. If it fails, `value` has its value again;
-  /// meanwhile it is moved from. Both must live until the wait ends.
+  /// Like send() above, but does not throw: sets `error` to the error, or to success. During the wait `value` is
+  /// moved-from; if the send fails, `value` gets its value back. `value` and `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<void> send(T& value, int priority, std::error_code& error) {
     return detail::send_node(core_, node_from(value), priority, &error);
   }
 
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <class Never = void>
   net::awaitable<void> send(T&, int = 0)
     requires(!std::copy_constructible<T>)
@@ -203,8 +206,8 @@ class channel {
 
   /// Like send(), for any completion token; signature void(std::error_code).
   ///
-  /// Always completes by a post, on the handler's associated executor, by default the channel's. Allocates one
-  /// operation with the handler's associated allocator. Without a token it is awaitable.
+  /// Always completes by a post, on the handler's associated executor; the default is the channel's executor. Allocates
+  /// one operation with the handler's associated allocator. Without a token, async_send() returns an awaitable.
   template <net::completion_token_for<void(std::error_code)> Token = net::use_awaitable_t<>>
   auto async_send(T value, int priority, Token&& token = Token()) {
     return net::async_initiate<Token, void(std::error_code)>(detail::start_sending{core_}, token,
@@ -216,10 +219,10 @@ class channel {
     return async_send(std::move(value), 0, std::forward<Token>(token));
   }
 
-  /// Sends the value if there is room and no sender waits for it. Never waits itself.
+  /// Sends the value if there is room and no other sender waits. Never waits itself.
   ///
-  /// Otherwise, and once closed, returns false, and `value` has its value. Throws std::system_error for a value that
-  /// can never be sent.
+  /// If it can't send now, or the channel is closed, it returns false and leaves `value` unchanged. Throws
+  /// std::system_error for a value that can never be sent.
   [[nodiscard("was it sent?")]] bool try_send(T&& value, int priority = 0) {
     detail::owned_node n = node_from(value);
     return detail::try_send_node(*core_, n, priority);
@@ -230,7 +233,7 @@ class channel {
     return try_send(T(value), priority);
   }
 
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <class Never = void>
   bool try_send(T&, int = 0)
     requires(!std::copy_constructible<T>)
@@ -241,19 +244,19 @@ class channel {
 
   /// Waits for a value and takes it. Throws std::system_error.
   ///
-  /// A value that is there does not pass through the event loop, except after 128 calls in a row. Completes on the
-  /// awaiting coroutine's executor.
+  /// If the channel has a value, receive() completes without passing through the event loop, except after 128 such
+  /// calls in a row. Completes on the awaiting coroutine's executor.
   [[nodiscard("co_await it")]] net::awaitable<T> receive() { return detail::receive_value<T>(core_); }
-  /// Like receive() above, without an exception: sets `error`, also to success. If it fails, there is no value. `error`
-  /// must live until the wait ends.
+  /// Like receive() above, but does not throw: sets `error` to the error, or to success. After an error it returns
+  /// std::nullopt. `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<std::optional<T>> receive(std::error_code& error) {
     return detail::try_to_receive_value<T>(core_, &error);
   }
 
   /// Like receive(), for any completion token; signature void(std::error_code, std::optional<T>).
   ///
-  /// Always completes by a post, on the handler's associated executor, by default the channel's. Allocates one
-  /// operation with the handler's associated allocator. Without a token it is awaitable.
+  /// Always completes by a post, on the handler's associated executor; the default is the channel's executor. Allocates
+  /// one operation with the handler's associated allocator. Without a token, async_receive() returns an awaitable.
   template <net::completion_token_for<void(std::error_code, std::optional<T>)> Token = net::use_awaitable_t<>>
   auto async_receive(Token&& token = Token()) {
     detail::refuse_to_drop_value<Token>();
@@ -261,7 +264,8 @@ class channel {
                                                                                token);
   }
 
-  /// Takes the most important value, if one is there that is not on its way to a receiver. Never waits itself.
+  /// Takes the most important value that is not yet assigned to a waiting receiver, if there is one. Never waits
+  /// itself.
   [[nodiscard("was there one?")]] std::optional<T> try_receive() {
     detail::outcome why;
     detail::owned_node n = core_->try_receive(why);
@@ -271,8 +275,8 @@ class channel {
     return v;
   }
 
-  /// Ends senders that wait, and later sends, with errc::closed. Receivers get the values that are there, and then
-  /// errc::closed. Idempotent.
+  /// Closes the channel: waiting and later senders end with errc::closed. Receivers get the values in the channel, and
+  /// then errc::closed. Idempotent.
   void close() noexcept { core_->close(); }
   bool is_closed() const noexcept { return core_->is_closed(); }
 
@@ -306,7 +310,7 @@ class channel {
             .name = &o.name};
   }
 
-  /// An empty node, or none if there is no memory.
+  /// Returns an empty node, or null if there is no memory.
   detail::owned_node empty_node(std::uint64_t bytes) noexcept {
     detail::owned_node n = core_->spare_node();
     if (n == nullptr) n.reset(new (std::nothrow) node);

@@ -28,38 +28,40 @@ class breaker_core;
 
 struct circuit_breaker_stats {
   circuit_state state = circuit_state::closed;
-  duration open_for{};        ///< calls are refused for at least so long from now; max() if that was forced
-  circuit::tally counted{};   ///< just now: the calls of the window, or the probes that have reported
-  std::uint64_t changes = 0;  ///< how often the state has changed
-  // Since the breaker was made:
+  duration open_for{};        ///< min time from now for which calls are refused; max() after force_open()
+  circuit::tally counted{};   ///< calls in the current window; while half-open: probes that have reported
+  std::uint64_t changes = 0;  ///< number of changes of the state
+  // All counters below count from the construction of the breaker.
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
-  std::uint64_t slow = 0;        ///< how many of the calls above were slow
-  std::uint64_t unreported = 0;  ///< cancelled, or ended by something else that says nothing about the callee
+  std::uint64_t slow = 0;  ///< calls among succeeded and failed that were slow
+  /// calls that were cancelled, or ended with an error that says nothing about the callee
+  std::uint64_t unreported = 0;
   std::uint64_t refused = 0;
-  std::uint64_t would_refuse = 0;  ///< calls that went in shadow mode although it was open
-  std::uint64_t opened = 0;        ///< how often it opened by itself, not by force_open()
+  std::uint64_t would_refuse = 0;  ///< calls that the open breaker let pass in shadow mode
+  std::uint64_t opened = 0;        ///< how often failures opened the breaker; force_open() does not count
 };
 
-/// The error of a call that a circuit breaker refuses: errc::circuit_open, with the time for which more calls are
-/// refused.
+/// The error of a call that a circuit breaker refuses: errc::circuit_open. It also says for how long the breaker
+/// refuses more calls.
 class circuit_open_error : public std::system_error {
  public:
-  /// `name`: the name of the breaker, or empty.
+  /// `name` is the name of the breaker; it may be empty.
   explicit circuit_open_error(duration open_for, const std::string& name = {});
 
-  /// Calls are refused for at least so long from now. 0 if probes are under way; max() if it was forced open.
+  /// Min time from now for which calls are refused. 0 while probes are under way; max() after force_open().
   duration open_for() const noexcept { return open_for_; }
 
  private:
   duration open_for_;
 };
 
-/// A call that a circuit breaker has let go. It reports how it ended, once.
+/// Permission of a circuit breaker for one call. The caller reports through it how the call ended, once.
 ///
-/// If it is destroyed without a report, the call is no sample. If it was a probe, another call may be one.
-/// It may outlive its breaker and the execution context.
-/// Threads: one at a time. Allocates: never.
+/// If it is destroyed without a report, the breaker does not count the call. If that call was a probe, another call may
+/// become a probe.
+/// The pass may outlive its breaker and the execution context.
+/// Threads: one thread at a time may use a pass. Allocates: never.
 class [[nodiscard]] circuit_pass {
  public:
   circuit_pass() noexcept = default;
@@ -76,15 +78,16 @@ class [[nodiscard]] circuit_pass {
     if (core_ != nullptr) leave();
   }
 
-  /// Each of these reports how the call has ended, and how long it took until now. Afterwards the pass is empty, and
-  /// these members do nothing.
+  /// succeeded(), failed() and failed_with() report how the call ended and how long it took until now. Afterwards the
+  /// pass is empty, and these members do nothing.
   void succeeded() noexcept;
   void failed() noexcept;
-  /// Reports an error, which `failed_if` of the options judges. If that says no, the call is no sample.
+  /// Reports that the call ended with `error`. The option `failed_if` decides whether that is a failure; if not, the
+  /// breaker does not count the call.
   void failed_with(const std::exception_ptr& error);
 
-  /// Says that the call begins only now: how long it takes counts from here. Use it if the call has waited for
-  /// something else.
+  /// Restarts the measurement of the call's duration now. Use it if the caller has waited for something else since
+  /// enter().
   void begin() noexcept;
 
   explicit operator bool() const noexcept { return core_ != nullptr; }
@@ -93,28 +96,28 @@ class [[nodiscard]] circuit_pass {
   friend class circuit_breaker;
   circuit_pass(detail::breaker_core& core, circuit::epoch epoch, time_point since) noexcept
       : core_{&core}, epoch_{epoch}, since_{since} {}
-  void leave() noexcept;  // without a report
+  void leave() noexcept;  // ends the pass without a report
 
-  detail::breaker_core* core_ = nullptr;  // holds a reference
+  detail::breaker_core* core_ = nullptr;  // the pass holds a counted reference to it
   circuit::epoch epoch_ = 0;
   time_point since_{};
 };
 
-/// Refuses calls at once while the callee fails, and tries from time to time whether it works again:
+/// Refuses calls immediately while the callee fails, and lets a few probes through from time to time:
 /// `with_breaker(call(), b)`.
 ///
-/// Its decisions are those of canigo::circuit: closed, open, half-open. Nothing waits here and no timer runs: an open
-/// breaker becomes half-open when a call comes after `open_for`.
+/// canigo::circuit makes the decisions: closed, open or half-open. The breaker has no timer and lets no call wait. An
+/// open breaker becomes half-open at the first call after `open_for`.
 ///
-/// Give each call a time limit inside of the breaker, `with_breaker(with_timeout(call(), 2s), b)`. A time limit outside
-/// of the breaker cancels the call, and a cancelled call is no sample. A probe that never ends holds its place for
-/// ever.
+/// Give each call a time limit inside the breaker, `with_breaker(with_timeout(call(), 2s), b)`. A time limit outside
+/// the breaker cancels the call, and the breaker does not count cancelled calls. A probe that never ends keeps other
+/// probes out forever.
 ///
-/// Threads: any, all members, at once. Allocates: in the constructor, and the error of a refused call.
-/// Lifetime: calls that are under way keep what they need; the execution context may be destroyed first.
+/// Threads: any thread may call any member at any time. Allocates: in the constructor, and the error of a refused call.
+/// Lifetime: a pass keeps the state of its breaker alive; the execution context may be destroyed first.
 class circuit_breaker {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   circuit_breaker(const net::any_io_executor& executor, const circuit_breaker_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -124,18 +127,18 @@ class circuit_breaker {
   circuit_breaker(const circuit_breaker&) = delete;
   circuit_breaker& operator=(const circuit_breaker&) = delete;
 
-  /// Lets a call go. Throws circuit_open_error if it is refused.
+  /// Returns a pass for one call. Throws circuit_open_error if the breaker refuses the call.
   circuit_pass enter();
-  /// Like enter(), without an exception: returns nothing if the call is refused.
+  /// Like enter(), but returns std::nullopt instead of throwing if the breaker refuses the call.
   [[nodiscard]] std::optional<circuit_pass> try_enter() noexcept;
 
-  /// Refuses all calls, until force_closed() or reset().
+  /// Refuses all calls until force_closed() or reset().
   void force_open() noexcept;
-  /// Lets all calls go and counts none, until force_open() or reset().
+  /// Lets all calls pass and counts none of them, until force_open() or reset().
   void force_closed() noexcept;
-  /// Begins again: closed, with an empty window. Calls that are under way do not count.
+  /// Closes the breaker and clears its window. Calls under way no longer count.
   void reset() noexcept;
-  /// In shadow mode all calls go, and `would_refuse` counts.
+  /// Switches shadow mode on or off. In shadow mode the breaker refuses no call, but counts in `would_refuse`.
   void set_mode(enforcement mode);
 
   circuit_state state() const noexcept;
@@ -147,7 +150,7 @@ class circuit_breaker {
 
 namespace detail {
 
-/// Judges every result a success.
+/// The default judge: every result is a success.
 struct any_result {
   constexpr bool operator()(const auto&...) const noexcept { return true; }
 };
@@ -178,10 +181,10 @@ net::awaitable<T> run_through(net::awaitable<T> op, circuit_breaker* breaker, Ju
 
 /// Runs `op` through the breaker: `auto rows = co_await with_breaker(query(), b)`.
 ///
-/// If the breaker refuses, `op` does not start. A result is a success. An error is a failure if `failed_if` of the
-/// options says so. A cancelled call is no sample, however it ends, unless it has a result.
+/// If the breaker refuses the call, `op` does not start. A result is a success. An exception is a failure if the option
+/// `failed_if` says so. A cancelled call counts only if it still has a result.
 ///
-/// Errors: circuit_open_error, which is errc::circuit_open; all of `op`.
+/// Errors: circuit_open_error, which is errc::circuit_open; all errors of `op`.
 /// Cancellation: passed on to `op`.
 /// Completes on the awaiting coroutine's executor. Allocates: its coroutine frame, which Asio recycles, and the error
 /// of a refused call.
@@ -190,9 +193,9 @@ net::awaitable<T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker) {
   return detail::run_through(std::move(op), &breaker, detail::any_result{});
 }
 
-/// Like with_breaker(op, breaker), for a result that may be a failure: `with_breaker(get(url), b, [](const reply& r) {
-/// return r.status < 500; })`. `judge` says whether it is a success. An exception of `judge` counts as an error of the
-/// call.
+/// Like with_breaker(op, breaker), with a function that judges the result: `with_breaker(get(url), b, [](const reply&
+/// r) { return r.status < 500; })`. `judge` returns true if the result is a success. An exception of `judge` counts as
+/// an error of the call.
 template <class T, class Judge>
   requires std::predicate<std::decay_t<Judge>&, const T&>
 detail::named_first<Judge, T> with_breaker(net::awaitable<T> op, circuit_breaker& breaker, Judge&& judge) {

@@ -19,7 +19,7 @@
 
 namespace canigo {
 
-/// Permission to run. Held until it is released or destroyed.
+/// A permission to run, which its owner holds until it is released or destroyed.
 template <class P>
 concept permit_like =
     std::default_initializable<P> && std::movable<P> && !std::copyable<P> && requires(P& p, const P& c) {
@@ -28,7 +28,8 @@ concept permit_like =
       static_cast<bool>(c);
     };
 
-/// A permit that can be lost while it is held, as when a lease ends. wrap() cancels its operation then.
+/// A permit that can be lost while it is held, for example when a lease ends. wrap() cancels its operation in that
+/// case.
 template <class P>
 concept revocable_permit = permit_like<P> && requires(const P& c, net::awaitable<int> op) {
   { c.wrap(std::move(op)) } -> std::same_as<net::awaitable<int>>;
@@ -45,17 +46,18 @@ struct grant<net::awaitable<T>> {
 
 }  // namespace detail
 
-/// The type that a limit hands out: a permit, or void if there is nothing to give back.
+/// The type that acquire() of limit L returns: a permit, or void if nothing has to be given back.
 template <class L>
 using grant_of = typename detail::grant<decltype(std::declval<L&>().acquire(std::declval<const request&>()))>::type;
 
-/// A limit grants requests by priority, and inside a class in order of arrival: `co_await limit.acquire(request)`.
+/// A limit grants requests by priority class, and inside a class in order of arrival: `co_await
+/// limit.acquire(request)`.
 ///
-/// Code that takes `limit auto&` works with the limit of one process and with one that all processes share. The limits
-/// are scheduler, semaphore and limiter, and their twins in canigo::redis. Each of them:
+/// Code that takes `limit auto&` works with limits of one process and with limits that several processes share.
+/// Examples are scheduler, semaphore and limiter, and the classes of the same names in canigo::redis. Each limit:
 /// - keeps the promises of request;
-/// - ends every acquire exactly once;
-/// - consumes nothing for an acquire that fails;
+/// - ends every acquire() exactly once;
+/// - consumes nothing for an acquire() that fails;
 /// - may be used from any thread.
 template <class L>
 concept limit = requires(L& l, const L& c, const request& r, time_point t) {
@@ -71,12 +73,12 @@ concept limit = requires(L& l, const L& c, const request& r, time_point t) {
   { c.get_executor() } -> std::same_as<net::any_io_executor>;
 };
 
-/// A limit on how many are inside at once: semaphore, redis::semaphore.
+/// A limit on the number of permits held at the same time: semaphore, redis::semaphore.
 template <class L>
 concept concurrency_limit =
     limit<L> && permit_like<grant_of<L>> && requires(L& l, std::uint64_t permits) { l.resize(permits); };
 
-/// A limit on how many go in a span of time: scheduler, redis::scheduler.
+/// A limit on the number of tokens granted per time: scheduler, redis::scheduler.
 template <class L>
 concept throughput_limit =
     limit<L> && std::is_void_v<grant_of<L>> &&
@@ -88,7 +90,7 @@ concept throughput_limit =
       { c.estimate(r) } -> std::same_as<duration>;
     };
 
-/// Several limits as one, whose permits settle what was really used: limiter, redis::limiter.
+/// Several limits in one object, whose permits report the real usage with settle(): limiter, redis::limiter.
 template <class L>
 concept combined_limit = limit<L> && permit_like<grant_of<L>> &&
                          requires(L& l, const L& c, const request& r, grant_of<L>& p, const canigo::rate& speed,
@@ -101,8 +103,8 @@ concept combined_limit = limit<L> && permit_like<grant_of<L>> &&
                            p.settle("unit", n);
                          };
 
-/// A limit for each of many keys: keyed_scheduler, keyed_semaphore. A request comes with its key; everything else is as
-/// for a limit.
+/// A separate limit for each key: keyed_scheduler, keyed_semaphore. acquire() and try_acquire() take the key first.
+/// Apart from that it behaves as a limit.
 template <class L, class Key>
 concept keyed_limit = requires(L& l, const L& c, const Key& key, const request& r, std::error_code& error) {
   { l.acquire(key, r) } -> std::same_as<decltype(l.acquire(key, r, error))>;

@@ -11,73 +11,74 @@
 
 namespace canigo {
 
-/// The types of error codes and of what is thrown. For standalone Asio they are those of the standard library, for
-/// Boost.Asio those of Boost.System. A program that uses these names compiles with both.
+/// The types of error codes and of thrown errors: of the standard library with standalone Asio, of Boost.System with
+/// Boost.Asio. A program that uses these names compiles with both.
 using error_code = std::error_code;
 using system_error = std::system_error;
 
 /// The errors of this library.
 ///
-/// Cancellation does not belong to them: it is always Asio's `operation_aborted`. No code here compares equal to
-/// `std::errc::operation_canceled`, so a check for cancellation finds cancellation only.
+/// Cancellation has no code here; a cancelled operation ends with Asio's `operation_aborted`. None of these codes
+/// compares equal to `std::errc::operation_canceled`, so a check for cancellation finds only real cancellations.
 enum class errc {
-  /// The queue holds `queue_limit` waiters already. Equals std::errc::resource_unavailable_try_again.
+  /// The queue already holds `queue_limit` waiters. Equals std::errc::resource_unavailable_try_again.
   queue_full = 1,
-  /// Dropped from a full queue to make room for a newcomer. Equals std::errc::resource_unavailable_try_again.
+  /// The request was removed from a full queue to make room for a new one. Equals
+  /// std::errc::resource_unavailable_try_again.
   evicted,
   /// The deadline or timeout passed. Equals std::errc::timed_out.
   timed_out,
-  /// The deadline lies before the earliest possible grant, so the request was refused without a wait. Equals
+  /// Even the earliest possible grant is after the deadline, so the request was refused without a wait. Equals
   /// std::errc::timed_out.
   deadline_unreachable,
   /// The object was stopped or destroyed.
   stopped,
   /// The priority class is outside 0 … priorities-1. Equals std::errc::invalid_argument.
   invalid_priority,
-  /// An argument is outside its range. The text names the field, the value and the range. Equals
+  /// An argument is out of range. The error message names the field, the value and the range. Equals
   /// std::errc::invalid_argument.
   invalid_argument,
-  /// The request is for more tokens or permits than there can ever be at once, or a response exceeds its bound. Equals
-  /// std::errc::value_too_large.
+  /// The request needs more tokens or permits than the limit can ever have, or a response exceeds its maximum size.
+  /// Equals std::errc::value_too_large.
   too_large,
-  /// A lease ended while its holder was still at work.
+  /// A lease ended while the operation that it protects was still running.
   lease_lost,
   /// The store behind a shared limit or queue does not answer, so nothing was admitted.
   store_unavailable,
-  /// There was no memory to wait with. Nothing was consumed. Equals std::errc::not_enough_memory.
+  /// There was no memory for a waiter. Nothing was consumed. Equals std::errc::not_enough_memory.
   not_enough_memory,
-  /// A circuit breaker refuses the call, because the callee fails. circuit_open_error says for how long.
+  /// A circuit breaker refuses the call because the callee fails. circuit_open_error::open_for() says for how long.
   circuit_open,
-  /// The callee said that it has too much to do. No function of the library ends with it: a call that understands such
-  /// an answer throws it, to tell breakers and adaptive limits. Equals std::errc::resource_unavailable_try_again.
+  /// The callee reported overload. The library itself never throws this code. A user's call throws it so that circuit
+  /// breakers and adaptive limits notice. Equals std::errc::resource_unavailable_try_again.
   overloaded,
-  /// A keyed limit knows `most_keys` keys already, and the request names another one. Equals
+  /// The request names a new key, but the keyed limit already has `most_keys` keys. Equals
   /// std::errc::resource_unavailable_try_again.
   too_many_keys,
-  /// The request was ended because the limit is overloaded and the request has waited too long. Call less often, or
+  /// The limit is overloaded, and ended the request because it had waited too long. Send fewer requests, or retry
   /// later. Equals std::errc::resource_unavailable_try_again.
   shed,
-  /// The channel was closed: it takes no value any more, and has none left. Equals std::errc::broken_pipe.
+  /// The channel was closed: a send is refused, or a receive finds no value. Equals std::errc::broken_pipe.
   closed,
 };
 
-/// The category "canigo".
+/// The error category of errc; its name is "canigo".
 const std::error_category& error_category() noexcept;
 
-/// The code as `std::error_code`, so that `ec = errc::stopped` and `ec == errc::stopped` work.
+/// Converts to `std::error_code`, so that `ec = errc::stopped` and `ec == errc::stopped` compile.
 std::error_code make_error_code(errc code) noexcept;
 
 namespace detail {
 
-/// std::system_error with the code; std::bad_alloc if there is no memory for its text.
+/// An exception_ptr to std::system_error with the code, or to std::bad_alloc if there is no memory for its text.
 std::exception_ptr to_exception(std::error_code code) noexcept;
 
-/// Up to 80 bytes of `text`, on one line, with '?' for bytes that a terminal would not show.
+/// Up to 80 bytes of `text` on one line, with '?' for each unprintable byte.
 std::string printable(std::string_view text);
 
-/// An error that says where it arose, such as "in the queue of crm". Its text begins with that.
+/// An error that says where it arose, such as "in the queue of crm". Its text begins with that place.
 ///
-/// A time limit that ends an operation takes this place over into its own error. So the text of that error says where
+/// If a time limit ends the operation, its own error takes over this place. So the text of the timeout also says where
 /// the operation was.
 class error_at : public std::system_error {
  public:
@@ -87,12 +88,12 @@ class error_at : public std::system_error {
   std::string_view place() const noexcept { return {what(), size_}; }
 
  private:
-  std::size_t size_;  // the size of the place, at the beginning of the text
+  std::size_t size_;  // the length of the place, with which the text begins
 };
 
 /// Throws std::system_error with the text "field is value; allowed: range".
 ///
-/// It shortens a long value, and writes '?' for bytes that a terminal would not show.
+/// A long value is shortened, and '?' replaces each unprintable byte.
 [[noreturn]] void throw_invalid(std::string_view field, std::string_view value, std::string_view allowed,
                                 errc code = errc::invalid_argument);
 
@@ -123,10 +124,10 @@ template <typename Number>
 /// errc::timed_out is a failure. If a limit inside the call has a deadline, its timeout counts, too.
 bool is_failure_of_callee(const std::exception_ptr& error) noexcept;
 
-/// Whether an error of a call says that the callee has too much to do: a timeout, or an answer that says so.
+/// Whether an exception of a call says that the callee is overloaded: a timeout, or a reply that reports overload.
 ///
-/// These do: errc::timed_out and errc::overloaded; in other categories the codes that equal std::errc::timed_out or
-/// std::errc::resource_unavailable_try_again.
+/// These codes do: errc::timed_out and errc::overloaded, and codes of other categories that equal std::errc::timed_out
+/// or std::errc::resource_unavailable_try_again.
 bool is_overload_of_callee(const std::exception_ptr& error) noexcept;
 
 }  // namespace canigo

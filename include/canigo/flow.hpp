@@ -23,82 +23,91 @@ template <class R>
 class pool_handle;
 
 struct flow_options {
-  std::uint32_t weight = 1;               ///< its share, beside those of the others; 1 to 10,000
-  std::vector<rate_limit> rates = {};     ///< up to 16 ceilings, of units of the limit; no burst above the limit's
-  std::uint64_t concurrency = unlimited;  ///< its cap on places; 1 or more, of a pool up to its workers
-  std::uint64_t queue_limit = unlimited;  ///< most waiters of its own; 1 or more
-  bool times_waits = false;               ///< whether stats() has a histogram of its waits, which takes 1.2 KiB
+  std::uint32_t weight = 1;  ///< the share of this flow relative to other flows; 1 to 10,000
+  /// up to 16 rates of its own, in units of the limit; each burst is at most the limit's burst
+  std::vector<rate_limit> rates = {};
+  /// max number of slots for this flow; 1 or more; in a pool, at most the number of workers
+  std::uint64_t concurrency = unlimited;
+  std::uint64_t queue_limit = unlimited;  ///< max number of waiters of this flow; 1 or more
+  bool times_waits = false;  ///< whether stats() has a histogram of the waits of this flow, which takes 1.2 KiB
 };
 
-/// The statistics of a flow. Consistent: taken in one step.
+/// The statistics of a flow, all read at one instant.
 struct flow_stats {
   std::uint32_t weight = 0;
   std::size_t waiting = 0;
-  std::uint64_t granted = 0;                    ///< requests
-  std::uint64_t tokens = 0;                     ///< the sum of the tokens of these requests, of the first unit
-  std::uint64_t failed = 0;                     ///< requests that were refused, or that waited and were not granted
-  std::uint64_t held = 0;                       ///< places that it occupies
-  bool is_held_back = false;                    ///< it waits for its own ceiling or pause, not for the limit
-  time_point paused_until = time_point::min();  ///< by its own pause; in the past: it is not paused
-  std::vector<std::int64_t> available;          ///< tokens of each of its rates; below 0: a debt
-  std::optional<wait_histogram> wait;  ///< of the granted requests, from call to grant; with flow_options::times_waits
+  std::uint64_t granted = 0;  ///< number of granted requests
+  std::uint64_t tokens = 0;   ///< the sum of the tokens of the granted requests, in the first unit
+  std::uint64_t failed = 0;   ///< requests of this flow that were refused, or that waited and were not granted
+  std::uint64_t held = 0;     ///< slots that the flow occupies
+  bool is_held_back = false;  ///< true while its own rate, cap or pause holds back its first waiter, not the limit
+  /// the end of the flow's own pause; an instant in the past means: not paused
+  time_point paused_until = time_point::min();
+  std::vector<std::int64_t> available;  ///< available tokens of each of its rates; below 0: a debt
+  /// The waits of granted requests, from call to grant; only with flow_options::times_waits.
+  std::optional<wait_histogram> wait;
 };
 
-/// A share of a limit: of a tenant, an API key, a client. Requests name it: `acquire({.flow = &tenant})`.
+/// A share of a limit, for example of a tenant, an API key or a client. Requests name their flow: `acquire({.flow =
+/// &tenant})`.
 ///
-/// While several flows wait in the same class, each gets tokens in proportion to its weight, whatever the others send.
-/// A flow that asks rarely goes next: it waits for at most one request of each other flow. Shares are not saved up, and
-/// a share that is not used goes to the others. A request without a flow belongs to a nameless flow of weight 1.
+/// While several flows wait in the same priority class, each gets tokens in proportion to its weight, however many
+/// requests the other flows send. A flow that sends rarely goes next: it waits for at most one request of each other
+/// flow. A flow can't save up its share; the other flows use what it leaves. Requests without a flow belong to a
+/// nameless flow of weight 1.
 ///
 /// Promises:
 /// - Between classes priority stays strict. Inside a flow the order is that of the limit: by class, then by arrival.
-/// - While two flows compete in one class, over any interval |Wf·wm − Wm·wf| <= lf·wm + lm·wf. W is what each was
-///   granted, w its weight, and l its largest request.
-/// - Where the limit has several units, a request counts by the unit of which it takes most. Its size in W and l is
-///   then the time in which the slowest of its rates makes the tokens that it wants. So a flow of long requests gets no
-///   more of the scarce unit than its share, and no flow gains by asking for more of a plentiful one.
-/// - Ceilings: the flow's own rates, its cap on places, its queue limit and its pause. They bind only this flow. While
-///   its first waiter has to wait for one of them, the flow is held, and others are served as if it were not there.
-/// - A token is taken of the limit and of the flow in one step, or of neither.
-/// - Only waiters pay: a grant at once, while the limit is free, costs nothing of a share.
-/// - At its own queue limit a flow makes room among its own waiters only, by the limit's overflow policy.
-/// - In a full queue with overflow::evict_least_important, a newcomer may displace one of its own class, too. The
-///   waiter that goes is the youngest of the flow that has most waiters for its weight. So no flow keeps others out.
-/// - Shedding judges each flow by its own delays, in each class. A flood loses its own waiters; see shedding_options.
-/// - In shadow mode its requests go at once, too. The statistics count the waits and refusals that its ceilings would
-///   have caused.
+/// - While two flows f and m compete in one class, over any interval |Wf·wm − Wm·wf| <= lf·wm + lm·wf. W is the sum of
+///   granted requests of a flow, w its weight, and l its largest request.
+/// - If the limit has several units, a request counts by the unit that is scarcest for it. Its size in W and l is then
+///   the longest time that one of the limit's rates takes to make the requested tokens. So a flow of long requests gets
+///   only its share of the scarce unit. No flow gains by requesting more of a plentiful unit.
+/// - A flow has ceilings: its own rates, its cap on slots, its queue limit and its pause. They bind only this flow.
+///   While one of them holds back the first waiter of the flow, other flows are served as if this flow had no waiters.
+/// - A request takes its tokens from the limit and from the flow in one step, or from neither.
+/// - Only requests that wait use up a flow's share; requests that the limit grants immediately don't.
+/// - If a flow reaches its own queue limit, only its own waiters can be evicted, by the limit's overflow policy.
+/// - In a full queue with overflow::evict_least_important, a new request may also evict a waiter of its own class. The
+///   evicted waiter is the youngest one of the flow that has the most waiters relative to its weight. So no flow keeps
+///   the others out.
+/// - Shedding judges each flow by its own delays, in each class. A flow that floods the limit loses its own waiters;
+///   see shedding_options.
+/// - In shadow mode the requests of a flow are granted immediately. The statistics count the waits and refusals that
+///   its ceilings would have caused.
 ///
-/// Keep one flow for each tenant. A flow that is made anew for each request starts without a debt each time.
+/// Keep one flow object for each tenant. A flow object that is made anew for each request always starts without a debt.
 ///
-/// With ageing, waiters that have risen compete in the class to which they have risen. So in classes above 0 the old
-/// waiters of a flood may go before a calm flow's new one for up to `ageing`. Give floods a queue limit.
+/// With ageing, a waiter that has risen competes in its new class. So in classes above 0, old waiters of a flooding
+/// flow may go before a new request of a calm flow for up to `ageing`. Give such flows a queue limit.
 ///
-/// In a pool, the tasks are the requests. `task_options::flow` names the flow, and a task holds a place of it while it
-/// runs. For another attempt a task joins its flow again, at the end of its class. Tasks that are delayed are not in
-/// the flow yet, but its queue limit counts them. An attempt after the first is never refused, but the queue limit
-/// counts it. The queue limit does not count tasks that free workers are about to take. With overflow::wait a flow has
-/// no queue limit, and callers that wait for room go in by class and arrival. An operation must not wait for a task of
-/// its own flow while the flow is at its cap: that wait would never end.
+/// In a pool, the tasks are the requests. `task_options::flow` names the flow, and a running task occupies a slot of
+/// it. For another attempt a task joins the queue of its flow again, at the end of its class.
+/// - The queue limit of the flow counts delayed tasks and tasks that wait for another attempt. It never refuses such an
+///   attempt. It does not count tasks that free workers are about to take.
+/// - With overflow::wait a flow has no queue limit, and callers that wait for room enter by class and arrival.
+/// - An operation must not wait for a task of its own flow while all slots of the flow are taken: that wait would never
+///   end.
 ///
 /// Errors: a request that names a flow of another limit ends with errc::invalid_argument, and takes nothing. A request
-/// for more than the flow's rates or places can ever give is errc::too_large.
-/// Threads: any, all members, at once.
-/// Lifetime: destroying it ends its waiters with errc::stopped; its permits stay good. It may outlive its limit. A
-/// request that names it must be made while it lives; an acquire() or run() that has not been started yet is not made.
-/// Of a pool, tasks that run go on, but have no further attempt, and tasks that are delayed end.
+/// that exceeds a burst or the cap of its flow ends with errc::too_large.
+/// Threads: any thread may call any member at any time.
+/// Lifetime: destroying the flow ends its waiters with errc::stopped; its permits stay valid. It may outlive its limit.
+/// A request must start while its flow lives; an acquire() or run() that is not awaited yet has not started. In a pool,
+/// running tasks of a destroyed flow continue without further attempts, and delayed tasks end.
 /// Allocates: in the constructor, about 64 bytes for each class and 200 more; never for a request. A permit of a flow
-/// has at most 2^42 - 1 places.
+/// stands for at most 2^42 - 1 slots.
 ///
-/// Source: P. Goyal, H. Vin, H. Cheng, "Start-time fair queueing", SIGCOMM 1996. For units: A. Ghodsi, V. Sekar,
-/// M. Zaharia, I. Stoica, "Multi-resource fair queueing for packet processing", SIGCOMM 2012.
+/// Source: P. Goyal, H. Vin, H. Cheng, "Start-time fair queueing", SIGCOMM 1996. For units: A. Ghodsi, V. Sekar, M.
+/// Zaharia, I. Stoica, "Multi-resource fair queueing for packet processing", SIGCOMM 2012.
 class flow {
  public:
-  /// A share of a scheduler, a semaphore or a limiter.
+  /// Makes a share of a scheduler, a semaphore or a limiter.
   ///
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   template <class Waiter>
   explicit flow(limit_handle<Waiter>& limit, const flow_options& o = {}) : flow{limit.flows(), o} {}
-  /// A share of a strand_pool or a resource_pool. Its tasks are the requests, of one token each.
+  /// Makes a share of a strand_pool or a resource_pool. The requests are its tasks, each of one token.
   template <class R>
   explicit flow(pool_handle<R>& pool, const flow_options& o = {}) : flow{pool.core().flows(), o} {}
   ~flow() { host_->close_flow(number_); }
@@ -106,25 +115,25 @@ class flow {
   flow(const flow&) = delete;
   flow& operator=(const flow&) = delete;
 
-  /// Changes its weight, from the next grant on.
+  /// Changes the weight of the flow; later grants use it.
   ///
-  /// Errors of the setters: errc::invalid_argument for a value outside its range, and for an unknown index.
+  /// Errors of all setters of flow: errc::invalid_argument for a value out of range, and for an unknown index.
   void set_weight(std::uint32_t weight) { host_->set_flow_weight(number_, weight); }
-  /// Changes one of its rates, at once. The tokens that are there stay.
+  /// Changes one of the flow's rates immediately. Available tokens are kept.
   void set_rate(std::size_t index, const rate& r) { host_->set_flow_rate(number_, index, r); }
-  /// Changes its cap on places, at once. It revokes no place.
+  /// Changes the flow's cap on slots immediately. Permits that exceed a smaller cap stay valid.
   void set_concurrency(std::uint64_t concurrency) { host_->set_flow_concurrency(number_, concurrency); }
 
-  /// Grants the flow nothing until `t`, or until resume(); a pool starts none of its tasks. Tokens gather meanwhile. Of
-  /// several calls the last one counts. A request whose deadline lies before `t` is refused, as during a pause of the
-  /// limit.
+  /// Grants the flow nothing until `t`, or until resume(); a pool starts none of its tasks. Tokens accumulate
+  /// meanwhile. A later call replaces an earlier one. A request whose deadline is before `t` is refused, as during a
+  /// pause of the limit.
   void pause_until(time_point t) noexcept { host_->pause_flow(number_, t, true); }
-  /// Like pause_until(), but a pause that ends later stays.
+  /// Like pause_until(), but never shortens a pause.
   void extend_pause(time_point t) noexcept { host_->pause_flow(number_, t, false); }
   void pause() noexcept { pause_until(time_point::max()); }
   void resume() noexcept { pause_until(time_point::min()); }
 
-  /// Allocates.
+  /// Allocates memory for the returned statistics.
   flow_stats stats() const { return host_->stats_of_flow(number_); }
 
  private:

@@ -15,15 +15,15 @@
 
 namespace canigo {
 
-/// Counts work in flight, and closes. Work that is inside may finish, no other work gets in, and close() waits until
-/// all of it has left.
+/// Counts operations that are under way, and closes. After close() no new operation gets in; close() waits until all
+/// operations inside have ended.
 ///
 ///     canigo::permit inside = gate.enter();   // in each operation
 ///     co_await gate.close();                  // at the end
 ///
-/// Threads: any, all members, at once.
-/// Lifetime: destroying it ends each close() that waits with errc::stopped. Permits that are out stay good. The
-/// execution context may be destroyed first.
+/// Threads: any thread may call any member at any time.
+/// Lifetime: destroying the gate ends each waiting close() with errc::stopped. Issued permits stay valid. The execution
+/// context may be destroyed first.
 class gate {
  public:
   explicit gate(const net::any_io_executor& executor);
@@ -34,14 +34,14 @@ class gate {
   gate(const gate&) = delete;
   gate& operator=(const gate&) = delete;
 
-  /// The caller is inside while it holds the permit. Throws std::system_error, errc::stopped, once the gate is
-  /// closing.
+  /// Enters the gate; the caller is inside as long as it holds the permit. Throws std::system_error (errc::stopped)
+  /// after close().
   permit enter();
-  /// Like enter(), without an exception: returns nothing once the gate is closing.
+  /// Like enter(), but returns std::nullopt instead of throwing after close().
   [[nodiscard]] std::optional<permit> try_enter() noexcept;
 
-  /// Closes the gate at the call. The awaitable waits until all work has left. May be called again, and from several
-  /// places.
+  /// Closes the gate immediately, before the awaitable is started. The awaitable waits until all permits are released.
+  /// close() may be called several times and from several threads.
   ///
   /// Errors: errc::stopped if the gate is destroyed meanwhile.
   /// Cancellation: terminal, partial, total. Ends the wait; the gate stays closed.
@@ -56,7 +56,7 @@ class gate {
                                                              token, request{});
   }
 
-  /// How many permits are out.
+  /// The number of permits in use.
   std::uint64_t count() const;
 
  private:

@@ -33,30 +33,31 @@ auto run_hedge(Make make, hedge_options options) -> net::awaitable<result_of_rep
 
 }  // namespace detail
 
-/// Calls `make` and awaits what it returns. If that is slow, starts another copy beside it; the first result wins.
+/// Calls `make` and awaits the operation that it returns. If that is slow, starts a second copy; the first result wins.
 ///
 ///     canigo::retry_budget budget{canigo::hedge_budget};  // of the service, shared by all callers
 ///     auto page = co_await canigo::hedge([&] { return get(url); }, {.after = 50ms, .budget = &budget});
 ///
 /// **Only for idempotent work:** the same operation may run several times, at the same time, to its end.
 ///
-/// Each copy starts `after` the one before it, if the budget allows it; there are at most `copies` of them. The budget
-/// keeps the copies from overloading a service that is slow because it has too much to do. Each hedge() pays into the
-/// budget; see hedge_budget.
+/// Each copy starts `after` the previous one, if the budget allows it; at most `copies` of them start. The budget keeps
+/// the copies from overloading a service that is slow because it is overloaded. Each hedge() pays into the budget; see
+/// hedge_budget.
 ///
-/// Once there is a result, the other copies are cancelled (terminal) and awaited; then this returns. With a task_group
-/// they are handed over to the group instead, and this returns at once; their results and failures are dropped. A
-/// failure starts no copy, because a hedge is no retry(). If a copy fails while others run, the others decide how this
-/// ends. If all fail, this throws the last failure.
+/// Once one copy has a result, hedge() cancels the other copies (terminal), waits for them and returns. With a
+/// task_group it hands them over to the group instead and returns immediately; their results and failures are dropped.
+/// A failure starts no further copy, because that is the job of retry(). If a copy fails while others run, hedge()
+/// waits for the others. If all copies fail, hedge() throws the last failure.
 ///
 /// All copies run on one strand, as in with_timeout: no two of them run at the same moment. `make` is called on that
-/// strand, too. It may take the number of the copy, from 1. A copy of `make` lives until the last operation has ended.
-/// Errors: all of `make` and of its operation; errc::invalid_argument for options with a field outside its range.
-/// Cancellation: of any type, cancels all copies (terminal), and waits for them. A result that exists is returned.
+/// strand, too. `make` may take the number of the copy as an argument, counted from 1. hedge() keeps its own copy of
+/// `make` until the last operation has ended.
+/// Errors: all errors of `make` and of its operation; errc::invalid_argument for options with a field out of range.
+/// Cancellation: any type of cancellation cancels all copies (terminal), and waits for them. If there is a result
+/// nevertheless, hedge() returns it.
 /// Completes on the awaiting coroutine's executor. Allocates: the strand, and what co_spawn allocates for each copy.
-/// Lifetime: everything that `make` and the options refer to must live until this ends, and with a group until the
-/// group has ended. An awaitable that has not been started keeps `make`; it has called nothing, and paid nothing into
-/// the budget.
+/// Lifetime: everything that `make` and the options refer to must live until hedge() ends; with a group, until the
+/// group has ended. Until its awaitable is started, hedge() calls nothing and pays nothing into the budget.
 template <class Make>
   requires detail::repeatable<std::decay_t<Make>>
 [[nodiscard("co_await it")]] auto hedge(Make&& make, hedge_options options)
@@ -65,7 +66,7 @@ template <class Make>
   return detail::named_first<Make, detail::result_of_repeatable<own>>{
       detail::run_hedge<own>(std::forward<Make>(make), options)};
 }
-/// Does not compile: the compiler's message says what to write.
+/// Catches a misuse at compile time: the compiler's message says what to write instead.
 template <class Make>
   requires(!detail::repeatable<std::decay_t<Make>>)
 net::awaitable<void> hedge(Make&&, hedge_options) {

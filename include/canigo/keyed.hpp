@@ -21,36 +21,36 @@ namespace canigo {
 class scheduler;
 class semaphore;
 
-/// A limit for each key of many, such as a client's address: `keyed<scheduler, std::string>`, `keyed<semaphore, int>`.
+/// A separate limit for each key, such as a client's address: `keyed<scheduler, std::string>`, `keyed<semaphore, int>`.
 template <class Limit, class Key, class Hash = key_hash<Key>>
 class keyed;
 
-/// A rate for each key, such as a client's address.
+/// A separate rate limit for each key, such as a client's address.
 ///
 ///     canigo::keyed_scheduler<std::string> per_ip{io, {.rate = rate::per_second(5), .burst = 10}};
 ///     if (!per_ip.try_acquire(ip)) co_return too_many_requests(per_ip.retry_after(ip));
 ///     co_await per_ip.acquire(ip, {.deadline = now + 1s});
 ///
-/// Each key has a token bucket, and all have the same rate and burst. A new key has `burst` tokens. A key whose bucket
-/// is full again can't be told from a new one, so it is forgotten when its place is needed. For each key the promises
-/// of canigo::scheduler hold: the bounds of a window, priority, order, and one end for each acquire.
+/// Each key has a token bucket of its own; all keys have the same rate and burst. A new key has `burst` tokens. A key
+/// whose bucket is full again behaves like a new key, so the table drops it when it needs room. For each key the
+/// promises of canigo::scheduler hold: the bounds of a window, priority, order, and exactly one end for each acquire().
 ///
-/// A key without waiters costs 16 bytes beside the key, in a table of which a half to seven eighths is used. A key has
-/// an engine only while it has waiters. The table never has more than `most_keys` keys. When it is full, a new key is
-/// refused, or shares one limit with all other new keys. Keys that are known keep their state. The hash is seeded by
-/// each process, so that a stranger can't choose keys that collide.
+/// A key without waiters costs 16 bytes beside the key, in a table that is 50 % to 88 % full. A key has a queue only
+/// while it has waiters. The table never has more than `most_keys` keys. When it is full, a new key is refused, or
+/// shares one limit with all other new keys. Known keys keep their state. Each process seeds the hash differently, so
+/// an attacker can't choose keys that collide.
 ///
-/// While the table is full, each request looks at a few places for keys to forget. So if few keys can be forgotten, it
-/// may take some requests until one of them is found.
+/// While the table is full, each request checks a few entries for keys that can be dropped. So if few keys can be
+/// dropped, it may take several requests until one of them is found.
 ///
-/// Errors of acquire; a failed one consumes nothing:
+/// Errors of acquire(); a failed acquire() consumes nothing:
 /// - errc::too_many_keys for a new key, with overflow_of_keys::refuse;
-/// - errc::queue_full if `most_waiting` requests wait, of all keys together, or by the queue of the key;
-/// - std::bad_alloc if there is no memory for a new key, or to begin to wait for one;
-/// - all those of canigo::scheduler.
+/// - errc::queue_full if `most_waiting` requests wait at all keys together, or if the queue of the key is full;
+/// - std::bad_alloc if there is no memory for a new key or for the queue of a key;
+/// - all errors of canigo::scheduler.
 ///
-/// Cancellation: terminal, partial, total; as canigo::scheduler.
-/// Threads: any, all members, at once. Keys are compared, copied and moved under a lock.
+/// Cancellation: terminal, partial, total; as for canigo::scheduler.
+/// Threads: any thread may call any member at any time. Keys are compared, copied and moved under a lock.
 /// Allocates: nothing for a known key that does not wait.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 template <class Key, class Hash>
@@ -58,7 +58,7 @@ class keyed<scheduler, Key, Hash> {
   using core = detail::keyed_core<Key, Hash, detail::keyed_tokens>;
 
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   keyed(const net::any_io_executor& executor, const keyed_scheduler_options& options, const Hash& hash = Hash{})
       : core_{core::open(executor, detail::checked(options), hash)} {}
   template <class ExecutionContext>
@@ -69,8 +69,8 @@ class keyed<scheduler, Key, Hash> {
   keyed(const keyed&) = delete;
   keyed& operator=(const keyed&) = delete;
 
-  /// Takes the tokens if they are there and the key has no waiters. Never waits itself. False for a new key that is
-  /// refused, and once stopped.
+  /// Takes the tokens if they are available and the key has no waiters. Never waits itself. Returns false otherwise,
+  /// for a new key that is refused, and after stop().
   ///
   /// Throws std::system_error for a request that can never be granted, and std::bad_alloc.
   [[nodiscard("was it granted?")]] bool try_acquire(key_view<Key> key, const request& r = {}) {
@@ -79,24 +79,24 @@ class keyed<scheduler, Key, Hash> {
 
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
-  /// A request that is granted at once does not pass through the event loop, except for one in 128.
+  /// A request that is granted immediately does not pass through the event loop, except for one in 128.
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r = {}) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
 
-  /// Like acquire() above, without an exception: sets `error`, also to success. `error` must live until the wait ends.
-  /// So a flood of refused keys costs no exceptions.
+  /// Like acquire() above, but does not throw: sets `error` to the error, or to success. So refused keys cost no
+  /// exceptions. `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r, std::error_code& error) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r, &error);
   }
 
-  /// How long until a request of the key can be granted at the earliest: for a Retry-After. 0: now.
+  /// The min time until a request of the key can be granted, for a Retry-After header. 0: immediately.
   ///
-  /// For a new key that is refused: the time of one token, because it is unknown when the table will have a place.
-  /// Throws std::system_error for a request that can never be granted.
+  /// For a new key that is refused, it is the time in which one token is released, because nobody knows when the table
+  /// will have room. Throws std::system_error for a request that can never be granted.
   duration retry_after(key_view<Key> key, const request& r = {}) const { return core_->retry_after(key, r); }
 
-  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
+  /// Ends every waiter and every later acquire() with errc::stopped. Idempotent.
   void stop() noexcept { core_->stop(); }
 
   keyed_stats stats() const noexcept { return core_->stats(); }
@@ -107,11 +107,11 @@ class keyed<scheduler, Key, Hash> {
   core* core_;
 };
 
-/// Permission to run from a keyed<semaphore, Key>. Held until it is released or destroyed.
+/// A permission to run, from a keyed<semaphore, Key>. Held until it is released or destroyed.
 ///
-/// It may outlive the object that it comes from, and the execution context. It may be dropped on any thread.
+/// It may outlive the keyed_semaphore and the execution context. It may be dropped on any thread.
 ///
-/// Threads: one at a time. Allocates: the key, if its copies do.
+/// Threads: one thread at a time may use a permit. Allocates: a copy of the key, if copying a key allocates.
 template <class Key>
 class [[nodiscard]] keyed_permit {
  public:
@@ -133,7 +133,7 @@ class [[nodiscard]] keyed_permit {
   }
   ~keyed_permit() { release(); }
 
-  /// Gives back everything that is held; the next waiters of the key go. Idempotent.
+  /// Gives back all held permits; then the next waiters of the key are granted. Idempotent.
   void release() noexcept {
     if (places_ == 0) return;
     home_->give_back(*key_, std::exchange(places_, 0), is_shared_);
@@ -141,7 +141,7 @@ class [[nodiscard]] keyed_permit {
     key_.reset();
   }
 
-  /// The number of permits that it stands for; 0 once it is released or moved away.
+  /// The number of permits that this object stands for; 0 after release() or a move.
   std::uint64_t held() const noexcept { return places_; }
   explicit operator bool() const noexcept { return places_ != 0; }
 
@@ -159,16 +159,16 @@ class [[nodiscard]] keyed_permit {
   bool is_shared_ = false;
 };
 
-/// A cap on concurrency for each key: at most `permits` of a key are out at once.
+/// A separate cap on concurrency for each key: at most `permits` permits of one key are in use at the same time.
 ///
 ///     canigo::keyed_semaphore<std::string> per_user{io, {.permits = 2}};
 ///     auto p = co_await per_user.acquire(user);
 ///
-/// A key costs nothing while none of its permits is out and it has no waiters. For each key the promises of
-/// canigo::semaphore hold. All else is as for keyed<scheduler, Key>: bounded keys, errors, cancellation, threads and
-/// lifetime. Permits that are out stay good when this is destroyed.
+/// A key takes no memory while none of its permits is in use and it has no waiters. For each key the promises of
+/// canigo::semaphore hold. The rest is as for keyed<scheduler, Key>: bounded number of keys, errors, cancellation,
+/// threads and lifetime. Issued permits stay valid when this object is destroyed.
 ///
-/// Allocates: nothing for a request that does not wait, but the copy of the key for the permit.
+/// Allocates: for a request that does not wait, only the copy of the key in the permit.
 template <class Key, class Hash>
 class keyed<semaphore, Key, Hash> {
   using core = detail::keyed_core<Key, Hash, detail::keyed_places>;
@@ -176,7 +176,7 @@ class keyed<semaphore, Key, Hash> {
  public:
   using permit = keyed_permit<Key>;
 
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   keyed(const net::any_io_executor& executor, const keyed_semaphore_options& options, const Hash& hash = Hash{})
       : core_{core::open(executor, detail::checked(options), hash)} {}
   template <class ExecutionContext>
@@ -187,7 +187,7 @@ class keyed<semaphore, Key, Hash> {
   keyed(const keyed&) = delete;
   keyed& operator=(const keyed&) = delete;
 
-  /// Takes `request.tokens` permits if they are there and the key has no waiters. Never waits itself.
+  /// Takes `request.tokens` permits if they are available and the key has no waiters. Never waits itself.
   ///
   /// Throws std::system_error for a request that can never be granted, and std::bad_alloc.
   [[nodiscard("was it granted?")]] std::optional<permit> try_acquire(key_view<Key> key, const request& r = {}) {
@@ -200,18 +200,18 @@ class keyed<semaphore, Key, Hash> {
 
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
-  /// A request that is granted at once does not pass through the event loop, except for one in 128.
+  /// A request that is granted immediately does not pass through the event loop, except for one in 128.
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(Key key, request r = {}) {
     return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
 
-  /// Like acquire() above, without an exception: sets `error`, also to success. If it fails, the permit is empty.
-  /// `error` must live until the wait ends.
+  /// Like acquire() above, but does not throw: sets `error` to the error, or to success. After an error the returned
+  /// permit is empty. `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(Key key, request r, std::error_code& error) {
     return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r, &error);
   }
 
-  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
+  /// Ends every waiter and every later acquire() with errc::stopped. Idempotent.
   void stop() noexcept { core_->stop(); }
 
   keyed_stats stats() const noexcept { return core_->stats(); }

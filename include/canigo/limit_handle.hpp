@@ -26,10 +26,10 @@ namespace detail {
 class flow_host;
 }
 
-/// The members that scheduler, semaphore and limiter share: asking, pausing, listing, stopping.
+/// The members that scheduler, semaphore, limiter and adaptive_limit share: acquiring, pausing, listing and stopping.
 ///
-/// `Waiter` decides on the grant: void for a scheduler, a permit for the others. Errors, cancellation, threads and
-/// lifetime are described at these classes.
+/// `Waiter` defines what acquire() returns: void for a scheduler, a permit for the other limits. The derived classes
+/// describe errors, cancellation, threads and lifetime.
 template <class Waiter>
 class limit_handle {
   using grant = typename Waiter::granted_type;
@@ -43,16 +43,16 @@ class limit_handle {
 
   /// Waits until the limit grants the request. Throws std::system_error.
   ///
-  /// A request that is granted at once does not pass through the event loop, except after 128 such grants in a row.
+  /// A request that is granted immediately does not pass through the event loop, except after 128 such grants in a row.
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r);
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire();
 
-  /// Like acquire() above, without an exception: sets `error`, also to success. If it fails, the permit is empty.
-  /// `error` must live until the wait ends.
+  /// Like acquire() above, but does not throw: sets `error` to the error, or to success. After an error the returned
+  /// permit is empty. `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r, std::error_code& error);
 
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <class Never = void>
   net::awaitable<grant> acquire(detail::misfit_request) {
     static_assert(!std::is_void_v<Never>,
@@ -60,7 +60,7 @@ class limit_handle {
                   "of steady_clock, .flow a pointer");
     return {};
   }
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <class Other>
     requires(std::is_same_v<Other, int> ||
              !(std::is_convertible_v<Other, request> || std::is_convertible_v<Other, int>))
@@ -68,7 +68,7 @@ class limit_handle {
     static_assert(std::is_void_v<Other>, "acquire: say what it is: acquire({.priority = 1, .tokens = 3})");
     return {};
   }
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <class Never = void>
   net::awaitable<grant> acquire(const request& = {}) const {
     static_assert(!std::is_void_v<Never>, "acquire: this limit is const, and asking changes it: take it by reference");
@@ -77,9 +77,10 @@ class limit_handle {
 
   /// Like acquire(), for any completion token; signature void(std::error_code), or void(std::error_code, permit).
   ///
-  /// Always completes by a post, on the handler's associated executor, by default the limit's. Allocates one operation
-  /// with the handler's associated allocator. Without memory for it the handler gets errc::not_enough_memory.
-  /// Without a token it is awaitable; without a request, all of its fields have their defaults.
+  /// Always completes by a post, on the handler's associated executor; the default is the limit's executor. Allocates
+  /// one operation with the handler's associated allocator. If there is no memory for it, the handler gets
+  /// errc::not_enough_memory. Without a token, async_acquire() returns an awaitable; without a request, all fields of
+  /// the request have their defaults.
   template <net::completion_token_for<typename Waiter::signature> Token = net::use_awaitable_t<>>
   auto async_acquire(request r = {}, Token&& token = Token()) {
     if constexpr (!std::is_void_v<grant>) detail::refuse_to_drop_permit<Token>();
@@ -91,42 +92,44 @@ class limit_handle {
     return async_acquire(request{}, std::forward<Token>(token));
   }
 
-  /// Takes the tokens or permits if they are there, no request waits, and the limit is not paused. Never waits itself.
+  /// Takes the tokens or permits if they are available, no request waits, and the limit is not paused. Never waits
+  /// itself.
   ///
-  /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
-  /// granted.
+  /// Otherwise, and after stop(), it returns false or no permit. Throws std::system_error for a request that can never
+  /// be granted.
   [[nodiscard("was it granted?")]] attempt try_acquire(const request& r);
   [[nodiscard("was it granted?")]] attempt try_acquire();
 
-  /// Grants nothing until `t`, or until resume(). Tokens gather meanwhile, up to the burst. Of several calls the last
-  /// one counts.
+  /// Grants nothing until `t`, or until resume(). Tokens accumulate meanwhile, up to the burst. A later call replaces
+  /// an earlier one.
   void pause_until(time_point t);
-  /// Like pause_until(), but a pause that ends later stays. So a caller that asks for a pause shortens no other
-  /// caller's pause.
+  /// Like pause_until(), but never shortens a pause that another caller has set.
   void extend_pause(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();
 
-  /// Enforces the limit, or grants each request at once and counts what the limit would have done. So a limit for a
-  /// running service can be found without harm. Requests that wait when shadow mode begins are granted.
+  /// Switches shadow mode on or off. In shadow mode the limit grants each request immediately and only counts what it
+  /// would have refused or delayed. So you can find the right settings for a running service without harm. Requests
+  /// that wait when shadow mode begins are granted.
   ///
-  /// In shadow mode the queue holds a phantom for each request that would have waited, and so decides when it would
-  /// have been granted. A phantom allocates; without memory it is not counted. For caps the counts are a lower bound,
-  /// because an operation that goes at once also ends earlier. When it is enforced again, the limit knows the permits
-  /// that are out; its tokens are those that the phantoms have left.
+  /// In shadow mode the queue holds a shadow waiter for each request that would have waited, to find out when it would
+  /// have been granted. A shadow waiter allocates; if there is no memory, the request is not counted. For caps on
+  /// concurrency the counts are a lower bound, because an operation that starts earlier also ends earlier. After shadow
+  /// mode the limit counts the permits in use, and has the tokens that the shadow waiters left.
   ///
-  /// Errors: errc::invalid_argument for a limiter with a share, which is always enforced.
+  /// Errors: errc::invalid_argument for a limiter with a shared_cap, which has no shadow mode.
   void set_mode(enforcement mode);
   enforcement mode() const noexcept;
 
-  /// The first `most` waiters, in the order in which they would all be granted now; in a limit with flows, by class and
-  /// arrival. A waiter's estimate counts the waiters of its own flow that go before it, and those of the classes above.
-  /// With ageing, later waiters of the classes above count only until it rises. Allocates.
+  /// The first `most` waiters, in the order in which they would be granted now; in a limit with flows, by class and
+  /// arrival. The estimate of a waiter counts the waiters ahead of it in its own flow, and all waiters of more
+  /// important classes. With ageing, it counts waiters of more important classes only until this waiter rises.
+  /// Allocates.
   ///
-  /// It takes the lock for as long as it lists them, so a page should ask for a screenful.
+  /// The lock is held while the list is made, so request only as many waiters as you show.
   std::vector<waiting_request> waiting(std::size_t most) const;
 
-  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
+  /// Ends every waiter and every later acquire() with errc::stopped. Idempotent.
   void stop() noexcept;
 
   executor_type get_executor() const;

@@ -30,41 +30,41 @@ class shared_places;
 }
 
 struct shared_cap_options {
-  std::uint64_t permits = 1;  ///< most that are out at once, of all limiters together; 1 to 2^62
+  std::uint64_t permits = 1;  ///< max number of permits in use, all limiters together; 1 to 2^62
 };
 
-/// One cap on concurrency for several limiters, each of which has rates, classes and a queue of its own:
+/// One cap on concurrency that several limiters share. Each limiter has its own rates, classes and queue:
 ///
 ///     canigo::shared_cap connections{{.permits = 2}};
 ///     canigo::limiter reports{io, {.rates = {{canigo::rate::per_minute(3)}}, .share = connections}};
 ///     canigo::limiter payments{io, {.rates = {{canigo::rate::per_second(100)}}, .share = connections}};
 ///
-/// A request takes a place of the cap in one step with the tokens of its limiter. While it waits for its rate, it holds
-/// no place. At no instant do the permits that are out, of all limiters together, exceed the cap.
+/// A request takes a slot of the cap and the tokens of its limiter in one step. While it waits for its rate, it holds
+/// no slot. The permits in use of all limiters together never exceed the cap.
 ///
-/// A place that comes back goes, in the same instant, to a limiter whose first waiter could go now. The most important
-/// class goes first; inside a class, the limiter that has lacked a place for longest. So no limiter starves another
-/// one of the same class, even with a long queue.
+/// A released slot goes immediately to a limiter whose first waiter can use it. Limiters whose first waiter has the
+/// most important class go first; among equal classes, the limiter that has waited longest for a slot. So limiters of
+/// the same class can't starve each other, even with a long queue.
 ///
-/// A copy is the same cap. The cap may be destroyed before its limiters and their permits: they keep what they need of
-/// it. The limiters may live on different execution contexts.
+/// A copy refers to the same cap. The cap may be destroyed before its limiters and their permits, which share ownership
+/// of the slots. The limiters may live on different execution contexts.
 ///
-/// Threads: any, all members, at once. Allocates: in the constructor.
+/// Threads: any thread may call any member at any time. Allocates: in the constructor.
 class shared_cap {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   explicit shared_cap(const shared_cap_options& options);
-  shared_cap(const shared_cap& other) = default;  // and no move: every cap keeps its places
+  shared_cap(const shared_cap& other) = default;  // no move: a moved-from cap would have no slots
   shared_cap& operator=(const shared_cap& other) = default;
   ~shared_cap() = default;
 
-  /// Changes the number of permits, 1 to 2^62. Revokes none: after a smaller number, no request is granted until enough
-  /// permits have been dropped.
+  /// Changes the number of permits, 1 to 2^62. Issued permits stay valid: if more are in use than the new number, no
+  /// request is granted until enough of them are released.
   void resize(std::uint64_t permits);
 
-  /// The permits of all limiters that are out, or granted and on their way.
+  /// Permits in use, all limiters together, with those granted but not yet delivered.
   std::uint64_t held() const noexcept;
-  /// All permits; less than `held()` for a while after a resize() to less.
+  /// The max number of permits; for a while after a resize() to a smaller number, held() may exceed it.
   std::uint64_t permits() const noexcept;
 
  private:
@@ -72,76 +72,79 @@ class shared_cap {
   std::shared_ptr<detail::shared_places> places_;
 };
 
-/// One of several supplies of a limiter, of which a permit comes from one: a key, a server, a region.
+/// Options of an alternative of a limiter, such as a key, a server or a region. Each permit comes from one alternative.
 struct alternative_options {
-  std::string name = {};                  ///< for permits, statistics and texts; unique among those that have one
-  std::vector<rate_limit> rates = {};     ///< all must admit a request; up to 16
-  std::uint64_t concurrency = unlimited;  ///< most permits of it out at once; 1 or more
-  int prefer = 1;                         ///< of those that have room, one with the lowest number serves the request
+  std::string name = {};                  ///< appears in permits, statistics and error messages; unique unless empty
+  std::vector<rate_limit> rates = {};     ///< all of these rates must admit a request; up to 16
+  std::uint64_t concurrency = unlimited;  ///< max number of permits of this alternative in use; 1 or more
+  int prefer = 1;  ///< among alternatives with free capacity, the lowest number serves the request
 };
 
 struct limiter_options {
-  std::vector<rate_limit> rates = {};     ///< all must admit a request; up to 16, or none if there is a cap or a share
-  std::uint64_t concurrency = unlimited;  ///< most permits out at once, of any weight; 1 or more
-  std::optional<shared_cap> share = {};   ///< a cap that several limiters share; each permit takes one place of it
-  /// Supplies of which each permit takes from one, as well as from the limits above; up to 64. Not together with a
-  /// share, a slack, or shadow mode.
+  /// all of these rates must admit a request; up to 16; none only if there is a cap or a share
+  std::vector<rate_limit> rates = {};
+  std::uint64_t concurrency = unlimited;  ///< max number of permits in use, of any weight; 1 or more
+  std::optional<shared_cap> share = {};   ///< a cap that several limiters share; each permit takes one slot of it
+  /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
+  /// above. Not with `share`, `slack` or shadow mode.
   std::vector<alternative_options> alternatives = {};
-  int priorities = 1;                           ///< classes 0 (first) … priorities-1; 1 to 1024
-  std::size_t queue_limit = 100'000;            ///< most waiters, of all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a newcomer; any but overflow::wait
-  duration ageing = duration::max();        ///< a waiter rises one class per `ageing` waited; more than 0; max: never
-  shedding_options shedding = {};           ///< which waiters end in an overload; default: none
-  duration slack = duration::zero();        ///< a wake-up may wait so long to meet others; 0s to 1s
-  enforcement mode = enforcement::enforce;  ///< shadow: requests go at once, and stats() counts what would have been
-  std::string name = {};                    ///< for the texts of errors
+  int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
+  std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
+  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; not overflow::wait
+  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; more than 0; max: never
+  shedding_options shedding = {};     ///< ends waiters during an overload; default: never
+  duration slack = duration::zero();  ///< how late a wake-up may be, so that several are combined; 0s to 1s
+  /// shadow: grants each request immediately, and stats() counts what it would have done
+  enforcement mode = enforcement::enforce;
+  std::string name = {};  ///< appears in error messages
 };
 
-/// One alternative in numbers.
+/// The statistics of one alternative.
 struct alternative_stats {
   std::string name;
-  std::vector<std::int64_t> tokens;             ///< of each rate: available now; below 0: a debt
-  std::uint64_t held = 0;                       ///< its permits that are out, or granted and on their way
-  std::uint64_t concurrency = 0;                ///< most permits out at once
-  std::uint64_t granted = 0;                    ///< all permits so far
-  time_point paused_until = time_point::min();  ///< in the past: it is not paused
+  std::vector<std::int64_t> tokens;             ///< available tokens of each rate; below 0: a debt
+  std::uint64_t held = 0;                       ///< permits in use, with those granted but not yet delivered
+  std::uint64_t concurrency = 0;                ///< max number of permits in use
+  std::uint64_t granted = 0;                    ///< number of permits granted so far
+  time_point paused_until = time_point::min();  ///< the end of its pause; an instant in the past means: not paused
   bool is_closed = false;
 };
 
 struct limiter_stats : queue_stats {
-  std::vector<std::int64_t> tokens;  ///< of each rate: available now; below 0: a debt
-  std::uint64_t held = 0;            ///< permits that are out, or granted and on their way
-  std::uint64_t concurrency = 0;     ///< most permits out at once; after a cut, `held` may be more for a while
-  binding_stats binding;             ///< for how long each limit has held up the first in the queue
-  shadow_stats shadow;               ///< the counts of shadow mode
+  std::vector<std::int64_t> tokens;  ///< available tokens of each rate; below 0: a debt
+  std::uint64_t held = 0;            ///< permits in use, with those granted but not yet delivered
+  /// max number of permits in use; after it was lowered, `held` may exceed it for a while
+  std::uint64_t concurrency = 0;
+  binding_stats binding;  ///< how long each limit has held up the first waiter
+  shadow_stats shadow;    ///< how requests that shadow mode granted would have ended
   std::vector<alternative_stats> alternatives;
 };
 
-/// One alternative of a limiter, to pause, close or change it while requests wait.
+/// A handle on one alternative of a limiter, to pause, close or change it while requests wait.
 ///
-/// A change acts at once, for all waiters, and only on this alternative. A value of two words. The limiter must live
-/// longer.
+/// A change takes effect immediately, for all waiters, and only for this alternative. A handle is a value of two words.
+/// The limiter must outlive its handles.
 ///
-/// Threads: any. Allocates: set_rate() and set_burst() for the text of an error, close() for a set of alternatives that
-/// no waiter has had before.
+/// Threads: any. Allocates: set_rate() and set_burst() for the text of an error. close() for each set of alternatives
+/// that no waiter has had before.
 class alternative_handle {
  public:
-  /// Its index in limiter_options::alternatives: the number of its bit in request::alternatives.
+  /// The index in limiter_options::alternatives, and the number of this alternative's bit in request::alternatives.
   std::size_t index() const noexcept { return index_; }
   std::string_view name() const noexcept;
 
-  /// Grants nothing from it until `t`, or until resume(): for an upstream that has refused a call. Its tokens gather
-  /// meanwhile. Other alternatives go on. Of several calls the last one counts.
+  /// Grants nothing from this alternative until `t`, or until resume(): for an upstream that has refused a call. Its
+  /// tokens accumulate meanwhile. Other alternatives are not paused. A later call replaces an earlier one.
   void pause_until(time_point t);
-  /// Like pause_until(), but a pause that ends later stays.
+  /// Like pause_until(), but never shortens a pause.
   void extend_pause(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume() { pause_until(time_point::min()); }
-  /// Closes it for good. A waiter that only closed ones could serve ends with errc::stopped, as do later requests. Its
-  /// permits that are out stay. Idempotent.
+  /// Closes this alternative forever. A request whose alternatives are all closed ends with errc::stopped. Issued
+  /// permits of a closed alternative stay valid. Idempotent.
   void close();
 
-  /// See the members of limiter with these names; `index` is that of a rate of this alternative.
+  /// Like the members of limiter with the same names; `index` is the index of a rate of this alternative.
   void set_rate(std::size_t index, const canigo::rate& r);
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
@@ -155,22 +158,22 @@ class alternative_handle {
   std::size_t index_;
 };
 
-/// Several limits as one. All rates and the cap on concurrency admit a request in one step, or none of them does.
+/// Several limits in one object. A request is admitted by all rates and the cap on concurrency in one step, or by none.
 ///
 /// So a request holds nothing of one limit while it waits for another. Each rate keeps the promises of
 /// canigo::scheduler; the cap and the queue keep those of canigo::semaphore. A request takes `request.tokens` of every
-/// rate, and one place of the cap. If the real usage is known only afterwards, settle it with the permit:
+/// rate, and one slot of the cap. If the real usage is known only afterwards, settle it with the permit:
 /// `p.settle(used)`.
 ///
-/// Rates may count different units, such as requests and tokens. `request.tokens` is then the amount of the first
-/// rate's unit, and `request.amounts` names those of the others: `{.amounts = {{"tokens", 1200}}}`. If a request names
-/// only some units, it takes nothing of the rest, and does not wait for them, even if they are in debt. Settle each
-/// unit by its name: `p.settle("tokens", 1130)`.
+/// Rates may count different units, such as requests and tokens. Then `request.tokens` is the amount in the unit of the
+/// first rate, and `request.amounts` has the amounts in other units: `{.amounts = {{"tokens", 1200}}}`. If a request
+/// names no amount of a unit, it takes nothing of that unit, and does not wait for it, even if it is in debt. Settle
+/// each unit by its name: `p.settle("tokens", 1130)`.
 ///
-/// The members for asking, pausing, listing and stopping are those of every limit: limit_handle.
+/// The base class limit_handle has the members for acquiring, pausing, listing and stopping.
 ///
-/// With `alternatives`, a request also takes from exactly one of them, in the same step: two API keys behind one queue,
-/// for example. The permit says which one, `p.alternative()`, and gives its place and tokens back there:
+/// With `alternatives`, a request also takes from exactly one of them, in the same step: for example two API keys
+/// behind one queue. `p.alternative()` of the permit says which one; its slot and tokens return to that alternative:
 ///
 ///     canigo::limiter keys{io,
 ///                          {.alternatives = {{.name = "team", .rates = {{rate::per_minute(500), 20}}},
@@ -178,40 +181,42 @@ class alternative_handle {
 ///     canigo::permit p = co_await keys.acquire();
 ///     call(p.alternative_name());
 ///
-/// An alternative can serve a request if it has room in all of its limits. Among several it is the one with the lowest
-/// `prefer`, then the one with the most room left as a share of its burst, then the first. `request.alternatives` names
-/// those that may serve it. Waiters keep their order: the first takes the first room that fits it. It keeps the room of
-/// its alternatives from those behind it, however small they are, and holds up no waiter for other alternatives. Flows
-/// share the alternatives together, by weight; one that had to wait for its alternatives has no credit for that.
+/// An alternative can serve a request if all of its rates and its cap allow it. If several alternatives can, the
+/// limiter takes the one with the lowest `prefer`, then the one with the largest free part of its burst, then the first
+/// one. `request.alternatives` names the alternatives that may serve the request. Waiters keep their order: the first
+/// waiter takes the first free capacity that it can use. Later waiters, even smaller ones, can't take capacity of the
+/// alternatives that the first waiter waits for. They can take capacity of other alternatives. Flows share all
+/// alternatives together, by weight; a flow gets no compensation for a wait for its alternatives.
 ///
-/// At most 256 different sets of alternatives wait at once; a request with another one ends with errc::queue_full. A
-/// request that no alternative of its set can ever serve ends with errc::too_large. If all of these are closed, it ends
-/// with errc::stopped.
+/// The waiters of a limiter can have at most 256 different sets of alternatives; a request with a further set ends with
+/// errc::queue_full. A request that no alternative of its set can ever serve ends with errc::too_large. If all
+/// alternatives of its set are closed, it ends with errc::stopped.
 ///
-/// Errors, cancellation, threads, lifetime: as canigo::scheduler and canigo::semaphore.
+/// Errors, cancellation, threads and lifetime are those of canigo::scheduler and canigo::semaphore.
 class limiter : public limit_handle<detail::permit_waiter> {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   limiter(const net::any_io_executor& executor, const limiter_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   limiter(ExecutionContext& context, const limiter_options& options)
       : limiter{net::any_io_executor{context.get_executor()}, options} {}
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context>
   limiter(const Context&, const detail::misfit_limiter_options&) : limiter{net::any_io_executor{}, limiter_options{}} {
     static_assert(!detail::any_context<Context>,
                   "limiter: a field is another class's, or has another type: .rates = {rate::per_second(5)}, or "
                   ".rates = {{.rate = {10, 3s}, .burst = 5}}, .concurrency is a whole number");
   }
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context, detail::bare_value<limiter_options> Value>
   limiter(const Context&, const Value&) : limiter{net::any_io_executor{}, limiter_options{}} {
     static_assert(!detail::any_context<Context>,
                   "limiter: name the field: limiter{io, {.rates = {rate::per_second(5)}, .concurrency = 4}}");
   }
 
-  /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
+  /// Requests with only a priority class. limit_handle has the other forms, async_acquire(), pause(), resume() and
+  /// stop().
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(int priority);
@@ -222,35 +227,36 @@ class limiter : public limit_handle<detail::permit_waiter> {
     return try_acquire(request{.priority = priority});
   }
 
-  /// Changes a limit for all waiters, at once. A rate keeps its tokens, up to the new burst.
+  /// set_rate(), set_burst() and set_concurrency() change a limit for all waiters immediately. A rate keeps its
+  /// available tokens, up to the new burst.
   ///
-  /// Errors: errc::invalid_argument for an unknown index, and for a value outside its range. Nothing changes then.
+  /// Errors: errc::invalid_argument for an unknown index, and for a value out of range. Then nothing changes.
   void set_rate(std::size_t index, const canigo::rate& r);
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
 
-  /// Drops tokens of a rate until no more than `most` are there: for a quota whose server says how much is left. A rate
-  /// that has fewer keeps its tokens, or its debt. Later tokens are released as usual.
+  /// Lowers the available tokens of a rate to at most `most`: for a quota whose server tells the remaining amount. If
+  /// fewer tokens, or a debt, are there, nothing changes. Later tokens are released as usual.
   ///
   /// Errors: errc::invalid_argument for an unknown index.
   void lower_tokens(std::size_t index, std::uint64_t most);
 
-  /// An alternative by its index in limiter_options::alternatives, or by its name.
+  /// The handle on an alternative, by its index in limiter_options::alternatives, or by its name.
   ///
-  /// Errors: errc::invalid_argument if there is none.
+  /// Errors: errc::invalid_argument if there is no such alternative.
   alternative_handle alternative(std::size_t index);
   alternative_handle alternative(std::string_view name);
 
-  /// Tells which limit holds up the first waiter in the queue, and when that ends.
+  /// Tells which limit holds up the first waiter in the queue, and until when.
   wait_reason why_waiting() const;
 
-  /// A lower bound on the wait of `r` if it came now. It knows the rates and a pause, but not when permits come back.
-  /// With alternatives, it is the least over those that may serve `r`.
+  /// A lower bound on the time that `r` would wait if it arrived now. It takes rates and a pause into account, but not
+  /// when permits are released. With alternatives, it is the minimum over those that may serve `r`.
   ///
   /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;
 
-  /// Allocates.
+  /// Allocates memory for the returned statistics.
   limiter_stats stats() const;
 };
 

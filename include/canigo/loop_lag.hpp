@@ -18,34 +18,35 @@ class lag_probe;
 }  // namespace detail
 
 struct loop_lag_options {
-  duration interval = std::chrono::milliseconds{100};  ///< between two measurements; 1ms or more
-  duration threshold = std::chrono::milliseconds{50};  ///< a loop that is as late as this is overloaded; 1ns or more
-  /// Called with the measured lag when the loop becomes overloaded, and when it is no longer overloaded. On the
-  /// executor, with no lock held. It may destroy the loop_lag.
+  duration interval = std::chrono::milliseconds{100};  ///< time between two measurements; 1ms or more
+  duration threshold = std::chrono::milliseconds{50};  ///< min lag of an overloaded loop; 1ns or more
+  /// Called with the measured lag when the loop becomes overloaded, and when it is no longer overloaded. It runs on the
+  /// executor, with no lock held, and may destroy the loop_lag.
   std::function<void(bool overloaded, duration lag)> on_change = {};
 };
 
 struct loop_lag_stats {
   wait_histogram lag;           ///< the lag of all measurements
-  duration last{0};             ///< the lag now: the last measurement, or more if the next one is late already
+  duration last{0};             ///< the last measurement, or more if the next one is already late
   std::uint64_t overloads = 0;  ///< how often the lag rose to the threshold
-  bool overloaded = false;      ///< the lag is at the threshold or above
+  bool overloaded = false;      ///< whether the lag is at least the threshold
 };
 
-/// Measures how late an event loop is: the time from the instant at which a handler is due to the moment it runs.
+/// Measures the lag of an event loop: the time from the instant at which a handler is due to the instant at which it
+/// runs.
 ///
-/// Each `interval` a deadline posts a handler to the executor, which notes how late it is. A lag says that the loop has
-/// more to do than it can, or that a handler blocks. So it is a measure of the process's own overload, for shedding
-/// load and for a health check.
+/// In each `interval` a deadline posts a handler to the executor, and the handler measures its lag. A lag means that
+/// the loop has too much work, or that a handler blocks it. So the lag measures the overload of the process itself, for
+/// load shedding and health checks.
+/// It costs one deadline of the context's timer and one post per interval. As any timer does, it keeps
+/// io_context::run() from returning until stop() or the destructor.
 ///
-/// It costs one deadline of the context's timer and one post per interval. It keeps io_context::run() from returning
-/// until stop() or the destructor, as any timer does.
-///
-/// Threads: any, all members, at once. Allocates: in the constructor.
+/// Threads: any thread may call any member at any time. Allocates: in the constructor.
+/// Lifetime: it may be destroyed on any thread, and in its own callback. The execution context may be destroyed first.
 /// Lifetime: may be destroyed on any thread, also in its own callback. The execution context may be destroyed first.
 class loop_lag {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   explicit loop_lag(const net::any_io_executor& executor, loop_lag_options options = {});
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -55,11 +56,11 @@ class loop_lag {
   loop_lag(const loop_lag&) = delete;
   loop_lag& operator=(const loop_lag&) = delete;
 
-  /// Whether the lag is at the threshold or above. Also while a handler blocks the loop, seen from another thread.
+  /// Whether the lag is at least the threshold. If a handler blocks the loop, other threads can see that here.
   bool is_overloaded() const noexcept;
   loop_lag_stats stats() const noexcept;
 
-  /// Ends the measurements. Idempotent.
+  /// Stops the measurements. Idempotent.
   void stop() noexcept;
 
  private:

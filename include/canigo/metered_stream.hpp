@@ -20,30 +20,32 @@
 
 namespace canigo {
 
-/// The limit of one direction of a metered_stream.
+/// The limit for one direction, read or write, of a metered_stream.
 struct metering {
-  /// A token is a byte. Several streams may share it. Null: no limit. It must outlive the stream's operations.
+  /// The scheduler that grants the bytes; one token is one byte. Several streams may share it. Null: no limit. It must
+  /// outlive the operations of the stream.
   scheduler* limit = nullptr;
-  /// The priority, flow and tag with which a step asks. Its tokens and its deadline have no effect. A flow gives the
-  /// stream a rate of its own below the shared one, and its share of that.
+  /// The request for each chunk: its priority, flow and tag are used, its tokens and deadline are ignored. A flow gives
+  /// the stream its own rate below the shared one, and a share of the shared rate.
   canigo::request request = {};
 };
 
 struct metered_stream_options {
-  metering read = {};   ///< of the bytes that come
-  metering write = {};  ///< of the bytes that go
-  /// Most bytes of one step; 1 or more, up to the burst of both limits. Smaller steps let more important streams go
-  /// sooner.
+  metering read = {};   ///< the limit for bytes that the stream reads
+  metering write = {};  ///< the limit for bytes that the stream writes
+  /// Max number of bytes per chunk; 1 or more, up to the burst of both limits. With smaller chunks, a more important
+  /// stream waits less for others.
   std::size_t chunk = 16'384;
 };
 
 namespace detail {
-/// Throws std::system_error, errc::invalid_argument or errc::too_large, if no step could ever be granted.
+/// Throws std::system_error, errc::invalid_argument or errc::too_large, if the limits could never grant a chunk.
 void check_metering(const metered_stream_options& o);
-/// Takes tokens that are there, if no request waits.
+/// Takes the tokens if they are available and no request waits. Returns false otherwise.
 bool takes_at_once(scheduler& limit, const request& r) noexcept;
 
-/// The first bytes of a buffer sequence, itself a buffer sequence: up to 16 buffers, as one system call takes.
+/// A prefix of a buffer sequence, which is itself a buffer sequence. It has up to 16 buffers, as many as Asio passes to
+/// one system call.
 template <class Buffer>
 class buffer_prefix {
  public:
@@ -62,7 +64,7 @@ class buffer_prefix {
   std::size_t size_ = 0;
 };
 
-/// Empty buffers are left out.
+/// The first `bytes` bytes of `buffers`, without empty buffers.
 template <class Buffer, class Buffers>
 buffer_prefix<Buffer> prefix_of(const Buffers& buffers, std::size_t bytes) {
   buffer_prefix<Buffer> prefix;
@@ -77,32 +79,33 @@ buffer_prefix<Buffer> prefix_of(const Buffers& buffers, std::size_t bytes) {
 }
 }  // namespace detail
 
-/// An AsyncReadStream and AsyncWriteStream whose bytes take tokens of a scheduler:
+/// An AsyncReadStream and AsyncWriteStream that takes one token of a scheduler for each byte:
 ///
 ///     canigo::scheduler uplink{io, {.rate = canigo::rate::per_second(1'000'000), .burst = 65'536, .priorities = 2}};
 ///     canigo::metered_stream<asio::ip::tcp::socket> s{std::move(socket), {.write = {&uplink, {.priority = 1}}}};
 ///     co_await asio::async_write(s, asio::buffer(file));
 ///
-/// `Stream` is any stream of Asio: a socket, a TLS stream, another metered_stream; or a reference to one. It may also
-/// stand below a TLS stream, whose records are metered then.
+/// `Stream` is any stream of Asio, or a reference to one: a socket, a TLS stream, another metered_stream. A
+/// metered_stream may also be the lower layer of a TLS stream; then it meters TLS records.
 ///
-/// Promises: the bytes written, and the bytes read that operations have handed out, keep all promises of the scheduler.
-/// So a window of length t holds at most burst + floor(t · rate) bytes of all streams that share it. A stream that
-/// owes, see below, may have a chunk more.
+/// Promises: bytes written, and bytes handed out by reads, keep all promises of the scheduler. So in a window of length
+/// t, all streams that share the scheduler transfer at most burst + floor(t · rate) bytes. A stream with a debt, see
+/// below, may exceed that by one chunk.
 ///
-/// A write takes its tokens first. If it writes less, the rest is refunded. A read takes its tokens when the bytes have
-/// come, and hands them out then; so an idle connection holds no token. The kernel may receive up to a chunk, and what
-/// the socket's buffer holds, ahead of that.
+/// A write takes its tokens first. If it writes fewer bytes, the rest of the tokens is refunded. A read takes its
+/// tokens after the bytes have arrived, and then hands the bytes out; so an idle connection holds no tokens. Before
+/// that, the kernel may have received up to a chunk, and what the socket's buffer holds.
 ///
-/// Errors: those of the stream, and those of the scheduler; nothing is written or read then.
-/// A read never loses bytes. If it is cancelled, or refused by the scheduler, when bytes have come, it hands them out,
-/// and their tokens become a debt of the scheduler (charge()). The stream owes then: its next read waits until the debt
-/// is paid before it reads, or fails with the scheduler's error. A read that waits for bytes does not notice that the
-/// scheduler is stopped.
+/// Errors: those of the stream, and those of the scheduler; then nothing is written or read.
+/// A read never loses bytes. If it is cancelled, or refused by the scheduler, after bytes have arrived, it hands them
+/// out, and their tokens become a debt of the scheduler (charge()). The next read of the stream first waits until the
+/// debt is paid, or fails with the scheduler's error. A read that waits for bytes does not notice that the scheduler is
+/// stopped.
 /// Cancellation: terminal, partial and total, as far as the stream supports them.
-/// Threads: like an Asio socket: one at a time, or a strand. The scheduler takes any.
-/// Lifetime: like an Asio socket: the stream must outlive its operations.
-/// Allocates: nothing but what Asio takes from the handler's associated allocator, which it recycles.
+/// Threads: the stream, like an Asio socket, needs one thread at a time or a strand. The scheduler may be used from any
+/// thread.
+/// Lifetime: like an Asio socket, the stream must outlive its operations.
+/// Allocates: only what Asio takes from the handler's associated allocator, which it recycles.
 template <class Stream>
 class metered_stream {
  public:
@@ -123,14 +126,14 @@ class metered_stream {
   lowest_layer_type& lowest_layer() { return next_.lowest_layer(); }
   const lowest_layer_type& lowest_layer() const { return next_.lowest_layer(); }
 
-  /// Reads up to a chunk. Signature: void(std::error_code, std::size_t).
+  /// Reads up to one chunk. Signature: void(std::error_code, std::size_t).
   template <class Buffers, net::completion_token_for<void(std::error_code, std::size_t)> Token = net::use_awaitable_t<>>
   auto async_read_some(const Buffers& buffers, Token&& token = Token()) {
     return net::async_compose<Token, void(std::error_code, std::size_t)>(read_step<Buffers>{*this, buffers}, token,
                                                                          next_);
   }
 
-  /// Writes up to a chunk. Signature: void(std::error_code, std::size_t).
+  /// Writes up to one chunk. Signature: void(std::error_code, std::size_t).
   template <class Buffers, net::completion_token_for<void(std::error_code, std::size_t)> Token = net::use_awaitable_t<>>
   auto async_write_some(const Buffers& buffers, Token&& token = Token()) {
     return net::async_compose<Token, void(std::error_code, std::size_t)>(write_step<Buffers>{*this, buffers}, token,
@@ -220,7 +223,7 @@ class metered_stream {
           if (m.limit != nullptr && n < bytes) m.limit->refund(bytes - n);
           return self.complete(error, n);
         case at::debt:
-          return;  // of reads alone
+          return;  // only reads have a debt
       }
     }
 
@@ -248,8 +251,8 @@ class metered_stream {
 
   Stream next_;
   metered_stream_options options_;
-  bool owes_ = false;           // bytes were handed out whose tokens are a debt; the next read waits until it is paid
-  std::size_t paid_ahead_ = 0;  // bytes of the next read that are paid
+  bool owes_ = false;  // the tokens of bytes that were handed out are a debt; the next read waits until it is paid
+  std::size_t paid_ahead_ = 0;  // bytes of the next read whose tokens are already paid
 };
 
 }  // namespace canigo

@@ -2,12 +2,12 @@
 
 #include "canigo/detail/context/asio_settings.hpp"
 
-// Asio has no forward-declaration header and names the namespace only where something is declared.
+// Asio has no header with forward declarations, so the namespace is declared here.
 #include <asio/any_io_executor.hpp>
 
 namespace canigo {
 
-/// Asio, in the flavour that the library is built on.
+/// The Asio namespace that the library uses.
 namespace net = ::asio;
 
 }  // namespace canigo

@@ -15,12 +15,12 @@ class admission;
 class permit_waiter;
 }  // namespace detail
 
-/// Permission to run, from a semaphore, a limiter or a gate. Held until it is released or destroyed.
+/// A permission to run, from a semaphore, a limiter or a gate. The owner holds it until it is released or destroyed.
 ///
-/// It may outlive the object that it comes from, and the execution context. It may be dropped on any thread, also
+/// A permit may outlive the object that granted it, and the execution context. It may be dropped on any thread, even
 /// while another thread destroys the context.
 ///
-/// Threads: one at a time. Allocates: never.
+/// Threads: one thread at a time may use a permit. Allocates: never.
 class [[nodiscard]] permit {
  public:
   permit() noexcept = default;
@@ -35,37 +35,37 @@ class [[nodiscard]] permit {
   }
   ~permit() { release(); }
 
-  /// Gives back everything that is held; the next waiters go. Idempotent.
+  /// Gives back everything that the permit holds; then the next waiters are granted. Idempotent.
   void release() noexcept {
     if (home_ != nullptr) give_back();
   }
 
-  /// Moves `places` of its places into a permit of their own. If that is all of them, this permit is empty afterwards.
+  /// Moves `places` slots of this permit into a new permit. If these are all slots, this permit is empty afterwards.
   ///
   /// Errors: errc::invalid_argument unless 1 <= places <= held().
   permit split(std::uint64_t places);
 
-  /// The number of places that it stands for: the weight of a semaphore's permit, 1 for others. 0 once everything is
+  /// The number of slots that the permit holds: its weight for a semaphore, 1 for other objects. 0 after all slots are
   /// released, split off or moved away.
   std::uint64_t held() const noexcept;
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
-  /// The alternative of a limiter that it comes from: its index, and its name. Otherwise no_alternative, and an empty
-  /// name. The name lives as long as the permit is held.
+  /// The alternative of a limiter that granted this permit: its index, and its name. Otherwise no_alternative and an
+  /// empty name. The name is valid as long as the permit is held.
   std::size_t alternative() const noexcept;
   std::string_view alternative_name() const noexcept;
 
-  /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
+  /// Reports how many tokens the operation really used. This replaces the requested number, and an earlier settle().
   ///
-  /// The rates of a limiter are charged the difference, into debt if necessary. If less was used, they get it back, up
-  /// to their bursts. A permit of a semaphore or a gate charges only the rates of its flow. If rates have several
-  /// units, these are the tokens of the first one.
+  /// If more tokens were used, the rates of the limiter are charged the difference, and may get into debt. If fewer
+  /// were used, they get the difference back, up to their bursts. A permit of a semaphore or a gate charges only the
+  /// rates of its flow. If the limiter has several units, `used` counts tokens of the first unit.
   ///
-  /// Call it only while the permit is held.
+  /// Precondition: the permit is held.
   void settle(std::uint64_t used) noexcept;
-  /// Like settle(used), for one unit of a limiter, by its name or number: `p.settle("tokens", 1130)`.
+  /// Like settle(used), for one unit of a limiter, given by its name or number: `p.settle("tokens", 1130)`.
   ///
-  /// Throws std::system_error, errc::invalid_argument, if the limiter has no such unit.
+  /// Throws std::system_error (errc::invalid_argument) if the limiter has no such unit.
   void settle(unit_key unit, std::uint64_t used);
 
  private:
@@ -74,9 +74,9 @@ class [[nodiscard]] permit {
       : home_{&home}, places_{places}, kept_{kept} {}
   void give_back() noexcept;
 
-  detail::admission* home_ = nullptr;  // kept alive by the places that are occupied in it
-  std::uint64_t places_ = 0;           // with the number of their flow: see detail::flow_places
-  std::uint64_t kept_ = 0;             // the tokens that were granted; with units or strict windows, a record
+  detail::admission* home_ = nullptr;  // occupied slots keep the engine alive
+  std::uint64_t places_ = 0;  // the number of slots, combined with the number of their flow: see detail::flow_places
+  std::uint64_t kept_ = 0;    // the granted tokens; with units or strict windows, the number of a record instead
 };
 
 }  // namespace canigo

@@ -34,89 +34,92 @@
 
 namespace canigo {
 
-/// The parts of a policy, in the order in which a call meets them. Each is optional, and acts as it does outside of a
-/// policy.
+/// The parts of a policy, in the order in which a call passes them. Each part is optional, and behaves as it does
+/// without a policy.
 struct policy_options {
-  std::optional<duration> timeout = {};                 ///< of a whole call with all its parts; more than 0; max: none
-  std::optional<circuit_breaker_options> breaker = {};  ///< refuses calls at once while the upstream fails
-  /// Copies of a slow call, for idempotent work only. `group` must be null. Without a `budget` or a `window`, the
-  /// policy has one of its own.
+  std::optional<duration> timeout = {};  ///< for a whole call with all its parts; more than 0; max: no time limit
+  std::optional<circuit_breaker_options> breaker = {};  ///< refuses calls immediately while the upstream fails
+  /// Starts copies of a slow call, for idempotent work only. `group` must be null. Without a `budget` or a `window`,
+  /// the policy makes its own.
   std::optional<hedge_options> hedge = {};
-  /// Without a `budget`, the policy has one of its own. Without `retry_if`, is_failure_of_callee() decides.
+  /// Without a `budget`, the policy makes its own. Without `retry_if`, is_failure_of_callee() decides.
   std::optional<retry_policy> retry = {};
-  /// A cap on the operations that are under way, which finds its own value. It must have as many priorities as the
-  /// limits, if there are any.
+  /// A limit on operations under way that adapts itself to the upstream. If `limits` is set, both must have the same
+  /// number of priorities.
   std::optional<adaptive_limit_options> adaptive = {};
-  std::optional<limiter_options> limits = {};    ///< rates, and a cap on operations that are under way
-  std::optional<duration> attempt_timeout = {};  ///< of each operation, after the limits; more than 0; max: none
-  std::string name = {};  ///< for the texts of errors; also that of parts without a name of their own
+  std::optional<limiter_options> limits = {};  ///< rates, and a cap on operations under way
+  /// for each operation, after it has passed the limits; more than 0; max: no time limit
+  std::optional<duration> attempt_timeout = {};
+  std::string name = {};  ///< appears in error messages; parts without a name get it, too
 };
 
-/// The calls of a policy, by their ends. A call counts once among the first six, when it ends.
+/// The calls of a policy, counted by how they ended. Each call counts once among the first six members, when it ends.
 struct policy_stats {
   std::uint64_t succeeded = 0;
-  std::uint64_t failed = 0;        ///< with an error of the operation
-  std::uint64_t timed_out = 0;     ///< at the timeout, at the deadline, or with too little time left for an operation
-  std::uint64_t cancelled = 0;     ///< by the caller
-  std::uint64_t refused = 0;       ///< by a limit, before any operation was started
-  std::uint64_t circuit_open = 0;  ///< by the circuit breaker
+  std::uint64_t failed = 0;  ///< calls that ended with an error of the operation
+  /// calls that reached the timeout or the deadline, or had too little time left for an operation
+  std::uint64_t timed_out = 0;
+  std::uint64_t cancelled = 0;     ///< calls that the caller cancelled
+  std::uint64_t refused = 0;       ///< calls that a limit refused before any operation had started
+  std::uint64_t circuit_open = 0;  ///< calls that the circuit breaker refused
   std::uint64_t under_way = 0;     ///< calls that have not ended
-  std::uint64_t operations = 0;    ///< operations that were started, with retries and copies
-  wait_histogram took;             ///< from the call to its result, of the calls that succeeded
+  std::uint64_t operations = 0;    ///< operations that were started, including retries and copies
+  wait_histogram took;             ///< the time from the call to its result, for successful calls
 };
 
-/// All that stands between this program and one upstream, declared once.
+/// Everything that protects one upstream, and this program from it, in one object.
 ///
 ///     canigo::policy crm{io, {.timeout = 2s, .breaker = canigo::circuit_breaker_options{}, .limits = quota}};
 ///     auto page = co_await crm.run([&] { return get(url); }, {.priority = 1});
 ///
-/// A call meets the parts in this order:
-/// 1. **timeout**, or the deadline of the request if that is earlier. The call ends there, wherever it is.
-/// 2. **breaker**. An open one refuses before anything waits. A call is one sample, with its retries and copies. Its
-///    time counts from the start of its first operation.
-/// 3. **hedge**. Each copy meets the parts below by itself.
-/// 4. **retry**. Each attempt meets the parts below by itself: it joins the queue again, at the end of its class.
-/// 5. **adaptive**, then **limits**: a number of operations that finds its own value; rates, a cap and priorities. An
-///    operation counts for the adaptive limit from its start, not from its wait for the limits. If it would start with
-///    less time left than two usual calls take, the call ends at that point, with errc::timed_out. No attempt follows,
-///    whatever `retry` says. At least half of the time that is left is for the wait.
+/// A call passes the parts in this order:
+/// 1. **timeout**, or the deadline of the request if that is earlier. The call ends then, in whatever part it is.
+/// 2. **breaker**. An open breaker refuses the call before it waits for anything. A call with its retries and copies
+///    counts once. Its duration is measured from the start of its first operation.
+/// 3. **hedge**. Each copy passes the parts below separately.
+/// 4. **retry**. Each attempt passes the parts below separately: it joins the queue again, at the end of its class.
+/// 5. **adaptive**, then **limits**: an adaptive limit on operations under way; then rates, a cap and priorities. The
+///    adaptive limit measures an operation from its start, without the wait for the limits. A call waits in the queue
+///    until less time is left than two usual calls take, or half of the time if that is earlier. Then it ends with
+///    errc::timed_out, without another attempt.
 /// 6. **attempt_timeout** and the operation.
 ///
-/// A call that ends at the timeout is a failure for the breaker if the upstream has had the larger part of its time.
-/// That is the time in which operations ran, without the waits before, between and after them. Else this program was
-/// too slow, and the call is no sample. A call that a limit refused, or that was cancelled, is no sample either. A
-/// request may have a deadline before the timeout. The upstream must then have had half of `timeout` or of
-/// `attempt_timeout`, or `breaker->slow`, whichever is least. So callers in a hurry do not open the breaker. If none of
-/// the three is set, each deadline counts.
+/// If a call ends at the timeout, the breaker counts a failure only if operations ran for the larger part of the call's
+/// time. Waits before, between and after operations do not count. Otherwise this program was too slow, and the breaker
+/// does not count the call. The breaker does not count calls that a limit refused or the caller cancelled either. A
+/// request may have a deadline before the timeout. Such a call counts only if operations ran for half of `timeout`,
+/// half of `attempt_timeout` or `breaker->slow`, whichever is least. So callers in a hurry do not open the breaker. If
+/// none of these three is set, each deadline counts.
 ///
-/// An operation may call the policy that it runs in; that call needs another place. If the operations of all places
-/// would wait for one, the last of these calls ends with std::errc::resource_deadlock_would_occur, before it takes
-/// anything. The places are counted at the start of the wait: a smaller cap later is not seen. A call is recognized by
-/// its executor, which operators like `a && b` and timeouts pass on. So a coroutine that an operation spawns there and
-/// does not wait for counts like one that it waits for, until the operation ends. Spawn such a coroutine on the
+/// An operation may call the policy that it runs in; that call needs another slot. If the operations in all slots
+/// waited for a slot, they would wait forever. So the last of these calls ends with
+/// std::errc::resource_deadlock_would_occur, before it takes anything. The slots are counted at the start of the wait,
+/// so a cap that is lowered later is not noticed. A nested call is recognized by its executor, which operators like `a
+/// && b` and timeouts pass on. If an operation spawns a coroutine on that executor, the coroutine's calls count as
+/// nested until the operation ends, even if the operation does not wait for them. Spawn such a coroutine on the
 /// context.
 ///
 /// Errors: those of the operation; of the limits, for which see canigo::limiter; circuit_open_error; errc::timed_out at
 /// the timeout; std::errc::resource_deadlock_would_occur. A retry ends with the error of the last attempt.
 /// Cancellation: terminal, partial, total; passed on to the wait or the operation that is under way. The call ends when
-/// that has ended.
-/// Threads: any, all members, at once.
-/// Allocates: coroutine frames, most of which Asio recycles. With a timeout, a deadline or a hedge also a strand for
-/// the call; with a cap or an adaptive limit a mark for each operation.
-/// Lifetime: it must live until all calls have ended. stop() helps to reach that.
+/// that wait or operation has ended.
+/// Threads: any thread may call any member at any time.
+/// Allocates: coroutine frames, most of which Asio recycles. With a timeout, a deadline or a hedge, also a strand for
+/// each call. With a cap or an adaptive limit, also a mark for each operation.
+/// Lifetime: the policy must outlive its calls. stop() makes them end sooner.
 class policy {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   policy(const net::any_io_executor& executor, const policy_options& options) : core_{executor, options} {}
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   policy(ExecutionContext& context, const policy_options& options)
       : policy{net::any_io_executor{context.get_executor()}, options} {}
 
-  /// Runs the operation that `make` returns through all parts.
+  /// Runs the operation that `make` returns through all parts of the policy.
   ///
-  /// `make` is called once for each attempt of each copy. It may take the number of the operation, from 1. A copy of
-  /// `make` lives until the call ends.
+  /// `make` is called once for each attempt of each copy. It may take the number of the operation as an argument,
+  /// counted from 1. run() keeps its own copy of `make` until the call ends.
   template <class Make>
     requires detail::repeatable<std::decay_t<Make>>
   [[nodiscard("co_await it")]] auto run(Make&& make, request r = {})
@@ -124,7 +127,7 @@ class policy {
     using own = std::decay_t<Make>;
     return detail::named_first<Make, detail::result_of_repeatable<own>>{run_own<own>(std::forward<Make>(make), r)};
   }
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <class Make>
     requires(!detail::repeatable<std::decay_t<Make>>)
   net::awaitable<void> run(Make&&, request = {}) {
@@ -132,7 +135,7 @@ class policy {
     return {};
   }
 
-  /// Each part, or null if the policy has none: to change it, to pause it, or to look at it.
+  /// Access to a part of the policy, to change, pause or inspect it. Null if the policy does not have that part.
   circuit_breaker* breaker() noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
   limiter* limits() noexcept { return core_.limits ? &*core_.limits : nullptr; }
   adaptive_limit* adaptive() noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
@@ -140,7 +143,7 @@ class policy {
   const circuit_breaker* breaker() const noexcept { return core_.breaker ? &*core_.breaker : nullptr; }
   const limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
 
-  /// Ends all waits for the limits, now and later, with errc::stopped. Operations that are under way go on.
+  /// Ends all current and later waits for the limits with errc::stopped. Operations under way continue.
   void stop() noexcept { core_.stop(); }
 
   policy_stats stats() const noexcept { return core_.stats(); }

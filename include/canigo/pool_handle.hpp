@@ -24,28 +24,28 @@
 
 namespace canigo {
 
-/// The members that strand_pool and resource_pool share. R is what a worker owns, or void.
+/// The members that strand_pool and resource_pool share. R is the type of a worker's resource, or void.
 ///
-/// An operation is a callable that takes what it wants of (R&, task_context&). If it returns net::awaitable<T>, it is
-/// long: it runs as a coroutine on its worker's strand and can be cancelled. Otherwise it is short: its worker calls
-/// it.
+/// An operation is a callable that takes R&, task_context&, both or none. If it returns net::awaitable<T>, it is a long
+/// operation: it runs as a coroutine on its worker's strand and can be cancelled. Otherwise it is a short operation:
+/// its worker calls it like a function.
 ///
 /// Errors of run, async_run and tasks:
 /// - the exception of the operation, after its last attempt;
 /// - errc::timed_out, and errc::stopped;
 /// - errc::queue_full and errc::evicted, by the overflow policy;
-/// - operation_aborted if it was cancelled;
-/// - std::errc::resource_deadlock_would_occur if every worker would wait for the pool itself, also after a resize();
-/// - that code also if a task waits for itself or its group;
-/// - std::future_errc::broken_promise if an object that the operation waited for dropped it. Its worker goes too, and
-///   the pool replaces the worker.
+/// - operation_aborted if the operation was cancelled;
+/// - std::errc::resource_deadlock_would_occur if every worker would wait for the pool itself, even after a resize();
+/// - std::errc::resource_deadlock_would_occur if a task waits for itself or its group;
+/// - std::future_errc::broken_promise if the object that should resume the operation dropped its handler. The pool also
+///   replaces the worker.
 ///
-/// Wrong options throw errc::invalid_priority or errc::invalid_argument at once, and leave the operation as it was.
-/// std::bad_alloc leaves it as it was, too.
-/// Threads: any, all members, at once.
-/// Lifetime: the destructor cancels all that runs, without waiting; every caller that waits ends with errc::stopped.
-/// The execution context may be destroyed first. An operation that goes on after its time is up outlives its caller: it
-/// must own what it uses.
+/// Invalid options throw errc::invalid_priority or errc::invalid_argument immediately. After that, and after
+/// std::bad_alloc, the callable is unchanged.
+/// Threads: any thread may call any member at any time.
+/// Lifetime: the destructor cancels all running operations without waiting for them; every waiting caller gets
+/// errc::stopped. The execution context may be destroyed first. An operation that continues after its time limit may
+/// outlive its caller, so it must own what it uses.
 template <class R>
 class pool_handle {
   template <class F>
@@ -58,12 +58,12 @@ class pool_handle {
   pool_handle(const pool_handle&) = delete;
   pool_handle& operator=(const pool_handle&) = delete;
 
-  /// Runs an operation and waits for its result. Nothing happens before it is awaited.
+  /// Runs an operation and waits for its result. Nothing happens until the awaitable is started.
   ///
-  /// If the queue is full and the overflow policy is `wait`, it first waits for room, by priority and arrival.
-  /// Cancellation: terminal, partial, total. Cancels the operation: a queued one ends at once, a running one when it
-  /// has really ended. Completes on the awaiting coroutine's executor.
-  /// Allocates: nothing in steady state but its coroutine frames, which Asio recycles.
+  /// If the queue is full and the overflow policy is `wait`, run() first waits for room, by priority and arrival.
+  /// Cancellation: terminal, partial, total. A queued operation ends immediately; for a running operation, run() waits
+  /// until it has really ended. Completes on the awaiting coroutine's executor.
+  /// Allocates: in steady state only its coroutine frames, which Asio recycles.
   template <class F>
     requires detail::operation<std::decay_t<F>, R>
   [[nodiscard("co_await it")]] auto run(F&& f, const task_options& o = detail::no_options)
@@ -72,7 +72,7 @@ class pool_handle {
         detail::await_task<result_of<F>>(purpose::run, make_task(std::forward<F>(f), o)));
   }
 
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <class F>
     requires(!detail::operation<std::decay_t<F>, R>)
   net::awaitable<void> run(F&&, const task_options& = detail::no_options) {
@@ -98,7 +98,8 @@ class pool_handle {
     return async_run(std::forward<F>(f), detail::no_options, std::forward<Token>(token));
   }
 
-  /// Hands an operation over; never suspends. If the pool refuses it, its task ends with that error.
+  /// Submits an operation without suspending. If the pool refuses the operation, the returned task ends with that
+  /// error.
   template <class F>
     requires detail::operation<std::decay_t<F>, R>
   auto submit(F&& f, const task_options& o = detail::no_options) -> task<result_of<F>> {
@@ -107,10 +108,10 @@ class pool_handle {
     return task<result_of<F>>{std::move(t)};
   }
 
-  /// Hands an operation over and forgets about it. Never blocks. An exception of the operation is counted.
+  /// Submits an operation whose result is ignored. Never blocks. The statistics count an exception of the operation.
   ///
-  /// Returns false if the pool refused it; then `f` is as it was, unless a move of it may throw.
-  /// Allocates: nothing in steady state for a callable of up to 100 bytes without options but a priority.
+  /// Returns false if the pool refuses the operation; then `f` is unchanged, unless moving it may throw.
+  /// Allocates: nothing in steady state, for a callable of up to 100 bytes with no option but a priority.
   template <class F>
     requires detail::operation<std::decay_t<F>, R>
   [[nodiscard]] bool try_post(F&& f, const task_options& o = detail::no_options) {
@@ -124,21 +125,23 @@ class pool_handle {
     return false;
   }
 
-  /// Cancels the tasks that are in the group now, and returns their number.
+  /// Cancels all tasks of the group, and returns their number.
   std::size_t cancel_group(std::uint64_t group) { return core_.cancel_group(group); }
-  /// Waits until no task is in the group. An operation of the group itself gets
+  /// Waits until no task is in the group. If an operation of the group calls it, it throws
   /// std::errc::resource_deadlock_would_occur. Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<void> wait_group(std::uint64_t group) { return detail::group_ended(core_, group); }
 
-  /// Changes the number of workers. Interrupts nothing: no operation starts while more run than the new number.
+  /// Changes the number of workers. Running operations are not interrupted: no operation starts while more of them run
+  /// than the new number.
   void resize(std::size_t concurrency) { core_.resize(concurrency); }
 
-  /// Begins to stop, at the call; see stop_mode. The awaitable waits until the pool has stopped.
+  /// Begins to stop the pool immediately, before the awaitable is started; see stop_mode. The awaitable waits until the
+  /// pool has stopped.
   ///
-  /// A harder mode may follow a softer one. A softer one after that keeps the harder one; only its grace counts. After
-  /// `grace` the mode is cancel_all: tasks that still run are cancelled, and tasks that are still queued end with
-  /// errc::stopped. Of several calls, the grace that is over first counts. All callers get the same report.
-  /// Throws errc::invalid_argument, at once, for an unknown mode.
+  /// A second call can make the mode harder, but never softer. After `grace` the mode becomes cancel_all: running tasks
+  /// are cancelled, and queued tasks end with errc::stopped. After several calls, the grace that ends first counts. All
+  /// callers get the same report.
+  /// Throws errc::invalid_argument immediately for an unknown mode.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<stop_report> stop(stop_mode mode = stop_mode::drain, duration grace = duration::max()) {
     request_stop(mode, grace);
@@ -149,14 +152,15 @@ class pool_handle {
     detail::check_stop(mode);
     core_.request_stop(mode, grace);
   }
-  /// Waits until the pool has stopped, for any reason. If it gave up because of its restart policy, throws the cause.
+  /// Waits until the pool has stopped, for any reason. If the pool stopped because of its restart policy, throws the
+  /// cause.
   net::awaitable<stop_report> closed() { return detail::closed(core_); }
   bool is_closed() const noexcept { return core_.is_closed(); }
 
-  /// Allocates.
+  /// Allocates memory for the returned statistics.
   pool_stats stats() const { return core_.stats(); }
   executor_type get_executor() const { return core_.executor(); }
-  /// For the library itself.
+  /// Internal access for the library.
   const detail::pool_ref& core() const noexcept { return core_; }
 
  protected:

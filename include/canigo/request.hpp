@@ -9,9 +9,10 @@
 
 namespace canigo {
 
-/// A unit of a limiter, by its name or by its number: 0 is the unit of the first rate, 1 the next one, and so on.
+/// A unit of a limiter, given by its name or its number: 0 is the unit of the first rate, 1 the next one, and so on.
 ///
-/// The text of a name is not copied, and must live until the call that it is for has ended. A literal does.
+/// The text of a name is not copied; it must live until the call that takes the key has ended. A string literal always
+/// does.
 class unit_key {
  public:
   unit_key(const char* name) noexcept : key_{reinterpret_cast<std::uintptr_t>(name)} {}
@@ -22,32 +23,33 @@ class unit_key {
                                                                                : most_numbers} {}
 
   bool is_number() const noexcept { return key_ <= most_numbers; }
-  /// The number, if the key is one; 255 if no unit can have it.
+  /// The number, if is_number(); 255 if no unit can have that number.
   std::size_t number() const noexcept { return key_; }
-  /// The name, if the key is one.
+  /// The name, if not is_number().
   std::string_view name() const noexcept { return reinterpret_cast<const char*>(key_); }
 
  private:
   friend class unit_amounts;
   friend struct unit_amount;
-  static constexpr std::uintptr_t most_numbers = 255;  // no text lies at so low an address
+  static constexpr std::uintptr_t most_numbers = 255;  // texts have higher addresses, so a smaller value is a number
   unit_key() noexcept = default;
 
   std::uintptr_t key_;
 };
 
-/// How much a request wants of a unit.
+/// The amount of one unit that a request needs.
 struct unit_amount {
   unit_key unit;
   std::uint64_t amount;
 };
 
-/// How much a request wants of units other than the first one: `{.amounts = {{"tokens", 1200}, {"bytes", 40}}}`.
+/// The amounts of units other than the first one that a request needs: `{.amounts = {{"tokens", 1200}, {"bytes",
+/// 40}}}`.
 ///
-/// It wants nothing of a unit that is not in it, and does not wait for that unit. A value; it allocates nothing.
+/// The request takes nothing of units that are not listed, and does not wait for them. Copying it does not allocate.
 class unit_amounts {
  public:
-  /// The most units that a request can name, and one less than a limiter can have.
+  /// Max number of units that a request can name; a limiter can have one more unit.
   static constexpr std::size_t most = 4;
 
   unit_amounts() noexcept {}
@@ -58,7 +60,7 @@ class unit_amounts {
   unit_amounts(unit_amount a, unit_amount b, unit_amount c, unit_amount d) noexcept : unit_amounts{a, b, c} {
     append(d);
   }
-  // Copies the amounts. Usually there are none, and then this costs one comparison.
+  // Copies only the amounts in use. Usually there are none, and then the copy costs one comparison.
   unit_amounts(const unit_amounts& other) noexcept { copy(other); }
   unit_amounts& operator=(const unit_amounts& other) noexcept {
     copy(other);
@@ -66,7 +68,7 @@ class unit_amounts {
   }
   ~unit_amounts() = default;
 
-  /// Errors: errc::invalid_argument if there are `most` already.
+  /// Errors: errc::invalid_argument if there are already `most` amounts.
   void add(unit_key unit, std::uint64_t amount);
 
   bool empty() const noexcept { return size_ == 0; }
@@ -82,35 +84,37 @@ class unit_amounts {
   }
 
   std::size_t size_ = 0;
-  unit_amount items_[most];  // the items from size_ on have no value
+  unit_amount items_[most];  // items_[size_] and later are uninitialized
 };
 
 class flow;
 
-/// A request to a limit: how much, how important, and until when a grant is of use.
+/// A request to a limit: how many tokens, how important, and until when a grant is useful.
 struct request {
-  int priority = 0;                    ///< class, 0 (first) … priorities-1
-  std::uint64_t tokens = 1;            ///< 1 or more; more than the burst is errc::too_large
-  deadline_point deadline = {};        ///< a grant later than this is of no use
-  const canigo::flow* flow = nullptr;  ///< the share of the limit that it takes; null: a nameless flow of weight 1
-  unit_amounts amounts = {};           ///< how much of each other unit, for a limiter whose rates have several
-  std::uint64_t tag = 0;               ///< a number of the caller's choice; the limit's waiting() shows it
-  /// For a repeat: when it arrived first. Its place in its class, its ageing and its wait count from then. An instant
-  /// in the future counts as now. In a limit with flows, this is its place in its flow; between flows, shares decide.
+  int priority = 0;              ///< priority class, 0 (goes first) … priorities-1
+  std::uint64_t tokens = 1;      ///< 1 or more; more than the burst is errc::too_large
+  deadline_point deadline = {};  ///< a grant after this instant is useless
+  /// the flow of the limit that the request belongs to; null: a nameless flow of weight 1
+  const canigo::flow* flow = nullptr;
+  unit_amounts amounts = {};  ///< the amounts of other units, for a limiter whose rates have several units
+  std::uint64_t tag = 0;      ///< any number; waiting() of the limit shows it
+  /// For a repeated request: the instant at which it arrived first. Its position in the queue, its ageing and its
+  /// measured wait count from then. An instant in the future means now. In a limit with flows, it decides the position
+  /// inside the flow only; the shares of flows decide between flows.
   time_point since = time_point::max();
-  /// Which alternatives of a limiter may serve it, as a bit mask: bit 0 is the first one. Bits without an alternative
-  /// mean nothing, and a limit without alternatives ignores it.
+  /// The alternatives of a limiter that may serve the request, as a bit mask: bit 0 is the first alternative. Bits
+  /// without an alternative have no effect, and a limit without alternatives ignores the mask.
   std::uint64_t alternatives = ~std::uint64_t{0};
 };
 
-/// How a full queue treats a newcomer.
+/// How a full queue treats a new request.
 enum class overflow {
-  reject_new,    ///< the newcomer ends with errc::queue_full
-  evict_oldest,  ///< the waiter that waits longest ends with errc::evicted and makes room
-  /// The youngest waiter of the least important class ends with errc::evicted, if that class is less important than the
-  /// newcomer's. Otherwise the newcomer ends with errc::queue_full. With flows, see canigo::flow.
+  reject_new,    ///< the new request ends with errc::queue_full
+  evict_oldest,  ///< the waiter that has waited longest ends with errc::evicted and makes room
+  /// The youngest waiter of the least important class ends with errc::evicted, if its class is less important than that
+  /// of the new request. Otherwise the new request ends with errc::queue_full. With flows, see canigo::flow.
   evict_least_important,
-  wait,  ///< the newcomer is held back until there is room; for run() and async_run() of pools only
+  wait,  ///< the caller waits until there is room; only for run() and async_run() of pools
 };
 
 }  // namespace canigo

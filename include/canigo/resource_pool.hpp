@@ -28,7 +28,7 @@ namespace canigo {
 /// The functions may be coroutines or plain callables. They run on the strand of the worker that owns the resource.
 template <class R>
 struct resource_pool_options {
-  std::size_t concurrency = 0;  ///< required: workers, each with at most one resource; 1 to 100'000
+  std::size_t concurrency = 0;  ///< required: number of workers, each with at most one resource; 1 to 100'000
   int priorities = 1;
   std::size_t queue_limit = 10'000;
   overflow on_overflow = overflow::reject_new;
@@ -37,44 +37,47 @@ struct resource_pool_options {
   restart_policy restart = {};
   pool_observer* observer = nullptr;
 
-  detail::async_function<R()> make = {};          ///< required; called when a worker without a resource has work to do
-  detail::async_function<void(R&)> reset = {};    ///< after an operation failed; throws if the resource can't be saved
-  detail::async_function<bool(R&)> check = {};    ///< before each use but the first: whether the resource is still good
-  detail::async_function<void(R&)> destroy = {};  ///< closes the resource; the destructor follows in any case
-  duration idle_timeout = duration::max();  ///< a resource unused for so long is destroyed; more than 0; max: never
-  std::size_t min_idle = 0;                 ///< how many resources are kept even if they are unused for longer
-  /// The time limit of each call of these functions that is a coroutine. When it is over, the call is cancelled and
-  /// counts as failed with errc::timed_out. The time of a task begins when its worker has a resource. More than 0;
-  /// max: none.
+  detail::async_function<R()> make = {};  ///< required; called when a worker without a resource gets an operation
+  /// called after an operation failed; throws if the resource can't be saved
+  detail::async_function<void(R&)> reset = {};
+  /// called before each use except the first; returns whether the resource is still usable
+  detail::async_function<bool(R&)> check = {};
+  detail::async_function<void(R&)> destroy = {};  ///< closes the resource; the destructor of R runs in any case
+  /// a resource that is unused for this time is destroyed; more than 0; max: never
+  duration idle_timeout = duration::max();
+  std::size_t min_idle = 0;  ///< the number of resources that idle_timeout does not destroy
+  /// The time limit of each call of these functions, if it is a coroutine. When the time has passed, the call is
+  /// cancelled and counts as failed with errc::timed_out. The time limit of a task starts only when its worker has a
+  /// resource. More than 0; max: no time limit.
   duration call_timeout = std::chrono::seconds{30};
 };
 
-/// A strand_pool whose workers each own a resource, such as a connection.
+/// A pool of workers that each own a resource, such as a connection.
 ///
 ///     canigo::resource_pool<connection> pool{io, {.concurrency = 8, .make = connect}};
 ///     auto rows = co_await pool.run([](connection& c, canigo::task_context&) -> net::awaitable<result> { … });
 ///
-/// The pool sends operations to the resources, and lends no resource out. So each operation has exactly one resource,
-/// no resource can be forgotten, and no caller can hold one while it waits for a second.
+/// The pool sends operations to the resources, and never lends a resource out. So each operation has exactly one
+/// resource, no caller can forget to return one, and none can hold one while it waits for a second.
 ///
-/// A resource breaks when `check` says so, when `reset` throws, or when an operation fails with an error that is fatal
-/// (restart_policy). Its worker then destroys it and makes a new one. A `make` that fails, or takes longer than
-/// `call_timeout`, counts like a resource that breaks. Past the restart limit the pool stops, and closed() throws the
-/// error that was the cause.
+/// A resource counts as broken if `check` returns false, if `reset` throws, or if an operation fails with a fatal
+/// exception (restart_policy). Then its worker destroys it and makes a new one. A `make` that fails or exceeds
+/// `call_timeout` counts like a broken resource. After too many restarts the pool stops, and closed() throws the
+/// exception that caused the last one.
 ///
-/// The members are those of every pool: run, async_run, submit, try_post, stop and others. See pool_handle for them,
+/// The base class pool_handle has the members run(), async_run(), submit(), try_post(), stop() and others. It describes
 /// their errors, cancellation, threads and lifetime.
 template <class R>
 class resource_pool : public pool_handle<R> {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   resource_pool(const net::any_io_executor& executor, const resource_pool_options<R>& o)
       : pool_handle<R>{executor, detail::to_core_options(o, "resource_pool"), std::make_unique<resources>(o)} {}
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
   resource_pool(ExecutionContext& context, const resource_pool_options<R>& o)
       : resource_pool{net::any_io_executor{context.get_executor()}, o} {}
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context>
   resource_pool(const Context&, const detail::misfit_options&)
       : resource_pool{net::any_io_executor{}, resource_pool_options<R>{}} {

@@ -55,30 +55,32 @@ auto run_retry(Make make, retry_policy policy, deadline_point deadline) -> net::
 
 }  // namespace detail
 
-/// Calls `make` and awaits what it returns, again after a failure, until there is a result or the policy says no.
+/// Calls `make` and awaits the operation that it returns; repeats that after a failure, as long as the policy allows
+/// it.
 ///
 ///     auto rows = co_await canigo::retry([&] { return with_limit(query(), db); }, {.attempts = 4, .budget = &budget});
 ///
 /// Each attempt is a new call of `make`. So an attempt that enters a limit joins the queue again, at the end of its
-/// class. `make` may take the number of the attempt, from 1. A copy of it lives until this ends.
+/// class. `make` may take the number of the attempt as an argument, counted from 1. retry() keeps its own copy of
+/// `make` until it ends.
 ///
-/// The first attempt always runs. Another one follows unless:
-/// - the operation, or the caller, was cancelled;
+/// The first attempt always runs. A further attempt follows unless:
+/// - the operation or the caller was cancelled;
 /// - policy.attempts have been made, 3 by default;
-/// - policy.retry_if says no;
-/// - the wait before it would end at `deadline` or later;
+/// - policy.retry_if rejects the failure;
+/// - the delay before the attempt would end at `deadline` or later;
 /// - policy.budget is empty.
 ///
-/// Then this throws the failure of the last attempt as it is. It does not cancel an attempt at the deadline; for that,
-/// with_deadline() around this, or inside `make`.
+/// If no further attempt follows, retry() throws the failure of the last attempt unchanged. It does not cancel an
+/// attempt at the deadline; use with_deadline() around retry() or inside `make` for that.
 ///
-/// Retry only what may be done twice.
+/// Retry only operations that may safely run twice.
 /// Errors: those of `make` and of its operation. Before the first attempt: errc::invalid_argument for a policy with a
-/// field outside its range; errc::deadline_unreachable if the deadline has passed.
-/// Cancellation: passed on to the attempt, or ends the wait for the next one. No attempt follows.
+/// field out of range; errc::deadline_unreachable if the deadline has passed.
+/// Cancellation: passed on to the attempt, or ends the wait for the next attempt. No attempt follows.
 /// Completes on the awaiting coroutine's executor. Allocates: coroutine frames, which Asio recycles.
-/// Lifetime: everything that `make` and the policy refer to must live until this ends. An awaitable that has not been
-/// started keeps `make`; it has called nothing, and paid nothing into the budget.
+/// Lifetime: everything that `make` and the policy refer to must live until retry() ends. Until its awaitable is
+/// started, retry() calls nothing and pays nothing into the budget.
 template <class Make>
   requires detail::repeatable<std::decay_t<Make>>
 [[nodiscard("co_await it")]] auto retry(Make&& make, retry_policy policy = {}, deadline_point deadline = {})
@@ -87,7 +89,7 @@ template <class Make>
   return detail::named_first<Make, detail::result_of_repeatable<own>>{
       detail::run_retry<own>(std::forward<Make>(make), policy, deadline)};
 }
-/// Does not compile: the compiler's message says what to write.
+/// Catches a misuse at compile time: the compiler's message says what to write instead.
 template <class Make>
   requires(!detail::repeatable<std::decay_t<Make>>)
 net::awaitable<void> retry(Make&&, retry_policy = {}, deadline_point = {}) {

@@ -13,59 +13,60 @@
 
 namespace canigo {
 
-/// Keeps retries from overloading a service that is down. Each first attempt allows only a part of a retry.
+/// A budget that keeps retries from overloading a service that is down. Each first attempt pays for a fraction of a
+/// retry.
 ///
-/// Every first attempt pays in `percent` of a retry, and every retry takes one out. So when all attempts fail, the
-/// load grows by `percent`, not by the number of attempts. Share one budget among all callers of the same service; it
-/// must outlive them.
+/// Every first attempt adds `percent` of a retry to the budget, and every retry takes one out. So if all attempts fail,
+/// the load grows by `percent`, not by the number of attempts. All callers of the same service should share one budget;
+/// it must outlive them.
 ///
 /// Source: the retry budgets of Finagle and of gRPC (gRFC A6).
-/// Threads: any, all members, at once. Allocates: never.
+/// Threads: any thread may call any member at any time. Allocates: never.
 class retry_budget {
  public:
   struct options {
-    std::uint32_t percent = 20;  ///< of a retry that each first attempt pays in; 0 to 1000
-    std::uint32_t reserve = 10;  ///< retries that are there at the start
-    std::uint32_t most = 100;    ///< retries that can be saved up; at least `reserve`, at least 1
+    std::uint32_t percent = 20;  ///< percent of a retry that each first attempt adds; 0 to 1000
+    std::uint32_t reserve = 10;  ///< retries in the budget at the start
+    std::uint32_t most = 100;    ///< max number of saved retries; at least `reserve`, at least 1
   };
 
   retry_budget() : retry_budget{options{}} {}
-  /// Throws std::system_error, errc::invalid_argument.
+  /// Throws std::system_error (errc::invalid_argument) for an option out of range.
   explicit retry_budget(const options& o);
   retry_budget(const retry_budget&) = delete;
   retry_budget& operator=(const retry_budget&) = delete;
 
-  /// Pays in for one first attempt.
+  /// Adds `percent` of a retry to the budget, for one first attempt.
   void pay_in() noexcept;
-  /// Takes one retry out, if there is one.
+  /// Takes one retry out of the budget. Returns false if it has none.
   [[nodiscard]] bool try_take() noexcept;
-  /// The whole retries that are left.
+  /// The number of whole retries in the budget.
   std::uint32_t left() const noexcept {
     return static_cast<std::uint32_t>(balance_.load(std::memory_order_relaxed) / 100);
   }
 
  private:
-  std::atomic<std::uint64_t> balance_;  // in hundredths
+  std::atomic<std::uint64_t> balance_;  // in hundredths of a retry
   const std::uint64_t percent_;
   const std::uint64_t most_;
 };
 
-/// Says which failures are worth another attempt: a lambda without captures, of one of two forms.
+/// Decides which failures are worth another attempt: a lambda without captures, in one of two forms.
 ///
 ///     .retry_if = [](const std::exception_ptr& e) { return is_temporary(e); }
 ///     .retry_if = [](const std::exception_ptr& e) -> std::optional<canigo::duration> { return retry_after(e); }
 ///
-/// The second form returns nothing if the failure is not worth another attempt. Otherwise it returns the least delay,
-/// such as the one that a server asked for. The backoff may make the delay longer.
+/// The second form returns std::nullopt if the failure is not worth another attempt. Otherwise it returns the minimum
+/// delay, such as the one that a server requested. The backoff may make the delay longer.
 class retry_condition {
  public:
-  /// No condition: retry(), or the pool, uses its default.
+  /// No condition: retry(), or the pool, uses its default condition.
   constexpr retry_condition(std::nullptr_t = nullptr) noexcept {}
   template <std::invocable<const std::exception_ptr&> F>
     requires std::is_empty_v<F> && std::default_initializable<F>
   constexpr retry_condition(F) noexcept : ask_{[](const std::exception_ptr& error) { return answer(F{}(error)); }} {}
 
-  /// Does not compile: the compiler's message says what to write.
+  /// Catches a misuse at compile time: the compiler's message says what to write instead.
   template <class F>
     requires(!std::is_convertible_v<F, std::nullptr_t> && !std::is_same_v<F, retry_condition> &&
              !(std::invocable<F, const std::exception_ptr&> && std::is_empty_v<F> && std::default_initializable<F>))
@@ -76,7 +77,8 @@ class retry_condition {
 
   constexpr explicit operator bool() const noexcept { return ask_ != nullptr; }
 
-  /// The least delay before another attempt; nothing if there should be none. Not for an empty condition.
+  /// The minimum delay before another attempt; std::nullopt if there should be none. Precondition: the condition is
+  /// set.
   std::optional<duration> operator()(const std::exception_ptr& error) const { return ask_(error); }
 
  private:
@@ -89,18 +91,18 @@ class retry_condition {
   std::optional<duration> (*ask_)(const std::exception_ptr& error) = nullptr;
 };
 
-/// Whether and when a failed operation is tried again: by retry(), or by a pool.
+/// Whether and when retry() or a pool repeats a failed operation.
 ///
-/// Trivially destructible on purpose, so that it can stand in a co_await expression under every compiler.
+/// The struct is trivially destructible, because some compilers mishandle other types inside a co_await expression.
 struct retry_policy {
-  /// Attempts in all, the first one included. 0: retry() makes 3 attempts, a task takes the whole policy of its pool,
-  /// and a pool makes one attempt.
+  /// Max number of attempts, including the first. 0: retry() makes 3 attempts, a task uses the whole policy of its
+  /// pool, and a pool makes one attempt.
   std::uint32_t attempts = 0;
-  canigo::backoff backoff = {};    ///< between one attempt and the next
-  retry_budget* budget = nullptr;  ///< shared by all callers of the same service; must outlive them
-  /// Which failures are worth another attempt. Null: all but operation_aborted. It is called with the exception of the
-  /// attempt. In a pool, an attempt that took too long gives errc::timed_out. It is not called once the operation is
-  /// cancelled. No lock is held.
+  canigo::backoff backoff = {};    ///< the delay between two attempts
+  retry_budget* budget = nullptr;  ///< all callers of the same service share it; must outlive them
+  /// Which failures are worth another attempt. Null: all except operation_aborted. It is called with the exception of
+  /// the attempt and with no lock held. In a pool, an attempt that exceeded its time limit has errc::timed_out. It is
+  /// not called once the operation is cancelled.
   retry_condition retry_if = {};
 };
 

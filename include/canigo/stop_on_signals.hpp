@@ -20,20 +20,20 @@
 namespace canigo {
 
 struct signal_options {
-  /// How long running operations may take after the first signal. Choose less than the supervisor of the process waits
-  /// before it kills: 30 s under Kubernetes, 90 s under systemd.
+  /// How long running operations may continue after the first signal. Choose less than the time after which the
+  /// supervisor of the process kills it: 30 s under Kubernetes, 90 s under systemd.
   duration grace = std::chrono::seconds{10};
 };
 
 namespace detail {
 
-/// A type that stops by a mode, as jobs::service does, and hands out the function for that.
+/// A type that stops by a stop_mode, such as jobs::service. stopper() returns the function that stops it.
 template <class S>
 concept stops_by_mode = requires(S& s) {
   { s.stopper() } -> std::same_as<std::function<void(stop_mode, duration)>>;
   { s.closed() } -> std::same_as<net::awaitable<void>>;
 };
-/// A policy or a limit: once stopped it lets no caller in, and it can't cancel the operations inside.
+/// A policy or a limit: after stop() it lets no caller in, but it can't cancel operations that are already inside.
 template <class S>
 concept stops_at_once = requires(S& s) {
   { s.stop() } noexcept -> std::same_as<void>;
@@ -45,8 +45,8 @@ concept closes = requires(S& s) {
   { s.close() } -> std::same_as<net::awaitable<void>>;
 };
 
-/// How a signal stops an object, and how the watch waits for the object's end. Without an end the watch ends with the
-/// first signal, and `stop` refers to the object.
+/// How a signal stops an object, and how the watch waits until the object has ended. If `closed` is empty, the watch
+/// ends with the first signal, and `stop` refers to the object.
 struct signal_target {
   std::function<void(stop_mode, duration)> stop;
   std::optional<net::awaitable<void>> closed;
@@ -65,26 +65,26 @@ signal_target target_of(S& s) {
 
 }  // namespace detail
 
-/// Stops something when the process is told to end. The first SIGINT or SIGTERM stops it with finish_running and a
-/// grace, the second one with cancel_all.
+/// Stops an object when the process is told to end. The first SIGINT or SIGTERM stops it with finish_running and a
+/// grace time, the second signal with cancel_all.
 ///
 ///     canigo::stop_on_signals signals{io, pool, {.grace = 20s}};
 ///
-/// - **A pool or a jobs::service** stops by these modes. The watch ends when it has stopped, for any reason.
-/// - **A policy, any limit or a gate** stops at the first signal: no caller gets in any more, and operations inside go
-/// on.
-///   Nothing can cancel those operations, so the watch ends at that signal.
-/// - **A function** of a mode and a grace returns an awaitable, for a program that stops several things in an order of
-///   its own. It is called at the first two signals. The watch ends when one of its awaitables has ended.
+/// - **A pool or a jobs::service** is stopped with these modes. The watch ends when the object has stopped, for any
+///   reason.
+/// - **A policy, any limit or a gate** is stopped at the first signal: no caller gets in any more, and operations
+///   inside continue. Nothing can cancel these operations, so the watch ends at that signal.
+/// - **A function** of a mode and a grace time returns an awaitable, for a program that stops several objects in its
+///   own order. It is called at the first two signals. The watch ends when one of its awaitables has ended.
 ///
-/// It waits from its construction on, and there is nothing to co_await. The wait keeps io_context::run() from
-/// returning. It ends as described above, or when this object is destroyed. Then the signals have their default action:
-/// they end the process. Several of these objects may wait for the same signals. Each is told of them, in no fixed
-/// order.
-/// Errors: an exception of the awaitable of a function comes out of io_context::run().
+/// The watch for signals starts with the constructor; nothing needs to be awaited. It keeps io_context::run() from
+/// returning. It ends as described above, or when this object is destroyed. After that the signals have their default
+/// action: they end the process. Several of these objects may watch the same signals. Each of them is told of a signal,
+/// in no fixed order.
+/// Errors: if an awaitable of a function throws, the exception leaves io_context::run().
 /// Threads: any, if each thread that runs the context may receive signals.
-/// Lifetime: a pool and a service may be destroyed first. All else must outlive this object. A function and all
-/// that it refers to must also outlive its awaitables, and a call that has begun on another thread.
+/// Lifetime: a pool and a service may be destroyed first. All other objects must outlive this one. A function, and
+/// everything it refers to, must also outlive its awaitables, and a call that has begun on another thread.
 class stop_on_signals {
  public:
   template <class R>

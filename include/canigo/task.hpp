@@ -20,19 +20,19 @@ namespace canigo {
 template <class R>
 class pool_handle;
 
-/// A handle on an operation that a pool was given: `int v = co_await t.result()`.
+/// A handle on an operation that was submitted to a pool: `int v = co_await t.result()`.
 ///
-/// Copies share the task. A task that was made without a pool is not valid(); its other members throw
-/// errc::invalid_argument. Dropping the last handle does not cancel it. A handle may outlive the pool.
-/// Errors of waiting:
+/// Copies refer to the same task. For a default-constructed task, valid() is false, and the other members throw
+/// errc::invalid_argument. Dropping the last handle does not cancel the task. A handle may outlive the pool.
+/// Errors of result() and async_wait():
 /// - any exception of the operation;
 /// - operation_aborted if the task was cancelled;
 /// - errc::timed_out, stopped, evicted, queue_full;
 /// - std::errc::resource_deadlock_would_occur if every worker of the pool would wait for the pool itself;
-/// - std::future_errc::broken_promise if an object that the operation waited for dropped it.
+/// - std::future_errc::broken_promise if the object that should resume the operation dropped its handler.
 ///
-/// Cancellation of waiting: terminal, partial, total. Ends the wait, not the task.
-/// Threads: any, all members, at once.
+/// Cancellation of result() and async_wait(): terminal, partial, total. Ends the wait, not the task.
+/// Threads: any thread may call any member at any time.
 template <class T>
 class [[nodiscard]] task {
  public:
@@ -41,14 +41,15 @@ class [[nodiscard]] task {
   task() noexcept = default;
 
   bool valid() const noexcept { return static_cast<bool>(task_); }
-  /// Unique in its pool; 0 if the pool refused the task.
+  /// The number of the task, unique in its pool; 0 if the pool refused the task.
   std::uint64_t id() const { return get()->id(); }
   task_state state() const { return get()->state(); }
-  /// Ends the task with operation_aborted: a queued one at once, a running one when its operation has ended. Returns
-  /// false if it had ended before. A short operation runs to its end; it can ask task_context::stop_requested().
+  /// Ends the task with operation_aborted: a queued task immediately, a running one when its operation has ended.
+  /// Returns false if the task had already ended. A short operation is not interrupted; it can check
+  /// task_context::stop_requested().
   bool cancel() { return detail::cancel_task(*get()); }
 
-  /// Waits for the end and returns the result, a copy if T can be copied.
+  /// Waits until the task has ended and returns its result, as a copy if T is copyable.
   net::awaitable<T> result() const { return detail::await_task<T>(detail::pool_waiter::purpose::result, get()); }
 
   /// Like result(), for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T

@@ -28,15 +28,15 @@ namespace detail {
 class hedge_race;
 }  // namespace detail
 
-/// The result of a coroutine that was spawned into a task_group. A handle; copies name the same result.
+/// The result of a coroutine that was spawned into a task_group. It is a handle; copies refer to the same result.
 template <class T>
 class task_result {
  public:
   /// Whether the coroutine has ended, with a value or with an exception.
   bool ready() const noexcept { return child_->has_ended(); }
 
-  /// Returns the value, or throws the exception that the coroutine ended with. Throws std::system_error,
-  /// errc::invalid_argument, if the coroutine has not ended.
+  /// Returns the value of the coroutine, or throws its exception. Throws std::system_error (errc::invalid_argument) if
+  /// the coroutine has not ended.
   ///
   /// Call it after join() or wait_all() of the group, or earlier if ready() is true.
   std::add_lvalue_reference_t<T> get() const {
@@ -50,7 +50,8 @@ class task_result {
   std::shared_ptr<detail::group_child_of<T>> child_;
 };
 
-/// Where an operation goes on that its caller no longer waits for. See with_deadline() with an abandon_to.
+/// The task group in which an operation continues after its caller stopped waiting. See with_deadline() with an
+/// abandon_to.
 struct abandon_to {
   task_group& group;
 };
@@ -63,16 +64,16 @@ struct abandon_to {
 ///     co_await group.join();
 ///     use(a.get());
 ///
-/// Each child runs on a strand of its own, or on the group's executor if that is a strand. So cancellation is safe
-/// when several threads run the context. The failure of a child cancels the others only once join() is called.
+/// Each child runs on its own strand, or on the group's executor if that is a strand. So cancellation is safe when
+/// several threads run the context. The failure of a child cancels the other children only once join() is called.
 ///
-/// Threads: any, all members; one coroutine at a time waits in join() or wait_all().
-/// Lifetime: the destructor cancels the children and waits for none of them. They run until they have reacted to that,
-/// so they must own what they use, or it must outlive them. A join() that waits ends with errc::stopped. So call
-/// join() first. The execution context may be destroyed first.
+/// Threads: any thread may call any member; only one coroutine at a time may wait in join() or wait_all().
+/// Lifetime: the destructor cancels the children and does not wait for them. They run until they have reacted to the
+/// cancellation, so they must own what they use, or it must outlive them. A waiting join() ends with errc::stopped. So
+/// call join() before the destructor. The execution context may be destroyed first.
 ///
-/// If the parent itself is cancelled while it awaits something other than the group, its next co_await throws before a
-/// join can begin. Then catch that exception, call co_await net::this_coro::reset_cancellation_state(), and join.
+/// If the parent is cancelled while it awaits something other than the group, its next co_await throws, even the one
+/// for join(). In that case catch the exception, call co_await net::this_coro::reset_cancellation_state(), and join.
 class task_group {
  public:
   explicit task_group(const net::any_io_executor& executor);
@@ -84,15 +85,15 @@ class task_group {
   task_group& operator=(const task_group&) = delete;
 
   /// Starts `op`. In a cancelled group, `op` ends with operation_aborted before it begins. If a child that the group
-  /// has cancelled ends with an exception, of any type, its failure is operation_aborted.
+  /// has cancelled throws any exception, the group records operation_aborted as its failure.
   ///
-  /// The result may be ignored. If spawn() throws std::bad_alloc, it has started nothing.
+  /// The returned handle may be ignored. If spawn() throws std::bad_alloc, it has started nothing.
   template <class T>
   task_result<T> spawn(net::awaitable<T> op) {
     return task_result<T>{start(std::move(op))};
   }
 
-  /// Waits until all children have ended. The first child that fails cancels the others; join() then throws its
+  /// Waits until all children have ended. The first child that fails cancels the others; join() then throws that
   /// failure.
   ///
   /// Afterwards the group is empty, no longer cancelled, and can be used again.
@@ -100,19 +101,19 @@ class task_group {
   /// Cancellation: terminal, partial, total. Cancels the children, and still waits for all of them.
   [[nodiscard("co_await it")]] net::awaitable<void> join() { return detail::task_group_core::join(core_); }
 
-  /// Waits until all children have ended; a failure cancels none of them. Returns the failures, in the order in which
-  /// they happened.
+  /// Waits until all children have ended; a failure cancels no child. Returns the failures, in the order in which they
+  /// happened.
   ///
-  /// Errors: errc::stopped if the group is destroyed. Cancellation and afterwards: as join().
+  /// Afterwards the group is empty, no longer cancelled, and can be used again.
+  /// Errors: errc::stopped if the group is destroyed. Cancellation: as for join().
   [[nodiscard("co_await it")]] net::awaitable<std::vector<std::exception_ptr>> wait_all() {
     return detail::task_group_core::wait_all(core_);
   }
 
-  /// Asks all children to end (terminal), and also those that are spawned before the next join() or wait_all() has
-  /// finished.
+  /// Cancels all children (terminal), and those that are spawned before the next join() or wait_all() has finished.
   void cancel() noexcept { core_->cancel(); }
 
-  /// The number of children that run.
+  /// The number of running children.
   std::size_t running() const noexcept { return core_->count(); }
 
  private:
@@ -129,25 +130,25 @@ class task_group {
                   net::bind_cancellation_slot(c->slot(), std::move(running)));
     return c;
   }
-  /// A place among the children: join() and wait_all() wait until it is given back.
+  /// Counts as a running child: join() and wait_all() wait until the returned permit is released.
   permit hold() { return core_->occupy(); }
 
   std::shared_ptr<detail::task_group_core> core_;
 };
 
-/// Runs `op` until `t` at the latest, and then goes on at once, even if `op` does not react to its cancellation:
+/// Runs `op` until `t` at the latest, and then returns immediately, even if `op` does not react to its cancellation:
 ///
 ///     auto found = co_await with_timeout(look_up(host), 2s, canigo::abandon_to{group});  // an awaitable
 ///
-/// `op` is a child of the group, from its start on. When its time is over, it is cancelled (terminal) and left behind.
-/// A result or failure that comes later is dropped. The group's join() and wait_all() wait until `op` has really ended,
-/// and throw no failure of it. The group's destructor and cancel() cancel `op` without a wait. So a stop waits or not,
-/// as its owner chooses. `op` must own what it uses, or that must outlive it.
+/// `op` is a child of the group from its start. At `t` it is cancelled (terminal) and left to the group. A later result
+/// or failure is dropped. The group's join() and wait_all() wait until `op` has really ended, and never throw its
+/// failure. The group's destructor and cancel() cancel `op` without waiting. `op` must own what it uses, or that must
+/// outlive it.
 ///
-/// A result that comes in time is returned, also if `t` passes at that moment.
-/// Errors: errc::timed_out; all of `op`; operation_aborted if `op` ends because the group is cancelled or destroyed. If
-/// `op` ignores that, its caller waits until `t`.
-/// Cancellation: terminal, partial, total. Cancels `op` and leaves it behind, as at `t`.
+/// A result that comes in time is returned, even if `t` passes at that moment.
+/// Errors: errc::timed_out; all errors of `op`; operation_aborted if `op` ends because the group is cancelled or
+/// destroyed. If `op` ignores that cancellation, its caller waits until `t`.
+/// Cancellation: terminal, partial, total. Cancels `op` and leaves it to the group, as at `t`.
 /// Threads: `op` runs on a strand of the group's executor, or on that executor if it is a strand.
 /// Allocates: the strand, a block for the result, and what co_spawn allocates.
 template <class T>
@@ -163,7 +164,7 @@ template <class T>
   co_return end->take(late, child->was_ended());
 }
 
-/// Like with_deadline() with an abandon_to, with the time that `op` may take, from the start of this awaitable.
+/// Like with_deadline() with an abandon_to; `op` may take the time `d`, measured from the start of this awaitable.
 template <class T>
 [[nodiscard("co_await it")]] net::awaitable<T> with_timeout(net::awaitable<T> op, duration d, abandon_to rest) {
   const net::any_io_executor executor = co_await net::this_coro::executor;

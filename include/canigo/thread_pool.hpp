@@ -12,26 +12,27 @@
 
 namespace canigo {
 
-/// Threads with an io_context of their own, on which work_stealing runs: an asio::thread_pool with sockets and timers.
+/// Threads that run their own io_context with work_stealing: like asio::thread_pool, but with sockets and timers.
 ///
 ///     canigo::thread_pool pool{4};
 ///     asio::co_spawn(pool, serve(), asio::detached);
 ///     pool.join();
 ///
-/// It stands for its io_context where one is asked for: for timers, sockets, limits and posts.
+/// It converts to its io_context&, so it can be passed where an io_context is expected: for timers, sockets, limits and
+/// posts.
 ///
-/// Exceptions: one that leaves a function ends the program, as with asio::thread_pool.
-/// Threads: any, for all members; join() and the destructor not from a thread of the pool.
+/// Exceptions: an exception that leaves a function ends the program, as with asio::thread_pool.
+/// Threads: any thread may call any member, but join() and the destructor must not run on a thread of the pool.
 class thread_pool {
  public:
   using executor_type = work_stealing::executor_type;
 
-  /// As many threads as the machine runs at once.
+  /// Starts as many threads as the machine can run at the same time.
   thread_pool();
-  /// threads: 1 to 1024. Throws std::system_error, errc::invalid_argument, for another number, or what std::thread
-  /// throws if there can't be as many.
+  /// Starts `threads` threads, 1 to 1024. Throws std::system_error (errc::invalid_argument) for another number. If
+  /// std::thread can't start one, throws its exception.
   explicit thread_pool(std::size_t threads);
-  /// As stop() and join(). Functions that are left are destroyed, and not called.
+  /// Calls stop() and join(). Functions that have not started are destroyed, but not called.
   ~thread_pool();
   thread_pool(const thread_pool&) = delete;
   thread_pool& operator=(const thread_pool&) = delete;
@@ -41,9 +42,9 @@ class thread_pool {
   operator net::io_context&() noexcept { return io_; }
   std::size_t size() const noexcept { return threads_.size(); }
 
-  /// Waits until no work is left, and ends the threads. The second call returns at once.
+  /// Waits until there is no work left, and then ends the threads. A second call returns immediately.
   void join();
-  /// The threads end soon; functions that have not begun are left.
+  /// Makes the threads end soon, without starting further functions.
   void stop() { io_.stop(); }
 
  private:

@@ -8,8 +8,8 @@ namespace canigo {
 
 namespace detail {
 
-// The product of two 64-bit counts, such as of nanoseconds and tokens, exactly. g++ and clang have the type on every
-// 64-bit target; the keyword tells -Wpedantic that it is meant.
+// 128-bit integers hold the exact product of two 64-bit counts, such as nanoseconds and tokens. g++ and clang have them
+// on every 64-bit target; __extension__ silences -Wpedantic.
 __extension__ using int128 = __int128;
 __extension__ using uint128 = unsigned __int128;
 
@@ -23,8 +23,8 @@ using time_point = std::chrono::steady_clock::time_point;
 
 static_assert(std::is_same_v<time_point::duration, duration>, "canigo needs a steady clock that counts in nanoseconds");
 
-/// The instant after which a result is of no use: a time_point, or `max()` for none. A time span in its place does not
-/// compile.
+/// The instant after which a result is useless: a time_point; `max()` means no deadline. Passing a time span instead
+/// does not compile.
 struct deadline_point : time_point {
   constexpr deadline_point() noexcept : time_point{time_point::max()} {}
   template <class Duration>
@@ -36,22 +36,22 @@ struct deadline_point : time_point {
   }
 };
 
-/// `t + d`, but never beyond the first or last time_point.
+/// `t + d`, limited to the range of time_point.
 constexpr time_point saturating_add(time_point t, duration d) noexcept {
   if (d > duration::zero() && t > time_point::max() - d) return time_point::max();
   if (d < duration::zero() && t < time_point::min() - d) return time_point::min();
   return t + d;
 }
 
-/// The time from `since` to `now`: 0 if `now` is not later, and never more than duration::max(). The clock of a context
-/// that is gone says time_point::min().
+/// The time from `since` to `now`, at most duration::max(). It is 0 if `now` is not later than `since`, for example
+/// because the clock of a destroyed context returns time_point::min().
 constexpr duration time_between(time_point since, time_point now) noexcept {
   if (now <= since) return duration::zero();
   if (since < time_point{} && now > time_point::max() + since.time_since_epoch()) return duration::max();
   return now - since;
 }
 
-/// The duration in the largest unit that holds it exactly: "3s", "1500ms", "2h", "-5us", "0s".
+/// Formats the duration in the largest unit that represents it exactly: "3s", "1500ms", "2h", "-5us", "0s".
 ///
 /// Allocates: the string.
 std::string to_string(duration span);

@@ -21,19 +21,19 @@ class counted_member;
 
 namespace canigo {
 
-/// The time of an execution context: tells the time, and calls a function when a deadline is due.
+/// The clock and timer of an execution context: returns the time, and calls a function when a deadline is due.
 ///
-/// All deadlines of a context share one steady_timer, so for a million of them Asio has one timer. While none is armed
-/// the timer is idle, and io_context::run() can return. Deadlines that are due at the same instant are called in the
-/// order in which they were armed.
+/// All deadlines of a context share one steady_timer, so Asio has only one timer even for a million deadlines. While no
+/// deadline is armed, the timer is idle and io_context::run() can return. Deadlines that are due at the same instant
+/// are called in the order in which they were armed.
 ///
-/// The timer is made when the first deadline is armed. From then on every turn of the loop looks at Asio's reactor as
-/// well, which triples the price of a post.
+/// The timer is created when the first deadline is armed. From then on every turn of the loop also checks Asio's
+/// reactor, which triples the cost of a post.
 ///
-/// Under testing::virtual_time the clock stands still until the test moves it. Everything else is the same.
+/// Under testing::virtual_time the clock stands still until the test moves it. Everything else behaves the same.
 ///
 /// Source of the structure: G. Varghese, T. Lauck, "Hashed and hierarchical timing wheels", SOSP 1987.
-/// Threads: any, all members.
+/// Threads: any thread may call any member.
 class time_source : public net::execution_context::service {
  public:
   using key_type = time_source;
@@ -42,25 +42,26 @@ class time_source : public net::execution_context::service {
   explicit time_source(net::execution_context& context);
   ~time_source() override;
 
-  /// The time source of the context that `executor` belongs to. The first call makes it.
+  /// The time source of the execution context of `executor`. The first call creates it.
   static time_source& of(const net::any_io_executor& executor);
 
-  /// The time: never ahead of steady_clock, and behind it by about 1 µs at most. So it may go back by as much.
+  /// The current time: never ahead of steady_clock, and at most about 1 µs behind it. So the time may go back by up to
+  /// 1 µs.
   time_point now() const noexcept {
     if (is_virtual_) [[unlikely]]
       return time_point{duration{virtual_now_.load(std::memory_order_relaxed)}};
     return detail::processor_clock.now();
   }
 
-  /// Calls the function of `d` at `when`. If that has passed, calls it as soon as the loop gets to it.
+  /// Calls the function of `d` at `when`. If `when` has passed, the loop calls the function as soon as possible.
   ///
-  /// A deadline that is armed already is moved. Takes constant time. Returns false, and arms nothing, once the context
-  /// has shut down. Allocates only for the first deadline of a context. If there is no memory for that, the loop polls
-  /// the clock until there is.
+  /// If `d` is already armed, it is moved to `when`. Takes constant time. Returns false, and arms nothing, once the
+  /// context has shut down. Allocates only for the first deadline of a context. If there is no memory for that, the
+  /// loop polls the clock until memory is available.
   bool arm(deadline& d, time_point when) noexcept;
 
-  /// Disarms `d`. Returns true if its function will not be called. Returns false if `d` was not armed, or if its
-  /// function runs, or is about to run, on another thread. Then `d` must live until the function has returned.
+  /// Disarms `d`. Returns true if its function will not be called. Returns false if `d` was not armed, or if another
+  /// thread runs its function or is about to. In the latter case `d` must live until the function has returned.
   [[nodiscard]] bool cancel(deadline& d) noexcept;
 
   /// Whether no deadline is armed.
@@ -84,12 +85,13 @@ class time_source : public net::execution_context::service {
 
   mutable detail::mutex mutex_;
   detail::timing_wheel wheel_;
-  net::any_io_executor executor_;  // the context's own; empty until the first call of of()
+  net::any_io_executor executor_;  // the executor of the context itself; empty until the first call of of()
   std::optional<net::steady_timer> timer_;
-  time_point wake_at_ = time_point::max();  // the instant waited for; kept when only later deadlines are left
-  bool waiting_ = false;                    // the one async_wait is pending
-  bool retiming_ = false;                   // that wait was cancelled, to wait for another instant
-  bool quieting_ = false;                   // a check whether the wheel is still empty is posted
+  // the instant that timer_ waits for; not changed if the earliest deadline becomes later
+  time_point wake_at_ = time_point::max();
+  bool waiting_ = false;   // the only async_wait() is pending
+  bool retiming_ = false;  // the pending wait was cancelled, to wait for another instant
+  bool quieting_ = false;  // a handler is posted that checks whether the wheel is still empty
   bool is_shut_down_ = false;
   bool is_virtual_ = false;
   std::atomic<duration::rep> virtual_now_{0};
@@ -97,10 +99,10 @@ class time_source : public net::execution_context::service {
   detail::fixed_memory<128> quiet_memory_;
 };
 
-/// Takes the place of the clock: makes a time source virtual and moves its time. testing::virtual_time is built on it.
+/// Makes a time source virtual and moves its time. testing::virtual_time uses it.
 class time_source_control {
  public:
-  /// Throws errc::invalid_argument if `context` has used its time source already.
+  /// Throws errc::invalid_argument if the time source of `context` was already used.
   time_source_control(net::execution_context& context, time_point start);
 
   /// The instant of the earliest deadline; time_point::max() if none is armed.

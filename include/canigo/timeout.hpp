@@ -17,21 +17,21 @@ namespace canigo {
 
 /// Suspends the calling coroutine until `t`. It always goes through the event loop, even if `t` has passed.
 ///
-/// Waits on the time source of the coroutine's execution context: in virtual time under testing::virtual_time.
+/// The time source of the coroutine's execution context measures the time, so testing::virtual_time controls it.
 /// Errors: errc::not_enough_memory if Asio has no memory for a cancellation.
 /// Cancellation: terminal, partial, total.
 /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame.
-/// The span of sleep_for begins when its awaitable is started.
+/// sleep_for() suspends for `d`, measured from the start of its awaitable.
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_until(time_point t);
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_for(duration d);
-/// Does not compile: the compiler's message says what to write.
+/// Catches a misuse at compile time: the compiler's message says what to write instead.
 template <class T>
   requires(!std::is_convertible_v<T, time_point>)
 net::awaitable<void> sleep_until(T) {
   static_assert(std::is_void_v<T>, "sleep_until: an instant of steady_clock is wanted; for a span there is sleep_for");
   return {};
 }
-/// Does not compile: the compiler's message says what to write.
+/// Catches a misuse at compile time: the compiler's message says what to write instead.
 template <class D>
   requires(!std::is_convertible_v<D, duration>)
 net::awaitable<void> sleep_for(D) {
@@ -39,35 +39,35 @@ net::awaitable<void> sleep_for(D) {
   return {};
 }
 
-/// Runs `op` until `t` at the latest. Then it cancels `op` (terminal), and waits until `op` has really ended.
+/// Runs `op` until `t` at the latest. At `t` it cancels `op` (terminal), and waits until `op` has really ended.
 ///
-/// If `op` has a result, this returns it, even if it is late: a value that exists is not thrown away. If `op` ends
-/// with an exception after its time, of any type (`a || b` and channels have their own), this throws errc::timed_out.
-/// `op` runs on a strand of the calling coroutine's executor, or on that executor if it is a strand. So the
-/// cancellation is safe when several threads run the context.
-/// Errors: errc::timed_out; all of `op`.
+/// If `op` has a result, this returns it, even if it is late. If `op` throws any exception after `t`, this throws
+/// errc::timed_out. (Operators such as `a || b`, and channels, have exception types of their own.) `op` runs on a
+/// strand of the calling coroutine's executor, or on that executor if it is a strand. So the cancellation is safe when
+/// several threads run the context.
+/// Errors: errc::timed_out; all errors of `op`.
 /// Cancellation: passed on to `op`.
 /// Allocates: the strand, and what co_spawn allocates.
-/// An awaitable that has not been started keeps `op`, which has not begun either.
+/// Until the returned awaitable is started, `op` does not begin.
 template <class T>
 [[nodiscard("co_await it")]] net::awaitable<T> with_deadline(net::awaitable<T> op, time_point t) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   const auto c = std::make_shared<detail::timed_child>(executor);
   c->start(t);
-  // Disarms the deadline, however this scope is left.
+  // `armed` disarms the deadline at every exit from this scope.
   const std::unique_ptr<detail::timed_child, decltype([](detail::timed_child* p) { p->stop(); })> armed{c.get()};
   co_return co_await detail::run_child(c, std::move(op), make_error_code(errc::timed_out));
 }
 
-/// Like with_deadline(), with the time that `op` may take, from the start of this awaitable. There is no limit if `d`
-/// reaches past the end of time. If no time is left, 0 or less, this cancels `op` at once.
+/// Like with_deadline(); `op` may take the time `d`, measured from the start of this awaitable. There is no limit if
+/// `d` reaches beyond time_point::max(). If `d` is 0 or less, `op` is cancelled immediately.
 template <class T>
 [[nodiscard("co_await it")]] net::awaitable<T> with_timeout(net::awaitable<T> op, duration d) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   co_return co_await with_deadline(std::move(op), saturating_add(detail::now_on(executor), d));
 }
 
-/// Does not compile: the compiler's message says what to write.
+/// Catches a misuse at compile time: the compiler's message says what to write instead.
 template <class T, class Instant>
   requires(!std::is_convertible_v<Instant, time_point>)
 net::awaitable<T> with_deadline(net::awaitable<T>, Instant) {
@@ -75,7 +75,7 @@ net::awaitable<T> with_deadline(net::awaitable<T>, Instant) {
                 "with_deadline: an instant of steady_clock is wanted; for a span there is with_timeout");
   return {};
 }
-/// Does not compile: the compiler's message says what to write.
+/// Catches a misuse at compile time: the compiler's message says what to write instead.
 template <class T, class Span>
   requires(!std::is_convertible_v<Span, duration>)
 net::awaitable<T> with_timeout(net::awaitable<T>, Span) {

@@ -13,9 +13,10 @@
 
 namespace canigo {
 
-/// Go's sync.WaitGroup: a count, and a wait until it is zero. For work within one scope, gate and task_group are safer.
+/// A count, and a wait until it is zero, like Go's sync.WaitGroup. For work within one scope, gate and task_group are
+/// safer.
 ///
-/// Threads: any, all members, at once.
+/// Threads: any thread may call any member at any time.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 class wait_group {
  public:
@@ -27,13 +28,13 @@ class wait_group {
   wait_group(const wait_group&) = delete;
   wait_group& operator=(const wait_group&) = delete;
 
-  /// Counts `n` more.
+  /// Increments the count by `n`.
   void add(std::uint64_t n = 1) noexcept;
-  /// Counts one less. Call it only while the count is above zero.
+  /// Decrements the count. Precondition: the count is above zero.
   void done() noexcept;
   std::uint64_t count() const;
 
-  /// Waits until the count is zero. All waiters go then, even if the count rises again at once.
+  /// Waits until the count is zero. Then all waiters are resumed, even if the count rises again immediately.
   ///
   /// Errors: errc::stopped if the group is destroyed meanwhile.
   /// Cancellation: terminal, partial, total. Ends the wait.

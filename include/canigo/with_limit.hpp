@@ -26,8 +26,8 @@ inline constexpr bool names_limits = false;
 template <class... L>
 inline constexpr bool names_limits<std::tuple<L...>> = (names_limit<L> && ...);
 
-/// The request to one of several limits. To a cap it is a request for one place, whatever its `tokens`. Only a limiter
-/// gets the amounts of units.
+/// The request for one of several limits. For a cap on concurrency it asks for one slot, whatever `r.tokens` is. Only a
+/// limiter gets `r.amounts`.
 template <limit L>
 request part_of(request r) noexcept {
   if constexpr (concurrency_limit<L>) r.tokens = 1;
@@ -35,7 +35,7 @@ request part_of(request r) noexcept {
   return r;
 }
 
-/// A permit that must know how the operation ended, such as the permit of an adaptive_limit.
+/// A permit that wants to know how the operation ended, such as the permit of an adaptive_limit.
 template <class P>
 concept reporting_permit = permit_like<P> && requires(P& p, const std::exception_ptr& error) {
   p.succeeded();
@@ -43,14 +43,14 @@ concept reporting_permit = permit_like<P> && requires(P& p, const std::exception
   p.failed_with(error);
 };
 
-/// A permit of a limiter, which knows how many tokens its call has used.
+/// A permit of a limiter, whose settle() tells how many tokens the operation has used.
 template <class P>
 concept settling_permit = permit_like<P> && requires(P& p) {
   p.settle(std::uint64_t{});
   p.settle(unit_key{0}, std::uint64_t{});
 };
 
-/// Runs `op`. If `op` ends with an error before `*ran` is true, gives back all tokens of the permit.
+/// Runs `op`. If `op` throws before `*ran` is true, all tokens of the permit are given back.
 template <class T, settling_permit P>
 net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const bool* ran) {
   try {
@@ -64,7 +64,8 @@ net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const 
   }
 }
 
-/// `started`: set once the limit has let `op` go. `ran`: null, or whether the limits inside `op` have let it go.
+/// `*started` is set when the limit has granted the request. `*ran` tells whether all limits inside `op` have granted
+/// theirs; null if there are none.
 template <class T, limit L>
 net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started, const bool* ran) {
   if constexpr (permit_like<grant_of<L>>) {
@@ -106,29 +107,29 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 
 }  // namespace detail
 
-/// Runs `op` once the limit lets it go: `auto r = co_await with_limit(call(), slots, {.priority = 1})`.
+/// Runs `op` once the limit grants the request: `auto r = co_await with_limit(call(), slots, {.priority = 1})`.
 ///
-/// `op` does not start earlier, and not at all if the limit refuses. The permit is given back when `op` has really
-/// ended, with a result or an exception, and before the caller goes on. If a permit can be lost, such as
-/// redis::permit, its loss cancels `op`; unless `op` has a result, this then ends with errc::lease_lost.
+/// `op` does not start before the grant, and never starts if the limit refuses. The permit is released when `op` has
+/// really ended, with a result or an exception, and before the caller resumes. If the permit can be lost, such as
+/// redis::permit, its loss cancels `op`. Then with_limit() ends with errc::lease_lost unless `op` still has a result.
 ///
-/// An adaptive_limit is told how `op` ended: with a result, with a timeout or errc::overloaded, which are drops, or
-/// cancelled. Other errors are no samples.
+/// An adaptive_limit is told how `op` ended: with a result, cancelled, or dropped, which means a timeout or
+/// errc::overloaded. Other errors are not reported to it.
 ///
-/// It nests: with_timeout(with_limit(op(), slots), 2s) counts the wait, with_limit(with_timeout(op(), 2s), slots) does
-/// not. An operation of a pool may use it, too.
+/// with_limit() can be nested: with_timeout(with_limit(op(), slots), 2s) limits the wait and `op`,
+/// with_limit(with_timeout(op(), 2s), slots) limits only `op`. Operations of a pool may also use with_limit().
 ///
-/// Errors: those of limit.acquire(); all of `op`.
+/// Errors: those of limit.acquire(); all errors of `op`.
 /// Cancellation: passed on to the wait or to `op`, whichever is under way.
 /// Completes on the awaiting coroutine's executor. Allocates: its coroutine frame, which Asio recycles, and what
 /// acquire() allocates.
-/// Lifetime: the limit must live until this ends, unless its own destruction ends this.
+/// Lifetime: the limit must live until with_limit() ends, unless the destruction of the limit ends it.
 template <class T, limit L>
 [[nodiscard("co_await it")]] net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
   bool started = false;
   co_return co_await detail::run_inside(std::move(op), &only, r, &started, nullptr);
 }
-/// Does not compile: the compiler's message says what to write.
+/// Catches a misuse at compile time: the compiler's message says what to write instead.
 template <class Op, class L>
   requires(!detail::is_awaitable<std::remove_cvref_t<Op>> || !detail::names_limit<L>)
 net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
@@ -146,20 +147,20 @@ net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
   return {};
 }
 
-/// Like with_limit(), for several limits, one after the other in the order given:
+/// Like with_limit(), for several limits that are acquired one after the other, in the given order:
 /// `with_limits(call(), std::tie(slots, quota), {.tokens = 800})`.
 ///
-/// Name caps first and quotas last. A place can be held during a further wait, but a token counts as used from its
-/// grant.
+/// Name caps on concurrency first and quotas last. A slot can be held during a further wait, but a token counts as used
+/// from its grant.
 ///
-/// All limits are asked with the same priority and deadline; a cap for one place, the others for `r.tokens`. If a
-/// later limit refuses, the earlier ones get back what they gave.
+/// All limits get the same priority and deadline; a cap is asked for one slot, other limits for `r.tokens`. If a later
+/// limit refuses, the earlier limits get their slots and tokens back.
 ///
 /// A request with a flow ends with errc::invalid_argument unless all limits are the flow's own: a flow belongs to one
-/// limit. Nest with_limit() instead, and name the flow in the request to its limit only.
+/// limit. Nest with_limit() instead, and name the flow only in the request to its limit.
 ///
-/// Unlike a canigo::limiter, this holds places while it waits for the next limit. Callers that wait for a slow quota
-/// can hold all the slots, and so starve the callers of a fast quota that share them. If all limits are in this
+/// Unlike a canigo::limiter, with_limits() holds slots while it waits for the next limit. Callers that wait for a slow
+/// quota can hold all slots, and so starve callers of a fast quota that share these slots. If all limits are in this
 /// process, use a limiter, which holds nothing while it waits. If several quotas have slots in common, use limiters
 /// with a shared_cap.
 template <class T, limit... Limits>
@@ -170,7 +171,7 @@ template <class T, limit... Limits>
   co_return co_await std::apply(
       [&](Limits&... each) { return detail::run_inside_all(std::move(op), r, &started, &each...); }, limits);
 }
-/// Does not compile: the compiler's message says what to write.
+/// Catches a misuse at compile time: the compiler's message says what to write instead.
 template <class Op, class Limits>
   requires(!detail::names_limits<std::remove_cvref_t<Limits>>)
 net::awaitable<void> with_limits(Op&&, Limits&&, request = {}) {
@@ -178,7 +179,7 @@ net::awaitable<void> with_limits(Op&&, Limits&&, request = {}) {
                 "with_limits: name the limits in a std::tie: with_limits(call(), std::tie(slots, quota), request)");
   return {};
 }
-/// Does not compile: the compiler's message says what to write.
+/// Catches a misuse at compile time: the compiler's message says what to write instead.
 template <class Op, class First, class Second, class... Rest>
   requires(!detail::names_limits<std::remove_cvref_t<First>>)
 net::awaitable<void> with_limits(Op&& op, First&& first, Second&&, Rest&&...) {

@@ -14,13 +14,13 @@
 
 namespace canigo {
 
-/// The states of a circuit breaker, by its treatment of calls.
+/// The states of a circuit breaker. The state decides which calls pass.
 enum class circuit_state : std::uint8_t {
-  closed,         ///< calls go, and are counted
-  open,           ///< calls are refused
-  half_open,      ///< a few calls go as probes; the others are refused
-  forced_open,    ///< calls are refused, by force_open()
-  forced_closed,  ///< calls go, by force_closed()
+  closed,         ///< all calls pass, and are counted
+  open,           ///< all calls are refused
+  half_open,      ///< a few calls pass as probes; other calls are refused
+  forced_open,    ///< all calls are refused, because of force_open()
+  forced_closed,  ///< all calls pass, because of force_closed()
 };
 
 constexpr std::string_view to_string(circuit_state s) noexcept {
@@ -42,19 +42,20 @@ constexpr std::string_view to_string(circuit_state s) noexcept {
 class circuit_observer;
 
 struct circuit_breaker_options {
-  int failures = 50;                                  ///< percent of failed calls in the window that opens it; 1 to 100
-  std::uint64_t least_calls = 20;                     ///< with fewer calls in the window it stays closed; 1 or more
-  duration window = std::chrono::seconds{30};         ///< how long a call counts, exact to a tenth of it; 1 ms or more
-  duration slow = duration::max();                    ///< a call that takes longer is slow; more than 0
-  int slow_percent = 80;                              ///< percent of slow calls in the window that opens it; 1 to 100
-  duration open_for = std::chrono::seconds{5};        ///< how long it is open the first time; more than 0
-  duration most_open_for = std::chrono::seconds{60};  ///< open_for doubles with each failed trial, up to this
-  int probes = 3;                                     ///< calls that decide while it is half-open; 1 to 1000
-  /// Which errors of a call are failures. Null: is_failure_of_callee(). No lock is held.
+  int failures = 50;                           ///< percent of failed calls in the window at which it opens; 1 to 100
+  std::uint64_t least_calls = 20;              ///< it opens only with at least this many calls in the window; 1 or more
+  duration window = std::chrono::seconds{30};  ///< how long a call counts, exact to a tenth of that time; 1 ms or more
+  duration slow = duration::max();             ///< a call that takes longer counts as slow; more than 0
+  int slow_percent = 80;                       ///< percent of slow calls in the window at which it opens; 1 to 100
+  duration open_for = std::chrono::seconds{5};        ///< how long it stays open the first time; more than 0
+  duration most_open_for = std::chrono::seconds{60};  ///< max of open_for, which doubles with each failed trial
+  int probes = 3;  ///< number of calls that pass in the half-open state and decide; 1 to 1000
+  /// Decides which exceptions of a call are failures. Null: is_failure_of_callee(). Called with no lock held.
   bool (*failed_if)(const std::exception_ptr& error) = nullptr;
-  circuit_observer* observer = nullptr;     ///< must outlive the breaker and its calls
-  enforcement mode = enforcement::enforce;  ///< shadow: it refuses no call, and counts what it would have refused
-  std::string name = {};                    ///< for the texts of errors
+  circuit_observer* observer = nullptr;  ///< called when the state changes; must outlive the breaker and its calls
+  /// shadow: no call is refused, but the statistics count calls that would be
+  enforcement mode = enforcement::enforce;
+  std::string name = {};  ///< appears in error messages
 };
 
 /// A change of a breaker's state.
@@ -62,13 +63,14 @@ struct circuit_change {
   circuit_state from = circuit_state::closed;
   circuit_state to = circuit_state::closed;
   time_point at{};
-  duration open_for{};       ///< how long an open circuit stays open; max() if it was forced open
-  std::uint64_t number = 0;  ///< 1 is the first; two threads may report two changes in either order
+  duration open_for{};       ///< how long the circuit stays open after this change; max() after force_open()
+  std::uint64_t number = 0;  ///< number of the change, from 1; two threads may report two changes in either order
 };
 
-/// Learns of the state changes of a circuit breaker, for logs and alarms.
+/// The base class of observers, which a circuit breaker tells about its state changes, for logs and alarms.
 ///
-/// Threads: any, several at once; no lock is held. Must not throw, and should return soon: a call waits for it.
+/// Threads: several threads may call an observer at the same time, with no lock held. Its functions must not throw, and
+/// should return soon: a call waits for them.
 class circuit_observer {
  public:
   virtual void state_changed(const circuit_change& change) noexcept = 0;
@@ -77,20 +79,20 @@ class circuit_observer {
   ~circuit_observer() = default;
 };
 
-/// The decisions of a circuit breaker: its window, its states and how long it is open. A value without a clock and
-/// without a lock.
+/// The algorithm of a circuit breaker: its window, its states and the time for which it is open. It is a value without
+/// a clock and a lock.
 ///
-/// Closed, it counts calls in a window of ten buckets. A call counts for nine to ten tenths of `window`. If there are
-/// `least_calls` and too many of them failed, or were slow, it opens. After `open_for` it is half-open, and lets
-/// `probes` calls go. As soon as their results decide, it closes or opens again. The limits in percent are those for
-/// the window, applied to all probes. Each failed trial doubles the time for which it is open, up to `most_open_for`;
-/// closing resets that time.
+/// In the closed state it counts calls in a window of ten buckets, so a call counts for nine to ten tenths of `window`.
+/// It opens if the window has at least `least_calls` calls, and too many of them failed or were slow. After `open_for`
+/// it is half-open, and lets `probes` calls pass. It closes or opens again as soon as the results of the probes decide.
+/// The percentages for the window also hold for the probes. Each failed trial doubles the time for which it stays open,
+/// up to `most_open_for`; closing resets that time.
 ///
-/// A call belongs to the state in which it began. Its report is ignored once the state has changed, so a
-/// call that began before the circuit opened is no probe.
+/// A call belongs to the state in which it began. If the state has changed since then, its report is ignored. So a call
+/// that began before the circuit opened never counts as a probe.
 ///
 /// Sources: M. Nygard, "Release It!", 2007; the time-based window of resilience4j; the generations of gobreaker.
-/// Threads: not safe by itself; its owner holds a lock. Takes constant time. Allocates: never.
+/// Threads: not thread-safe; its owner must hold a lock. Takes constant time. Allocates: never.
 class circuit {
  public:
   struct tally {
@@ -98,31 +100,32 @@ class circuit {
     std::uint64_t failed = 0;
     std::uint64_t slow = 0;
   };
-  /// The state in which a call began; 0 if the call is not counted.
+  /// The number of the state in which a call began; it changes with every change of the state. 0 if the call is not
+  /// counted.
   using epoch = std::uint64_t;
 
-  /// Errors: errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   circuit(const circuit_breaker_options& options, time_point now);
 
-  /// Lets a call begin, or refuses it.
+  /// Returns an epoch if a call may begin, or std::nullopt to refuse it.
   [[nodiscard]] std::optional<epoch> try_enter(time_point now) noexcept;
-  /// Call it when a call has ended. `e` is what try_enter() returned for it.
+  /// Reports the end of a call. `e` is the result of its try_enter().
   void report(epoch e, bool failed, bool slow, time_point now) noexcept;
-  /// Call it when a call has ended without a report; the call is no sample. If it was a probe, another call may be one.
+  /// Ends a call without a report; the call is not counted. If it was a probe, another call may become a probe.
   void leave(epoch e) noexcept;
 
   void force_open(time_point now) noexcept { change_to(circuit_state::forced_open, now); }
   void force_closed(time_point now) noexcept { change_to(circuit_state::forced_closed, now); }
-  /// Begins again: closed, with an empty window and the first `open_for`.
+  /// Closes the circuit with an empty window and the first `open_for`.
   void reset(time_point now) noexcept;
 
-  /// Half-open as soon as `open_for` has passed.
+  /// The current state; an open circuit counts as half-open as soon as `open_for` has passed.
   circuit_state state(time_point now) const noexcept;
-  /// How long calls are refused at least: 0 unless it is open, max() if that was forced.
+  /// The time for which calls are refused at least: 0 unless the circuit is open, max() after force_open().
   duration open_for(time_point now) const noexcept;
-  /// The calls that count now: those of the window, or the probes that have reported.
+  /// The calls that count at `now`: those of the window, or the probes that have reported.
   tally counted(time_point now) const noexcept;
-  /// The last change; its number is 0 if there was none.
+  /// The last change of the state; its number is 0 if there was none.
   const circuit_change& last_change() const noexcept { return last_; }
 
  private:
@@ -141,12 +144,12 @@ class circuit {
   circuit_state state_ = circuit_state::closed;
   circuit_change last_{};
   epoch epoch_ = 1;
-  duration open_for_;                          // how long it is open the next time
-  time_point open_until_ = time_point::max();  // in the state open
-  std::uint64_t probing_ = 0;                  // half-open: probes that have not reported
-  tally all_{};                                // of the window, or of the probes
+  duration open_for_;                          // how long the circuit stays open the next time
+  time_point open_until_ = time_point::max();  // the end of the open state
+  std::uint64_t probing_ = 0;                  // in the half-open state: probes that have not reported
+  tally all_{};                                // the sum over the window, or over the probes
   std::array<tally, buckets> window_{};
-  std::size_t current_ = 0;  // bucket
+  std::size_t current_ = 0;  // the index of the current bucket
   time_point bucket_end_;
 };
 

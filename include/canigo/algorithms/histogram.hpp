@@ -11,18 +11,18 @@
 
 namespace canigo {
 
-/// A histogram of times: a count for each bucket of time. It has a fixed size, and is cheap enough to record every
-/// wait.
+/// A histogram of durations, with a count for each bucket of durations. Its size is fixed, and it is cheap enough to
+/// record every wait.
 ///
 /// There are four buckets per power of two, from 1 µs to 19 hours, as in HdrHistogram with two significant bits. A
-/// quantile is never below the true one. It is above it by at most 25 % or 256 ns, whichever is more. All times of
-/// more than 19 hours share a bucket; max() is exact for them, too.
+/// computed quantile is never below the true one. It exceeds the true one by at most 25 % or 256 ns, whichever is more.
+/// All durations over 19 hours share one bucket; max() is exact for them, too.
 ///
-/// Threads: not safe by itself; its owner holds a lock.
-/// Allocates: never. A value of 1.2 KiB, which can be copied.
+/// Threads: not thread-safe; its owner must hold a lock.
+/// Allocates: never. The value takes 1.2 KiB and can be copied.
 class wait_histogram {
  public:
-  /// Counts one time. A negative time counts as zero.
+  /// Records one duration. A negative duration counts as zero.
   void record(duration waited) noexcept {
     waited = std::max(waited, duration::zero());
     ++counts_[bucket_of(waited)];
@@ -31,34 +31,36 @@ class wait_histogram {
     max_ = std::max(max_, waited);
   }
 
-  /// Counts `n` waits that took no time at all.
+  /// Records `n` durations of zero.
   void record_at_once(std::uint64_t n) noexcept {
     counts_[0] += n;
     count_ += n;
   }
 
-  /// Adds everything that `other` has counted.
+  /// Adds all counts of `other`.
   void merge(const wait_histogram& other) noexcept;
 
   std::uint64_t count() const noexcept { return count_; }
   duration max() const noexcept { return max_; }
 
-  /// The sum of all times. In floating-point seconds, because the waits of 107,000 waiters add up to 292 years in a
-  /// day, and a duration holds no more.
+  /// The sum of all durations, in floating-point seconds. A duration holds 292 years at most, and the waits of 107,000
+  /// waiters add up to that in a day.
   std::chrono::duration<double> sum() const noexcept {
     return std::chrono::duration<double, std::nano>{static_cast<double>(sum_)};
   }
 
-  /// The time that a share `p` of the counted times did not exceed: quantile(0.99). It is the upper edge of a bucket,
-  /// but max() at most. Zero if nothing was counted. `p` outside 0 … 1 counts as the nearer end, and NaN as 0.
+  /// The duration that a share `p` of the recorded durations did not exceed: quantile(0.99). It is the upper edge of a
+  /// bucket, but at most max(). Zero if nothing was recorded. A `p` below 0, and NaN, counts as 0; a `p` above 1 counts
+  /// as 1.
   duration quantile(double p) const noexcept;
 
-  /// How many times were less than `limit`. Exact if `limit` is 256 ns times a power of two, from 512 ns on. Any other
-  /// `limit` is rounded down to the edge of a bucket.
+  /// The number of recorded durations below `limit`. It is exact if `limit` is a power of two times 256 ns, from 512 ns
+  /// on. Any other `limit` is rounded down to the edge of a bucket.
   std::uint64_t count_below(duration limit) const noexcept;
 
  private:
-  // Times are counted in units of 256 ns. Four buckets of one unit, then four for each power of two.
+  // Durations are counted in units of 256 ns. The first four buckets have one unit each; then there are four for each
+  // power of two.
   static constexpr unsigned unit_bits = 8;
   static constexpr unsigned octaves = 36;
   static constexpr std::size_t buckets = 4 + 4 * octaves;

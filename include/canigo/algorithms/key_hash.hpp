@@ -10,22 +10,23 @@
 
 namespace canigo {
 
-/// 64 bits of hash of some bytes, seeded by each process, so that a stranger can't choose keys that collide.
+/// A 64-bit hash of the given bytes. Its seed differs in each process, so an attacker can't choose keys that collide.
 ///
-/// For the hash of a key type of your own; see key_hash. Allocates: never.
+/// Use it in the hash class of your own key type; see key_hash. Allocates: never.
 inline std::uint64_t hash_of_bytes(const void* bytes, std::size_t size) {
   return detail::sip_hash<1, 3>::of(detail::process_hash_seed(), bytes, size);
 }
 
-/// How a key of type `Key` is handed over: a std::string as a std::string_view, so that a look-up makes no string.
+/// How a key of type `Key` is passed to functions: std::string as std::string_view, so that a lookup makes no string.
 template <class Key>
 using key_view = std::conditional_t<std::is_same_v<Key, std::string>, std::string_view, const Key&>;
 
-/// The hash of a key for keyed limits: of strings, and of types that are equal if and only if their bytes are.
+/// The default hash of keys for keyed limits. It supports strings, and types that are equal if and only if their bytes
+/// are equal.
 ///
-/// Those are integers, enumerations, and arrays and structs of them without padding. For another type give `keyed` a
-/// class with a `std::uint64_t operator()(key_view<Key>) const noexcept`. Its bits must all depend on all of the key,
-/// and on a secret: hash_of_bytes does that.
+/// Such types are integers, enumerations, and arrays and structs of them without padding. For any other type, pass
+/// `keyed` a class with a `std::uint64_t operator()(key_view<Key>) const noexcept`. All bits of its result must depend
+/// on the whole key, and on a secret, as those of hash_of_bytes() do.
 ///
 /// Source: SipHash-1-3, J.-P. Aumasson, D. J. Bernstein, INDOCRYPT 2012.
 template <class Key>

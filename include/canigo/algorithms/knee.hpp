@@ -8,42 +8,43 @@
 
 namespace canigo {
 
-/// An adaptive limit that finds the knee: the most calls at once for which the latency stays near that of an idle
-/// callee. It needs no numbers.
+/// The option for an adaptive limit that finds the knee: the largest number of concurrent calls at which the latency is
+/// still close to that of an idle callee. It needs no settings.
 struct knee {};
 
-/// The decisions of an adaptive limit by the knee of the latency. A value without a clock and without a lock.
+/// The algorithm of an adaptive limit that looks for the knee of the latency. It is a value without a clock and a lock.
 ///
-/// It looks at windows of at least 50 calls and 100 ms. The median latency of a window, smoothed, is compared with a
-/// baseline r0. A limit L moves towards L·r0/R + H, where R is the latency and H = 0.75·√L + L/10 the room for a queue.
+/// It evaluates windows of at least 50 calls and 100 ms. It compares the smoothed median latency R with a baseline r0.
+/// The limit L moves towards L·r0/R + H, where H = 0.75·√L + L/10 leaves room for a queue at the callee.
 ///
-/// If one call in twenty more than usual is dropped, L becomes the number of calls that succeeded at a time, but at
-/// least half of L. If at the lower limit as large a share is dropped, and the latency is as good as ever, the drops
-/// don't come from the load. Then L returns to its former value, and that share counts as usual. While hardly a call
-/// succeeds, L stays above half of the greatest number that succeeded at a time before.
+/// If the share of dropped calls exceeds its usual value by 5 percentage points, L falls to the number of calls that
+/// succeed concurrently, but not below half of L. If the lower limit does not reduce the share of drops, and the
+/// latency is as good as before, load is not the cause of the drops. Then L returns to its former value, and the share
+/// counts as usual. While hardly any call succeeds, L stays above half of the greatest number of calls that succeeded
+/// concurrently before.
 ///
-/// The baseline is measured by probes: twice a minute the limit falls to 0.6·L for one window, and further as long as
-/// that shortens the latency. Probes are aligned by the wall clock, so many clients of one callee probe together. If
-/// they did not, each would measure the queue of the others.
+/// Probes measure the baseline: twice a minute the limit falls to 0.6·L for one window, and further as long as that
+/// shortens the latency. Probes are aligned to the wall clock, so all clients of one callee probe at the same time.
+/// Otherwise each client would measure the queue that the other clients cause.
 ///
-/// A cancelled call counts with its age if that is more than twice the latency; otherwise it does not count. If most
-/// calls at the limit are cancelled after they had waited longer than they ran, L grows by half. Their callers have
-/// spent their time on the wait for a place. If hardly more calls succeed then, L goes back, and no growth of that kind
-/// follows for 30 s. So callers may race several calls, and cancel those that lose.
+/// A cancelled call counts only if it ran for more than twice the latency. If most calls at the limit are cancelled
+/// after they had waited longer than they ran, L grows by half. Their callers lost their time while they waited for a
+/// slot. If hardly more calls succeed then, L goes back, and does not grow in this way for 30 s. So callers may start
+/// several calls and cancel the slower ones.
 ///
 /// Source: found by simulation; docs/policies.md has the results, and tests/adaptive repeats them. The gradient is that
 /// of Netflix' concurrency-limits, with room for a queue that grows by the square root. The probes are those of BBR and
 /// Envoy.
-/// Threads: not safe by itself; its owner holds a lock. Takes constant time. Allocates: never.
+/// Threads: not thread-safe; its owner must hold a lock. Takes constant time. Allocates: never.
 class knee_control : public detail::windowed_limit {
  public:
-  /// `to_wall` is what to add to a time to get that of the wall clock, since any full minute.
+  /// `to_wall` is the difference between the wall clock and the clock of `now`, up to whole minutes.
   knee_control(const limit_bounds& bounds, duration to_wall, std::uint64_t seed) noexcept;
 
-  /// Learns of a call that has ended at `now`. Returns the limit from now on.
+  /// Records a call that has ended at `now`. Returns the new limit.
   std::uint64_t record(const limit_sample& s, time_point now) noexcept;
 
-  /// The latency of a callee that is not overloaded; 0 as long as it is not known.
+  /// The latency of a callee that is not overloaded; 0 until it is known.
   duration baseline() const noexcept { return duration{static_cast<duration::rep>(baseline_)}; }
 
  private:
@@ -64,34 +65,34 @@ class knee_control : public detail::windowed_limit {
   bool is_used() const noexcept { return static_cast<double>(window_.peak()) >= limit_ / 2; }
   double any_of(double low, double high) noexcept;
 
-  // Latencies are in nanoseconds.
-  double baseline_ = 0;                        // r0
-  double smoothed_ = 0;                        // R; 0: not known
-  double reference_ = 0;                       // the greatest limit since the last probe
-  double top_ = 0;                             // the limit after the last drops
-  double carried_ = 0;                         // calls at a time that succeeded while the latency was good
-  double usual_drops_ = 0;                     // the share of drops that does not depend on the limit
-  time_point hold_until_ = time_point::min();  // until then the limit does not grow beyond top_
+  // All latencies are in nanoseconds.
+  double baseline_ = 0;     // r0, the latency without load
+  double smoothed_ = 0;     // R, the smoothed median latency; 0: not known
+  double reference_ = 0;    // the greatest limit since the last probe
+  double top_ = 0;          // the limit after the last cut because of drops
+  double carried_ = 0;      // the number of concurrent calls that succeeded while the latency was good
+  double usual_drops_ = 0;  // the share of drops that does not depend on the limit
+  time_point hold_until_ = time_point::min();  // until then the limit stays at or below top_
 
   bool is_probing_ = false;
   double back_ = 0, probe_latency_ = 0, probe_limit_ = 0;
   int probe_step_ = 0;
   time_point next_probe_ = time_point::max();
 
-  // A cut because of drops is a trial.
+  // A cut of the limit because of drops is on trial until it has proved useful.
   double trial_back_ = 0;  // the limit before the cut; 0: no trial
   time_point trial_until_{};
   double trial_limit_ = 0, trial_share_ = 0, trial_time_share_ = 0;
 
-  // A raise for callers that starve is a trial, too.
+  // A raise of the limit for starving callers is on trial, too.
   double raised_from_ = 0;  // the limit before the raise; 0: no trial
-  double raised_rate_ = 0;  // calls that succeeded a nanosecond
+  double raised_rate_ = 0;  // successful calls per nanosecond before the raise
   time_point raise_again_at_ = time_point::min();
 
-  int learned_ = 0;                   // windows
-  int streak_ = 0;                    // windows in a row in which the limit binds and the latency is near the baseline
-  int low_ = 0;                       // windows in a row below the baseline
-  std::uint64_t given_up_early_ = 0;  // calls given up early in this window, while the limit bound
+  int learned_ = 0;  // number of windows that have measured the baseline
+  int streak_ = 0;   // number of windows in a row in which calls use up the limit and the latency is near the baseline
+  int low_ = 0;      // number of windows in a row with a latency below the baseline
+  std::uint64_t given_up_early_ = 0;  // calls cancelled early in this window while calls used up the limit
   double low_sum_ = 0;
 
   duration to_wall_;

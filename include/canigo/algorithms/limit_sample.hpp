@@ -7,41 +7,41 @@
 
 namespace canigo {
 
-/// How a call ended, as an adaptive limit counts it.
+/// How a call ended, from the view of an adaptive limit.
 enum class sample_outcome : std::uint8_t {
-  ok,         ///< its latency counts
-  dropped,    ///< the callee refused it, or did not answer in time
-  cancelled,  ///< the caller gave it up
+  ok,         ///< the call ended with a result, and its latency counts
+  dropped,    ///< the callee refused the call, or did not answer in time
+  cancelled,  ///< the caller cancelled the call
 };
 
-/// One call, as an adaptive limit learns of it when it has ended.
+/// The report of a call that has ended, for an adaptive limit.
 struct limit_sample {
-  duration latency{};           ///< from its start to its end; of a cancelled call, until it was given up
-  std::uint64_t in_flight = 1;  ///< calls under way when this call started, itself included
+  duration latency{};           ///< from the start of the call to its end, or to its cancellation
+  std::uint64_t in_flight = 1;  ///< calls under way when this call started, including this call
   sample_outcome outcome = sample_outcome::ok;
-  duration waited{};  ///< how long it waited for its place, before it started
+  duration waited{};  ///< how long the call waited for its slot, before it started
 };
 
-/// The bounds of an adaptive limit.
+/// The start value and the bounds of an adaptive limit.
 struct limit_bounds {
   std::uint64_t initial = 20;
   std::uint64_t least = 1;
   std::uint64_t most = 1000;
 };
 
-/// Why an adaptive limit has changed, or has not.
+/// Why an adaptive limit has changed, or stayed the same.
 enum class limit_reason : std::uint8_t {
-  none,       ///< nothing was decided yet
+  none,       ///< there was no decision yet
   learning,   ///< the first windows measure the baseline
-  unused,     ///< so few calls are under way that they say nothing about the limit
+  unused,     ///< so few calls are under way that they tell nothing about the limit
   dropped,    ///< many calls were dropped
   probe,      ///< the limit is low for a moment, to measure the baseline
-  measured,   ///< a probe has ended: the baseline is known again
+  measured,   ///< a probe has ended, and has measured the baseline
   slow,       ///< the latency is above the baseline, or above the target
-  fast,       ///< there is room for more calls
-  steady,     ///< the limit is where it should be
-  unrelated,  ///< drops went on at a lower limit, or hardly more succeeded at a higher one: it is back where it was
-  starved,    ///< the calls are given up before they can end, because their callers have waited too long for a place
+  fast,       ///< the latency allows more calls
+  steady,     ///< the limit stays as it is
+  unrelated,  ///< the last change was undone: the lower limit did not stop the drops, or the higher limit did not help
+  starved,    ///< callers cancel their calls before the end, because they waited too long for a slot
 };
 
 constexpr std::string_view to_string(limit_reason r) noexcept {
@@ -75,7 +75,7 @@ constexpr std::string_view to_string(limit_reason r) noexcept {
 /// One decision of an adaptive limit.
 struct limit_decision {
   limit_reason why = limit_reason::none;
-  double from = 0;  ///< the limit before; a limit is a real number, of which the whole part counts
+  double from = 0;  ///< the limit before the decision; a real number, of which the whole part is used
   double to = 0;
   time_point at{};
 };

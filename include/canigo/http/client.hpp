@@ -29,126 +29,136 @@
 
 namespace canigo::http {
 
-/// The version of HTTP that a client speaks.
+/// The version of HTTP that a client uses.
 ///
-/// `negotiated` speaks HTTP/1.1 for a request with a body. libcurl (seen with 7.88) has faults there over HTTP/2:
-/// - A server that answers before it has the body may end the stream, as those in Go do. The answer is then lost, and
-///   the request ends with error::http2_stream_failed.
-/// - If a server answers in full and takes no more of the request, or if both bodies flow at once, libcurl may wait for
-///   ever.
+/// `negotiated` uses HTTP/1.1 for a request with a body. For such requests libcurl (seen with 7.88) has defects over
+/// HTTP/2:
+/// - A server that answers before it has the whole body may end the stream, as servers in Go do. Then the answer is
+///   lost, and the request ends with error::http2_stream_failed.
+/// - libcurl may wait forever if a server answers completely without reading the rest of the request, or if both bodies
+///   are transferred at the same time.
 enum class http_version {
-  negotiated,  ///< HTTP/2 where a server offers it in the TLS handshake, else HTTP/1.1; HTTP/1.1 for all with a body
-  http1,       ///< HTTP/1.1
-  http2,       ///< HTTP/2 from the first byte, without TLS too; the server must know it
+  /// HTTP/2 if a server offers it in the TLS handshake, otherwise HTTP/1.1; HTTP/1.1 for requests with a body.
+  negotiated,
+  http1,  ///< HTTP/1.1
+  http2,  ///< HTTP/2 from the first byte, also without TLS; the server must support it
 };
 
-/// The address of a host, so that the client does not look it up.
+/// The address of a host, with which the client needs no name lookup.
 struct known_address {
-  std::string host;  ///< as in a URL: letters of ASCII, digits, and - . _
+  std::string host;  ///< as in a URL: ASCII letters, digits, and - . _
   std::uint16_t port = 0;
   net::ip::address address;
 };
 
 struct client_options {
-  std::size_t connections = 256;  ///< most connections, and most requests under way, of all hosts; 1 to 65536
-  /// Most connections and most requests of one scheme, host and port; 1 to 65536, or unlimited. As long as it is less
-  /// than `connections`, a host that does not answer leaves connections to the others.
+  /// max number of connections, and of requests under way, all hosts together; 1 to 65536
+  std::size_t connections = 256;
+  /// Max number of connections, and of requests under way, for one scheme, host and port; 1 to 65536, or unlimited. If
+  /// it is less than `connections`, a host that does not answer can't take all connections.
   std::uint64_t connections_per_host = 16;
-  duration connect_timeout = std::chrono::seconds{5};  ///< until the server is reached, TLS included; more than 0
-  /// From send() to the last byte, or from open() to the head; more than 0; max: none.
+  duration connect_timeout = std::chrono::seconds{5};  ///< time to connect, TLS included; more than 0
+  /// Time from send() to the last byte of the response, or from open() to its head; more than 0; max: no time limit.
   duration timeout = std::chrono::seconds{30};
-  int max_redirects = 5;  ///< hops followed for GET, HEAD and POST, up to 100; 0: a redirect is a plain
-                          ///< response
-  /// Bytes of the body of a response to send(). With decode_body the decoded bytes count, and the bound holds for the
-  /// unread bytes of a response to open(), too.
+  /// max number of redirects followed for GET, HEAD and POST, up to 100; 0: redirects are returned as responses
+  int max_redirects = 5;
+  /// Max size in bytes of a response body for send(). With decode_body it bounds the decoded bytes, and also the unread
+  /// bytes of a response to open().
   std::size_t max_body = 16 << 20;
-  /// Bytes of the header fields of a response, of all hops together. libcurl accepts some 300 kB of a response, and 100
-  /// kB in a line.
+  /// Max size in bytes of the header fields of a response, all redirects together. libcurl itself accepts about 300 kB
+  /// per response, and 100 kB per line.
   std::size_t max_headers = 64 << 10;
-  /// Asks for an encoded body, in all of gzip, br and zstd that libcurl supports, and decodes it. A field
-  /// Accept-Encoding of the request replaces that list. Content-Encoding and Content-Length stay as the server sent
-  /// them. Off by default: the body then stays encoded as these fields say, and the loop spends no time on decoding.
+  /// Whether to request an encoded body, in all of gzip, br and zstd that libcurl supports, and decode it. A header
+  /// field Accept-Encoding of the request replaces that list. Content-Encoding and Content-Length stay as the server
+  /// sent them. Off by default: then the body stays encoded as these fields say, and the loop spends no time on
+  /// decoding.
   ///
-  /// libcurl does not see that an encoded body lacks its end, if the transfer itself is whole. It is whole if as many
-  /// bytes came as were announced, or if the server ended the body as usual. So a body that a broken cache has cut
-  /// short may look whole. libcurl decodes one member of gzip: bytes after it are error::bad_content_encoding.
+  /// libcurl does not notice that an encoded body is cut off if the transfer itself is complete. A transfer is complete
+  /// if as many bytes came as announced, or if the server ended the body normally. So a body that a broken cache has
+  /// cut off may look complete. libcurl decodes one gzip member: bytes after it are error::bad_content_encoding.
   bool decode_body = false;
   http_version version = http_version::negotiated;  ///< the version of HTTP to speak
-  std::string user_agent = "canigo";                ///< empty: the field is not sent
-  bool verify_tls = true;                           ///< check the server's certificate and name
-  std::string ca_file = {};       ///< PEM file of trusted certificates; the constructor reads it once; empty:
-                                  ///< the file that CURL_CA_BUNDLE or SSL_CERT_FILE names, else the system's
-  std::string ca_data = {};       ///< the certificates themselves, PEM, instead of a file; each new connection
-                                  ///< reads them
-  std::string cert_file = {};     ///< PEM file of the client's certificate, and of the intermediate certificates
-  std::string key_file = {};      ///< PEM file of the key for it; empty: cert_file has the key, too
-  std::string key_password = {};  ///< the password of the key; empty: it has none
-  std::optional<std::string> proxy = {};  ///< unset: as http_proxy, https_proxy, all_proxy and no_proxy say when
-                                          ///< the client is made; empty: none
-  /// Connections go to this Unix socket, whatever the host of the URL is. No proxy is used. Empty: none.
+  std::string user_agent = "canigo";                ///< the header field User-Agent; empty: not sent
+  bool verify_tls = true;                           ///< whether to check the server's certificate and its host name
+  /// A PEM file of trusted certificates, which the constructor reads once. Empty: the file in CURL_CA_BUNDLE or
+  /// SSL_CERT_FILE, otherwise the system's.
+  std::string ca_file = {};
+  /// The trusted certificates themselves in PEM, instead of a file. Each new connection parses them.
+  std::string ca_data = {};
+  std::string cert_file = {};     ///< PEM file of the client's certificate and the intermediate certificates
+  std::string key_file = {};      ///< PEM file of the key of that certificate; empty: cert_file also has the key
+  std::string key_password = {};  ///< the password of the key; empty: the key has no password
+  /// The URL of a proxy. Unset: the proxy in http_proxy, https_proxy, all_proxy and no_proxy when the client is made.
+  /// Empty: no proxy.
+  std::optional<std::string> proxy = {};
+  /// The path of a Unix socket to which all connections go, whatever the host in the URL is. No proxy is used. Empty:
+  /// none.
   std::string unix_socket = {};
-  /// Hosts that are not looked up. Of two entries for one host and port the last one counts.
+  /// Addresses of hosts that need no lookup. If two entries have the same host and port, the later one is used.
   std::vector<known_address> known_addresses = {};
-  /// Whether to connect to an address, for example is_public. It is asked for each address of a name before each new
-  /// connection, also behind redirects. It is not asked for a Unix socket. Empty: connect to all. It may be called on
-  /// any thread of the executor, one call at a time; if it throws, that counts as no.
+  /// Decides whether to connect to an address; is_public() is an example. It is called for each address of a host
+  /// before each new connection, also after redirects, but not for a Unix socket. Empty: all addresses are allowed. It
+  /// may be called on any thread of the executor, one call at a time; if it throws, the address is refused.
   ///
-  /// A proxy resolves the names itself, so this would not be asked. Therefore it can't be combined with a proxy, also
-  /// with one of the environment: `proxy` must then be empty.
+  /// A proxy resolves host names itself, so this function would not be called. So it can't be combined with a proxy,
+  /// even one from the environment: `proxy` must be set to an empty string.
   std::function<bool(const net::ip::address&)> allow_address = {};
 };
 
 struct client_stats {
-  std::size_t waiting = 0;  ///< requests that wait for one of the connections
+  std::size_t waiting = 0;  ///< requests that wait for a connection
   std::size_t running = 0;
-  std::uint64_t finished = 0;  ///< responses and errors
+  std::uint64_t finished = 0;  ///< requests that ended, with a response or an error
 };
 
-/// Sends HTTP requests: libcurl on an executor. Connections are kept, and requests share them.
+/// Sends HTTP requests with libcurl, on an executor. Connections are kept open and reused.
 ///
-/// Any number of requests may be out. `connections_per_host` of them to one host are under way at a time, and
-/// `connections` of all; the others wait in the order of arrival. Hosts below their bound take turns.
+/// Any number of requests may be sent at once. At most `connections_per_host` of them to one host are under way, and at
+/// most `connections` of all; the others wait in order of arrival. Hosts below their maximum are served in turn.
 ///
-/// A limit around the call comes before that wait, so it takes a token long before the request goes. Give the limit
-/// `concurrency = client.connections_per_host()`: it then takes the token and the place in one step.
+/// A limit around send() takes its token before that wait, so the token may be taken long before the request is sent.
+/// To avoid that, give the limit `concurrency = client.connections_per_host()`: then a request that has its token never
+/// waits for a connection.
 ///
 /// If a connection breaks before the first byte of the answer, the server may or may not have executed the request. If
-/// that connection had been used before, the client sends GET, HEAD, PUT, DELETE, OPTIONS and TRACE once more, over a
-/// new connection; response::resends says so. It sends no other method again: such a request ends with
-/// error::no_response, even if a server of HTTP/2 said by REFUSED_STREAM that it did nothing.
+/// the connection had been used before, the client sends GET, HEAD, PUT, DELETE, OPTIONS and TRACE once more, over a
+/// new connection; response::resends counts that. A request with any other method is not sent again: it ends with
+/// error::no_response, even if an HTTP/2 server reported by REFUSED_STREAM that it did nothing.
 ///
 /// A request with a field "Connection: close" is the last one on its connection.
 ///
-/// The client discards a connection that received bytes while it was idle. Bytes that a server sends unasked after the
-/// next request has gone out are taken for its answer, because HTTP/1 does not number answers.
+/// The client discards a connection that received bytes while it was idle. HTTP/1 does not number answers. So if
+/// unrequested bytes arrive after the next request was sent, the client takes them for its answer.
 ///
 /// Errors of all requests:
 /// - error::… and any other code of curl, unchanged: see http::error;
-/// - error::address_refused, if client_options::allow_address said no to every address; response::problem has the last;
-/// - errc::timed_out; response::problem names the limit, and says what was missing;
-/// - errc::too_large for a response beyond client_options::max_body or max_headers; response::problem names the bound;
+/// - error::address_refused if client_options::allow_address refused every address; response::problem names the last
+///   one;
+/// - errc::timed_out; response::problem names the time limit, and says what was missing;
+/// - errc::too_large for a response beyond client_options::max_body or max_headers; response::problem names the
+///   maximum;
 /// - error::bad_content_encoding with decode_body; response::problem says what is wrong;
-/// - errc::invalid_argument for a method or header field that can't be sent: CONNECT, Content-Length and
-///   Transfer-Encoding are among these, because the client writes them itself;
+/// - errc::invalid_argument for a method or header field that can't be sent, including CONNECT, Content-Length and
+///   Transfer-Encoding, because the client writes these fields itself;
 /// - errc::not_enough_memory, std::errc::too_many_files_open, errc::stopped.
 ///
-/// A response with a status of 400 or more is not an error. A status of 101 is a weird_server_reply unless the request
-/// has a field Upgrade.
+/// A response with a status of 400 or more is not an error. A status of 101 ends with error::weird_server_reply unless
+/// the request has a header field Upgrade.
 ///
-/// Cancellation: terminal, partial, total. The request ends with operation_aborted. If it was under way, its
-/// connection is closed, as the rest of the answer is of no use. If other requests use the same connection of HTTP/2,
-/// it stays, and only the request's stream is reset.
-/// Threads: any, all members, at once. One thread at a time works on the connections, any of those that run the
-/// executor's context.
-/// Completion: always by a post to the handler's associated executor, by default the client's.
+/// Cancellation: terminal, partial, total. The request ends with operation_aborted. If the request was under way, its
+/// connection is closed, because the rest of the answer is useless. If other requests use the same HTTP/2 connection,
+/// only the stream of this request is reset.
+/// Threads: any thread may call any member at any time. One of the threads that run the executor's context works on the
+/// connections at a time.
+/// Completion: always by a post to the handler's associated executor; the default is the client's executor.
 /// Lifetime: destroying it ends every request with errc::stopped. The execution context may be destroyed first.
-/// Process: SIGPIPE should be ignored, as in every program with sockets. The first client initialises libcurl. From
-/// libcurl 7.84 on, that is safe beside other threads.
+/// Process: ignore SIGPIPE, as in every program with sockets. The first client initialises libcurl. From libcurl 7.84
+/// on, that is safe while other threads use libcurl.
 class client {
  public:
-  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range. To read certificates
-  /// it listens on a port of the loopback. That usually takes tens of milliseconds, and 5 s at most. So
-  /// make clients at the start of a program, and not in a handler.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// If it reads certificates, it connects to itself through a loopback port. That usually takes tens of milliseconds,
+  /// and at most 5 s. So make clients at the start of a program, and not in a handler.
   explicit client(const net::any_io_executor& executor, const client_options& options = {});
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -158,8 +168,8 @@ class client {
   client(const client&) = delete;
   client& operator=(const client&) = delete;
 
-  /// Sends the request and waits for the whole response. Throws std::system_error, whose text has response::problem.
-  /// For errc::invalid_argument its text names the field, the value and what is allowed.
+  /// Sends the request and waits for the whole response. Throws std::system_error, whose text includes
+  /// response::problem. For errc::invalid_argument the text names the field, the value and what is allowed.
   net::awaitable<response> send(request r);
   net::awaitable<response> get(std::string url) { return send(request{std::move(url)}); }
 
@@ -170,29 +180,29 @@ class client {
                                                                        std::move(r));
   }
 
-  /// Sends the request and waits for the head of the response; the caller then reads the body, as slowly as it likes.
-  /// Redirects are followed before.
+  /// Sends the request and waits for the head of the response; then the caller reads the body, as slowly as it likes.
+  /// Redirects are followed first.
   ///
-  /// The timeout counts until the head is there. request::keep_body has no effect here, and max_body has one only with
-  /// decode_body.
-  /// Errors: those of send(), thrown the same way.
+  /// The timeout covers the time until the head has arrived. request::keep_body has no effect here, and max_body only
+  /// with decode_body.
+  /// Errors: those of send(), thrown in the same way.
   /// Allocates: the exchange.
   net::awaitable<exchange> open(request r);
 
-  /// A request whose body the caller writes part by part. `length` is the size of the body in bytes, if it is known.
+  /// Starts a request whose body the caller writes part by part. `length` is the size of the body in bytes, if known.
   ///
-  /// Errors: errc::invalid_argument for a request that can't be sent, for GET and HEAD, and for one with a body. Its
+  /// Errors: errc::invalid_argument for a request that can't be sent, for GET and HEAD, and for one with a body. The
   /// text names the field, the value and what is allowed.
   /// Allocates: the exchange.
   upload start_upload(request r, std::optional<std::uint64_t> length = std::nullopt);
 
   client_stats stats() const;
 
-  /// Most requests to one host that are under way at a time: the lesser of the two bounds in the options. It is the
-  /// right cap for a limit of calls to one host, if no other calls of this client go there.
+  /// Max number of requests to one host under way: the smaller of the two maximums in the options. Use it as the cap of
+  /// a limit on calls to one host, if all calls of this client to that host pass the limit.
   std::size_t connections_per_host() const noexcept;
 
-  /// Ends every request and every later one with errc::stopped, and closes the connections. Idempotent.
+  /// Ends all current and later requests with errc::stopped, and closes the connections. Idempotent.
   void stop() noexcept;
 
   using executor_type = net::any_io_executor;

@@ -18,23 +18,23 @@ class engine;
 class stream;
 }  // namespace detail
 
-/// A response whose body the caller reads part by part: client::open() returns it when the head is there.
+/// A response whose body the caller reads part by part. client::open() returns it when the head has arrived.
 ///
 ///     http::exchange x = co_await client.open(url);
 ///     while (const std::size_t size = co_await x.read_some(net::buffer(room))) use(room, size);
 ///
-/// The body comes no faster than it is read. While the caller does not read, the server has to wait, and the other
-/// requests go on. With HTTP/1.1 the client holds 64 KiB at most of such an exchange.
-/// With client_options::decode_body the client keeps all bytes that it decodes from one read of the connection. If
-/// these are more than max_body, the exchange ends with errc::too_large.
+/// The client receives the body only as fast as the caller reads it. While the caller does not read, the server has to
+/// wait, and other requests continue. With HTTP/1.1 the client buffers at most 64 KiB for an exchange.
+/// With client_options::decode_body the client buffers all bytes that it decodes from one read of the connection. If
+/// these exceed max_body, the exchange ends with errc::too_large.
 ///
-/// It takes up one of client_options::connections until the last byte was read. No time limit counts after the head;
-/// put one around read_some() if the server may fall silent.
+/// An exchange occupies one of client_options::connections until the last byte is read. There is no time limit after
+/// the head; put one around read_some() if the server may stop sending.
 ///
-/// Cancellation: destroying it before its end resets it at once. Its connection is closed; with HTTP/2 only the stream
-/// is.
-/// Threads: one at a time, any. It may outlive the client.
-/// Copies: none. A moved-from one, like one that was made without an argument, can be assigned to and destroyed only.
+/// Cancellation: destroying an unfinished exchange resets it immediately. Its connection is closed; with HTTP/2 only
+/// its stream is reset.
+/// Threads: one thread at a time. An exchange may outlive the client.
+/// Copies: none. A moved-from or default-constructed exchange can only be assigned to and destroyed.
 class exchange {
  public:
   exchange() noexcept = default;
@@ -42,19 +42,20 @@ class exchange {
   exchange& operator=(exchange&& other) noexcept;
   ~exchange();
 
-  /// Everything but the body: status, fields, the source after redirects, and the times until the first byte. Trailers
-  /// and response::redirect are not in it, and timing::total is zero.
+  /// The response without its body: status, header fields, the URL after redirects, and the times until the first byte.
+  /// It has no trailers and no response::redirect, and timing::total is zero.
   const response& head() const noexcept;
 
-  /// After a read has failed: the same as response::problem.
+  /// The description of the error after a read has failed, as in response::problem.
   const std::string& problem() const noexcept;
 
-  /// Waits for bytes of the body, at least one, and returns how many it has put into `to`. Zero is the end.
+  /// Waits for at least one byte of the body, and returns how many bytes it has stored in `to`. Zero means the end of
+  /// the body.
   ///
-  /// Only one at a time. `to` must stay until it ends.
-  /// Errors: those of client, such as error::partial_response, once all bytes before were read; errc::stopped after
-  /// client::stop() or the client's end; errc::invalid_argument for a buffer without room. Every read after an error
-  /// has the same error.
+  /// Only one call at a time is allowed. `to` must live until the call ends.
+  /// Errors: those of client, such as error::partial_response, after all earlier bytes were read; errc::stopped after
+  /// client::stop() or the destruction of the client; errc::invalid_argument for an empty buffer. After an error, every
+  /// further read fails with the same error.
   /// Cancellation: terminal, partial, total. It resets the whole exchange.
   /// Allocates: the coroutine's frame.
   net::awaitable<std::size_t> read_some(net::mutable_buffer to);

@@ -10,15 +10,16 @@
 
 namespace canigo::http {
 
-/// One header field. The views are valid until the list that they come from changes.
+/// One header field. Its views are valid until the headers object that they come from changes.
 struct header {
   std::string_view name;
   std::string_view value;
 };
 
-/// Header fields in the order in which they were added. A name may occur several times. Lookups ignore its case.
+/// Header fields in the order in which they were added. A name may occur several times. Lookups ignore the case of
+/// names.
 ///
-/// All text lies in one string, so a list costs two allocations, whatever its length. More than 4 GiB of text is
+/// All text is stored in one string, so a list of any length needs only two allocations. More than 4 GiB of text is
 /// errc::invalid_argument.
 class headers {
  public:
@@ -51,9 +52,9 @@ class headers {
 
   headers() = default;
 
-  /// Adds a field, and keeps those of the same name.
+  /// Adds a field, and keeps existing fields of the same name.
   void add(std::string_view name, std::string_view value);
-  /// Replaces all fields of this name by one.
+  /// Replaces all fields of this name by one field.
   void set(std::string_view name, std::string_view value);
   /// Removes all fields of this name.
   void remove(std::string_view name);

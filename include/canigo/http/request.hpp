@@ -10,27 +10,28 @@
 
 namespace canigo::http {
 
-/// A request to a server.
+/// A request to an HTTP server.
 ///
-/// It has constructors and is built up by calls, so that it can be written inside a co_await expression. There g++ 12
-/// destroys the temporaries of an aggregate twice.
+/// It has constructors and with_…() members, so that it can be written inside a co_await expression. g++ 12 destroys
+/// temporary aggregates in such an expression twice.
 ///
 ///     co_await client.send(http::request{"POST", url}.with_header("Accept", "text/plain").with_body(text));
 struct request {
   std::string method = "GET";
-  std::string url;                  ///< http:// or https://, absolute
-  http::headers headers;            ///< added to the fields that HTTP itself needs
-  std::string body;                 ///< sent unchanged, with any method but GET and HEAD
-  std::optional<duration> timeout;  ///< instead of the client's, from send() to the last byte; more than 0; max: none
-  /// Sent instead of the URL's path and query, as it is: "*" for OPTIONS, for example. Visible characters of ASCII.
-  /// Redirects are then not followed. Empty: none.
+  std::string url;        ///< http:// or https://, absolute
+  http::headers headers;  ///< added to the fields that the client sends in any case
+  std::string body;       ///< the body, sent unchanged; not for GET and HEAD
+  /// instead of the client's timeout, from send() to the last byte; more than 0; max: no time limit
+  std::optional<duration> timeout;
+  /// Sent unchanged instead of the path and query of the URL, for example "*" for OPTIONS. Only visible ASCII
+  /// characters are allowed. Redirects are not followed then. Empty: the path and query of the URL are sent.
   std::string target;
-  bool keep_body = true;  ///< false: the body of the response is counted, and dropped as it comes
-  /// How long the client waits for the answer when its caller has gone, at the timeout or by a cancellation. A request
-  /// that was sent in full keeps its connection for so long at most. It also keeps its place in the client and in the
-  /// `limits` of a policy around it, but not one of an adaptive limit or of a pool. So no more requests are under way
-  /// at the server than these caps say. The answer is dropped. 0: the connection is closed at once, and the server may
-  /// go on. Only for client::send() and send_checked(); 0 or more.
+  bool keep_body = true;  ///< false: the body of the response is counted, and dropped as it arrives
+  /// How long the client still waits for the answer after the caller has stopped waiting, by a timeout or a
+  /// cancellation. Meanwhile a request that was sent completely keeps its connection, its slot in the client, and its
+  /// slot in the `limits` of a policy around it. So the server never has more requests under way than these caps allow.
+  /// An adaptive limit or a pool gets its slot back immediately. The answer is dropped. 0: the connection is closed
+  /// immediately, and the server may continue with the request. Only for client::send() and send_checked(); 0 or more.
   duration linger = duration::zero();
 
   request() = default;

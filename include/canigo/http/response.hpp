@@ -8,35 +8,35 @@
 
 namespace canigo::http {
 
-/// How long each part of an exchange took. All times but `queued` count from the start of the transfer, and include
-/// the hops of redirects.
+/// How long each part of an exchange took. All times except `queued` are measured from the start of the transfer, and
+/// include redirects.
 ///
-/// A phase that was not needed, such as connecting on a reused connection, is as long as the one before it.
+/// If a phase was skipped, such as connecting on a reused connection, its time equals that of the previous phase.
 struct timing {
-  duration queued{};      ///< waited for a place among the client's connections
-  duration resolved{};    ///< until the name was known
-  duration connected{};   ///< until TCP was connected
-  duration secured{};     ///< until TLS was set up; zero without TLS
-  duration first_byte{};  ///< until the first byte of the response was there
-  duration total{};       ///< until the whole response was there
+  duration queued{};      ///< time of waiting for one of the client's connections
+  duration resolved{};    ///< time until the host name was resolved
+  duration connected{};   ///< time until TCP was connected
+  duration secured{};     ///< time until the TLS handshake was complete; zero without TLS
+  duration first_byte{};  ///< time until the first byte of the response arrived
+  duration total{};       ///< time until the whole response had arrived
 };
 
-/// The response of a server. After an error it holds the part that was there when the exchange ended.
+/// The response of a server. After an error it holds what had arrived until then.
 struct response {
-  int status = 0;         ///< 0: none came
-  http::headers headers;  ///< of the last hop, trailers included
+  int status = 0;         ///< the HTTP status; 0: no response arrived
+  http::headers headers;  ///< the header fields of the last response, after redirects; trailers included
   std::string body;
-  std::uint64_t body_size = 0;  ///< bytes of the body, also where it was not kept
-  std::string url;              ///< the source of the response, after redirects
-  std::string redirect;         ///< the target of a redirect that was not followed, absolute; empty: none
+  std::uint64_t body_size = 0;  ///< size of the body in bytes, even if the body was not kept
+  std::string url;              ///< the URL of the response, after redirects
+  std::string redirect;         ///< the absolute URL of a redirect that was not followed; empty: none
   int redirects = 0;
-  int resends = 0;      ///< times that it was sent again after a broken connection: at most 1, see client
-  bool reused = false;  ///< the request was sent over a connection that was there before
+  int resends = 0;      ///< how often the request was sent again after a broken connection; at most 1, see client
+  bool reused = false;  ///< whether the request was sent over a reused connection
   http::timing timing;
-  /// After an error: the host, and the cause if a code does not tell it. The cause is, for example, a timeout that
-  /// passed and the part that was still missing, or a bound that was exceeded. It may also be a fault of an encoded
-  /// body or certificate, or the answer of a proxy. The text names an option with its value, and of the URL only the
-  /// host. Empty after errc::stopped, invalid_argument and not_enough_memory.
+  /// Describes an error: the host, and the cause if the error code does not tell it. Examples of a cause are a timeout
+  /// with the part that was missing, an exceeded maximum, a defect of an encoded body or certificate, or the answer of
+  /// a proxy. The text names an option with its value, but only the host of the URL. Empty after errc::stopped,
+  /// invalid_argument and not_enough_memory.
   std::string problem;
 };
 

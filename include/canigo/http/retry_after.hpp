@@ -8,13 +8,13 @@
 
 namespace canigo::http {
 
-/// How long the server asks its clients to wait: Retry-After, in seconds or as a date. If there is a field
-/// retry-after-ms (Azure, OpenAI), it counts instead; if there is neither, x-amz-retry-after counts. Both are in
-/// milliseconds. A fraction of a second, which HTTP does not know, is rounded up to milliseconds.
+/// How long the server asks its clients to wait, by the header field Retry-After, in seconds or as a date. A field
+/// retry-after-ms (Azure, OpenAI) has precedence; without both fields, x-amz-retry-after is used. These two are in
+/// milliseconds. A fraction of a second, which HTTP does not allow, is rounded up to milliseconds.
 ///
 /// A date is compared with the response's own Date field, so a wrong clock on either side does no harm. Without that
-/// field it is compared with `now`. Returns nothing if the field is absent or makes no sense, zero for a date in the
-/// past, and never more than `most`. Of several fields of one name the longest time counts.
+/// field it is compared with `now`. Returns std::nullopt if the field is missing or invalid, zero for a date in the
+/// past, and never more than `most`. If several fields have the same name, the longest time is used.
 ///
 /// Source: RFC 9110, 10.2.3; the clients of OpenAI for retry-after-ms; the AWS SDKs for x-amz-retry-after.
 /// Threads: any.

@@ -13,24 +13,26 @@
 
 namespace canigo::http {
 
-/// Pauses a limit as long as a server asks: for all calls, and not only for the one that it has refused.
+/// Pauses a limit for all calls as long as the server asks for, not only the call that the server refused.
 ///
 ///     canigo::http::server_pause pause{*api.limits()};
 ///     auto r = co_await api.run([&] { return pause.send_checked(client, {"GET", url}); });
 ///
-/// Of several answers the one that asks for the latest end counts. Calls whose deadline lies before that end are
-/// refused at once. A limit has one pause: if limiter::pause() or pause_until() has set a longer one, that one stays.
+/// If several answers ask for a pause, the latest end is used. Calls whose deadline is before that end are refused
+/// immediately. If limiter::pause() or pause_until() has set a longer pause, that pause stays.
 ///
-/// Threads: any, all members, at once.
+/// Threads: any thread may call any member at any time.
 class server_pause {
  public:
-  /// `most`: the longest pause that a server gets, more than 0. Throws errc::invalid_argument. `limit` must stay.
+  /// `most` is the longest pause that a server can cause, more than 0. Throws errc::invalid_argument. `limit` must
+  /// outlive this object.
   explicit server_pause(limiter& limit, duration most = std::chrono::minutes{5});
 
-  /// Pauses the limit for the http::asked_wait() of an answer. Returns that time; zero: the answer asks for no wait.
+  /// Pauses the limit for the http::asked_wait() of an answer. Returns that time, or zero if the answer asks for no
+  /// wait.
   duration obey(const response& answer);
 
-  /// Like http::send_checked(), and obeys its answer, good or bad.
+  /// Like http::send_checked(), and then calls obey() with the answer, whether it is a failure or not.
   net::awaitable<response> send_checked(client& c, request r);
 
  private:

@@ -16,7 +16,7 @@
 
 namespace canigo::http {
 
-/// A request whose body the caller writes part by part: client::start_upload() returns it.
+/// A request whose body the caller writes part by part. client::start_upload() returns it.
 ///
 ///     http::upload u = client.start_upload({"PUT", url}, file_size);
 ///     while (const std::size_t size = read(file, room)) {
@@ -24,19 +24,19 @@ namespace canigo::http {
 ///     }
 ///     http::exchange x = co_await u.finish();
 ///
-/// The body goes no faster than the server takes it, because the client keeps 64 KiB of it at most. While the caller
-/// does not write, the other requests go on.
+/// The body is sent only as fast as the server reads it, because the client buffers at most 64 KiB. While the caller
+/// does not write, other requests continue.
 ///
-/// It is sent at the first write. A body of unknown length goes out in chunks with HTTP/1.1. No part can be sent again,
-/// so the request is sent once, also by PUT, and no redirect is followed.
+/// The request is sent at the first write. With HTTP/1.1 a body of unknown length is sent in chunks. The client can't
+/// repeat the body, so it sends the request only once, even a PUT, and follows no redirect.
 ///
-/// The timeout of the request counts until the server begins to take the body, and then from finish() to the head. No
-/// time limit counts in between; put one around write() if the server may fall silent.
+/// The timeout of the request covers the time until the server begins to read the body, and the time from finish() to
+/// the head of the response. There is no time limit in between; put one around write() if the server may stop reading.
 ///
-/// Cancellation: destroying it before finish() resets it at once. Its connection is closed; with HTTP/2 only the stream
-/// is. So no server takes a part of a body for the whole.
-/// Threads: one at a time, any. It may outlive the client.
-/// Copies: none. A moved-from one, like one that was made without an argument, can be assigned to and destroyed only.
+/// Cancellation: destroying an upload before finish() resets it immediately. Its connection is closed; with HTTP/2 only
+/// its stream is reset. So no server takes a part of a body for the whole.
+/// Threads: one thread at a time. An upload may outlive the client.
+/// Copies: none. A moved-from or default-constructed upload can only be assigned to and destroyed.
 class upload {
  public:
   upload() noexcept = default;
@@ -44,29 +44,31 @@ class upload {
   upload& operator=(upload&& other) noexcept;
   ~upload();
 
-  /// Waits until the client has taken bytes of `from`, at least one, and returns how many. Zero: the server has
-  /// answered already and takes no more; finish() has its answer. The status of that answer is 300 or more, or any
-  /// status if the server has closed the connection after it.
+  /// Waits until the client has taken at least one byte of `from`, and returns how many bytes it has taken. Zero: the
+  /// server has already answered and reads no more; finish() returns that answer. Its status is 300 or more, or any
+  /// status if the server closed the connection after it.
   ///
-  /// Only one at a time. `from` must stay until it ends.
-  /// Errors: those of client; errc::stopped after client::stop() or the client's end; errc::invalid_argument for no
-  /// bytes, and for more than the length that was announced. Every write after an error of a client has the same error.
+  /// Only one call at a time is allowed. `from` must live until the call ends.
+  /// Errors: those of client; errc::stopped after client::stop() or the destruction of the client;
+  /// errc::invalid_argument for an empty buffer, and for more bytes than announced. After an error of the client, every
+  /// further write fails with the same error.
   /// Cancellation: terminal, partial, total. It resets the whole upload.
   /// Allocates: the coroutine's frame.
   net::awaitable<std::size_t> write_some(net::const_buffer from);
 
-  /// Like write_some(), for all of `from`, and for no bytes. False: the server has answered already, and takes no more.
+  /// Like write_some(), but writes all of `from`, which may be empty. Returns false if the server has already answered
+  /// and reads no more.
   net::awaitable<bool> write(net::const_buffer from);
 
   /// Ends the body, and waits for the head of the response.
   ///
-  /// Errors: those of client::open(), thrown the same way; errc::invalid_argument for fewer bytes than the length that
-  /// was announced. In this case nothing has happened.
+  /// Errors: those of client::open(), thrown in the same way; errc::invalid_argument if fewer bytes were written than
+  /// announced. In the latter case nothing has happened.
   /// Cancellation: terminal, partial, total. It resets the whole upload.
   /// Allocates: the coroutine's frame.
   net::awaitable<exchange> finish();
 
-  /// After a write has failed: the same as response::problem.
+  /// The description of the error after a write has failed, as in response::problem.
   const std::string& problem() const noexcept;
 
  private:

@@ -13,13 +13,15 @@
 
 namespace canigo::jobs::conformance {
 
-/// Thrown by a case that a store does not pass. The text says what was expected, what came, and the line of the case.
+/// Thrown by a test case that a store fails. The text says what was expected, what happened, and the line of the test
+/// case.
 class failure : public std::runtime_error {
  public:
   using runtime_error::runtime_error;
 };
 
-/// The store under test, its clock and its loop. Each case has a world of its own, with no jobs in it.
+/// The environment of a test case: the store, its clock and its event loop. Each test case gets its own world without
+/// jobs.
 class world {
  public:
   world() = default;
@@ -27,23 +29,23 @@ class world {
   world& operator=(const world&) = delete;
   virtual ~world() = default;
 
-  /// A store on the jobs of this world, with the default store_policy. A case opens up to two, as two processes would.
-  /// A store that lives in one process returns the same one again.
+  /// Opens a store on the jobs of this world, with the default store_policy. A test case opens up to two stores, as two
+  /// processes do. A store that exists only in one process returns the same object again.
   virtual std::shared_ptr<store> open() = 0;
-  /// Moves the clock of the stores forward, or back.
+  /// Moves the clock of the stores forward, or back for a negative `d`.
   virtual void advance(duration d) = 0;
-  /// Runs the coroutine to its end and throws what it throws. The clock stands still.
+  /// Runs the coroutine to its end, and throws its exception. The clock stands still meanwhile.
   virtual void run(net::awaitable<void> work) = 0;
 };
 
-/// A promise that every store keeps.
+/// A test case for a promise that every store must keep.
 struct test_case {
-  int number;               ///< of the promise; cases of one promise share it
-  std::string_view name;    ///< a sentence
-  void (*check)(world& w);  ///< throws failure
+  int number;               ///< number of the promise; several cases may have the same
+  std::string_view name;    ///< describes the promise in a sentence
+  void (*check)(world& w);  ///< throws failure if the store breaks the promise
 };
 
-/// All cases, most important first. In a test framework of your choice:
+/// All test cases, the most important ones first. Use them in any test framework:
 ///
 ///     for (const auto& c : canigo::jobs::conformance::cases()) {
 ///       my_world w;

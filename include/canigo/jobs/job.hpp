@@ -19,15 +19,15 @@ namespace detail {
 struct running_job;
 }
 
-/// A handler throws this to say that another attempt is of no use: the job is dead at once.
+/// A handler throws this to report that another attempt is useless: the job is dead immediately.
 class hopeless : public std::runtime_error {
  public:
   using runtime_error::runtime_error;
 };
 
-/// Lets a handler ask about the job that it runs. Valid until the handler has ended.
+/// Access of a handler to the job that it runs. Valid until the handler has ended.
 ///
-/// Threads: any, all members, at once.
+/// Threads: any thread may call any member at any time.
 class job {
  public:
   explicit job(detail::running_job& r) noexcept : running_{&r} {}
@@ -41,20 +41,21 @@ class job {
   /// The number of this attempt; the first one is 1.
   std::uint32_t attempt() const noexcept;
   std::uint32_t max_attempts() const noexcept;
-  /// How often a process ended, or lost its lease, while it ran the job.
+  /// How often the process of the job crashed, or lost its lease, while it ran the job.
   std::uint32_t crashes() const noexcept;
-  /// The token rises with each run. A database that the handler writes to can refuse what comes with an older one.
+  /// The right to this run. Its token rises with each run, so a database can refuse writes with an older token.
   jobs::lease lease() const noexcept;
-  /// When the run is cancelled; time_point::max() if it has no time limit. By the time source of the service.
+  /// The instant at which this run is cancelled, by the time source of the service; time_point::max() if it has no time
+  /// limit.
   time_point deadline() const noexcept;
 
-  /// Whether the run should end: the job was cancelled, its time is over, its lease is lost, or the service stops.
+  /// Whether the handler should end: the job was cancelled, its time limit passed, its lease is lost, or the service
+  /// stops.
   bool stop_requested() const noexcept;
-  /// Once the handler returns, the job waits for `d`, 0 or more, and runs again. That uses up no attempt. The last
-  /// call counts. Throws errc::invalid_argument.
+  /// Makes the job wait for `d` (0 or more) after the handler returns, and then run again. That does not count as an
+  /// attempt. The last call in a run is used. Throws errc::invalid_argument.
   void snooze(duration d);
-  /// Notes how far the job is: job_info::result says so while it runs. It is written with the next renewal of the
-  /// lease.
+  /// Stores the progress of a running job in job_info::result. It is written with the next renewal of the lease.
   void progress(std::string text);
 
  private:

@@ -12,27 +12,27 @@
 
 namespace canigo::jobs {
 
-/// An instant of the store's own clock, in UTC.
+/// An instant of the store's clock, in UTC.
 using instant = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// The number of a job. A store never gives a number twice, as long as it keeps what it acknowledged: see docs/jobs.md
-/// for a failover of PostgreSQL that loses commits.
+/// The number of a job. A store never assigns a number twice as long as it keeps all commits; docs/jobs.md tells how a
+/// failover of PostgreSQL may lose commits.
 using job_id = std::int64_t;
 
-/// The classes of every store: 0 (first) … 15.
+/// The number of priority classes of every store: class 0 goes first, class 15 last.
 inline constexpr int most_priorities = 16;
 /// The longest payload and the longest result, in bytes.
 inline constexpr std::size_t most_bytes = std::size_t{64} << 20;
 /// The longest name of a queue or kind, and the longest key of a unique job, in bytes.
 inline constexpr std::size_t most_name = 255;
-/// The number of jobs of one state up to which every store counts exactly.
+/// Every store counts the jobs of one state exactly up to this number.
 inline constexpr std::size_t most_counted = 100'000;
-/// How many bytes of the text of a failure a store keeps: the first ones.
+/// A store keeps this many bytes of the text of a failure, from its beginning.
 inline constexpr std::size_t most_error_text = 1000;
-/// How many entries of the history of a job a store keeps: the last ones.
+/// A store keeps this many entries of a job's history, the latest ones.
 inline constexpr std::size_t most_events = 32;
 
-/// The state of a job. A job that waits for its time or for another attempt is `waiting`, too.
+/// The state of a job. A job with a delay, or before another attempt, is also `waiting`.
 ///
 ///     waiting ──claim──▶ running ──complete──▶ done
 ///        ▲                  │
@@ -47,71 +47,73 @@ constexpr std::string_view to_string(job_state s) noexcept {
   return s <= job_state::cancelled ? names[static_cast<std::size_t>(s)] : "?";
 }
 
-/// For how long no other job can have the same key.
+/// How long a unique key excludes other jobs with the same key.
 enum class unique_scope : std::uint8_t {
   until_begun,  ///< until the job is claimed for the first time
   until_ended,  ///< until it is done, dead or cancelled
-  for_a_time,   ///< for the time new_job::unique_for from the put on, even if the job has ended
+  for_a_time,   ///< for new_job::unique_for after the job was submitted, even if the job has ended
 };
 
-/// A job as it is handed in. Spans count from the put on, by the store's clock.
+/// A job to be submitted. Time spans are measured from the submission, by the store's clock.
 struct new_job {
-  std::string queue = "default";          ///< 1 to most_name bytes
-  std::string kind = {};                  ///< names the handler; 1 to most_name bytes
-  std::string payload = {};               ///< any bytes, up to most_bytes
-  int priority = 0;                       ///< class, 0 (first) … 15
-  duration delay = duration::zero();      ///< before it can be claimed; 0 or more
-  std::optional<instant> at = {};         ///< when it can be claimed, instead of a delay; 1970 to 9999
-  duration expires_in = duration::max();  ///< a job that still waits then is dead; more than 0; max: never
-  std::uint32_t max_attempts = 25;        ///< 1 to 1'000'000; crashes do not count
+  std::string queue = "default";      ///< 1 to most_name bytes
+  std::string kind = {};              ///< selects the handler; 1 to most_name bytes
+  std::string payload = {};           ///< any bytes, up to most_bytes
+  int priority = 0;                   ///< priority class, 0 (goes first) … 15
+  duration delay = duration::zero();  ///< time before the job can be claimed; 0 or more
+  /// the instant at which the job can be claimed, instead of `delay`; years 1970 to 9999
+  std::optional<instant> at = {};
+  duration expires_in = duration::max();  ///< a job that still waits after this time is dead; more than 0; max: never
+  std::uint32_t max_attempts = 25;        ///< max number of attempts, 1 to 1'000'000; crashes do not count
   std::string unique_key = {};            ///< any bytes, up to most_name; empty: not unique
   unique_scope scope = unique_scope::until_ended;
-  duration unique_for = duration::zero();  ///< for unique_scope::for_a_time; more than 0
-  std::string batch = {};                  ///< the batch that the job belongs to, up to most_name bytes; empty: none
-  /// The name of a batch. The job can be claimed after all jobs of that batch have ended, in whatever way. It must have
-  /// no delay. If no job of that batch waits or runs when this job is put, it does not wait. Empty: it waits for none.
+  duration unique_for = duration::zero();  ///< the time for unique_scope::for_a_time; more than 0
+  std::string batch = {};                  ///< the batch of the job, up to most_name bytes; empty: none
+  /// The name of a batch. The job can be claimed only after all jobs of that batch have ended, in any way. It must have
+  /// no delay. If no job of that batch waits or runs at the submission, the job can be claimed immediately. Empty:
+  /// none.
   std::string after_batch = {};
 };
 
-/// The answer to a job that was handed in.
+/// The result of submitting a job.
 struct put_answer {
-  job_id id = 0;        ///< the id of the new job, or of the job that has its unique key
-  bool is_new = false;  ///< false: a job with the same key is there, and was left as it is
+  job_id id = 0;        ///< the number of the new job, or of the existing job with the same unique key
+  bool is_new = false;  ///< false: a job with the same key exists and was not changed
 };
 
-/// The right to end one run of a job. The token rises with every claim, so an old lease has no effect.
+/// The right to report the end of one run of a job. The token rises with every claim, so an old lease has no effect.
 struct lease {
   job_id id = 0;
   std::uint64_t token = 0;
   bool operator==(const lease&) const = default;
 };
 
-/// A job that the caller is to run.
+/// A job that was claimed, and that the caller has to run.
 struct claimed_job {
   jobs::lease lease;
   std::string queue;
   std::string kind;
   std::string payload;
   int priority = 0;
-  std::uint32_t attempt = 0;  ///< of this run; the first one is 1
+  std::uint32_t attempt = 0;  ///< number of this attempt; the first one is 1
   std::uint32_t max_attempts = 0;
-  std::uint32_t crashes = 0;  ///< runs that ended with their process
+  std::uint32_t crashes = 0;  ///< number of runs that ended by a crash of their process
   std::uint32_t snoozes = 0;
-  instant run_at;                         ///< when it fell due
-  duration expires_in = duration::max();  ///< from the claim on; max: no deadline
+  instant run_at;                         ///< when the job was due
+  duration expires_in = duration::max();  ///< time from the claim to the deadline; max: no deadline
 };
 
-/// An entry in the history of a job: a failure, and when.
+/// An entry in the history of a job: a failure and its time.
 struct event {
   enum class type : std::uint8_t {
     failed,   ///< an attempt failed
-    crashed,  ///< a lease ran out: the process is gone, or stood still
+    crashed,  ///< a lease ended: the process crashed or was suspended
     expired,  ///< the deadline passed
   };
   instant at;
   type what = type::failed;
   std::uint32_t attempt = 0;
-  std::string text = {};  ///< of the failure
+  std::string text = {};  ///< the text of the failure
   bool operator==(const event&) const = default;
 };
 
@@ -120,7 +122,7 @@ constexpr std::string_view to_string(event::type t) noexcept {
   return t <= event::type::expired ? names[static_cast<std::size_t>(t)] : "?";
 }
 
-/// All that a store knows about a job.
+/// Everything that a store knows about a job.
 struct job_info {
   job_id id = 0;
   std::uint64_t token = 0;
@@ -135,25 +137,26 @@ struct job_info {
   std::uint32_t snoozes = 0;
   instant created_at;
   instant run_at;
-  std::optional<instant> lease_until = {};  ///< while it runs
+  std::optional<instant> lease_until = {};  ///< the end of the lease, for a running job
   std::optional<instant> deadline = {};
-  std::optional<instant> cancel_at = {};  ///< when it was cancelled; a job that runs is told of it
+  std::optional<instant> cancel_at = {};  ///< when the job was cancelled; a running job is told of it
   std::optional<instant> finished_at = {};
-  std::string unique_key = {};      ///< the key that it has now; empty: none
-  std::string batch = {};           ///< as in new_job
-  std::string after_batch = {};     ///< as in new_job; run_at is instant::max() while it waits for the batch
-  std::string result = {};          ///< of a job that is done; of one that runs: its progress
+  std::string unique_key = {};  ///< the unique key that the job has now; empty: none
+  std::string batch = {};       ///< see new_job::batch
+  /// see new_job::after_batch; run_at is instant::max() while the job waits for the batch
+  std::string after_batch = {};
+  std::string result = {};          ///< the result of a job that is done, or the progress of a running job
   std::vector<event> history = {};  ///< the last most_events entries, oldest first
   bool operator==(const job_info&) const = default;
 };
 
-/// How many jobs a queue has. A store may count to most_counted only, so that a large table costs no more.
+/// The number of jobs in a queue. A store may stop counting at most_counted, so that a large table costs no more.
 struct queue_count {
   std::string queue;
   bool is_paused = false;
-  std::size_t by_state[5] = {};  ///< index: job_state; done: only among the last jobs that ended
-  bool has_more[5] = {};         ///< index: job_state; by_state is a lower bound
-  /// How long the first of the jobs that wait has been due; 0: none is due.
+  std::size_t by_state[5] = {};  ///< index: job_state; the number of done jobs is only that of recently ended ones
+  bool has_more[5] = {};         ///< index: job_state; true: by_state is a lower bound
+  /// How long the earliest due job has been due; 0: no job is due.
   duration oldest = duration::zero();
   std::size_t of(job_state s) const noexcept { return by_state[static_cast<std::size_t>(s)]; }
   bool operator==(const queue_count&) const = default;

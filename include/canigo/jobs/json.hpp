@@ -15,29 +15,30 @@
 
 namespace canigo::jobs {
 
-/// The payload of a job from a value that nlohmann::json can take: `jobs.submit("confirm", jobs::to_json(order))`.
+/// Converts a value to JSON for the payload of a job: `jobs.submit("confirm", jobs::to_json(order))`. T is any type
+/// that nlohmann::json supports.
 ///
-/// Under g++ 12, give the value a name if the call is a part of a co_await expression, as in store.hpp.
+/// Under g++ 12, give the value a name if the call is part of a co_await expression, as for store.
 /// Throws nlohmann::json::exception, for example for a text that is not UTF-8.
 template <class T>
 std::string to_json(const T& value) {
   return nlohmann::json(value).dump();
 }
 
-/// The value that a payload or a result stands for. Throws nlohmann::json::exception.
+/// Converts the JSON of a payload or a result to a value. Throws nlohmann::json::exception.
 template <class T>
 T from_json(std::string_view text) {
   return nlohmann::json::parse(text).template get<T>();
 }
 
-/// A handler that takes a value instead of bytes: net::awaitable<R>(const T&, job&). R is void, or a type that
-/// nlohmann::json can take, which becomes the result.
+/// Makes a handler from a function that takes a value instead of bytes: net::awaitable<R>(const T&, job&). R is void,
+/// or a type that nlohmann::json supports, which becomes the result.
 ///
 ///     auto confirm = [&](const order& o, jobs::job& j) -> net::awaitable<receipt> { … };
 ///     service.handle("confirm", jobs::typed<order>(confirm));
 ///
-/// A payload that is not such a value makes the job hopeless: another attempt would fail, too. Needs nlohmann's library
-/// 3.9 or later.
+/// If a payload can't be converted to T, the job is hopeless, because another attempt would also fail. Requires version
+/// 3.9 or later of the nlohmann library.
 template <class T, class F>
   requires std::invocable<F&, const T&, job&>
 auto typed(F f) {

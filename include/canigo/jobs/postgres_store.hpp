@@ -20,48 +20,49 @@ struct pg_conn;
 namespace canigo::jobs {
 
 struct postgres_store_options {
-  store_policy policy = {};  ///< for jobs that crash
-  /// How long a step waits for a lock that another connection holds; 1 ms or more. Other steps go on meanwhile.
+  store_policy policy = {};  ///< the policy for jobs that crash
+  /// How long a step waits for a lock of another connection; 1 ms or more. Other steps continue meanwhile.
   duration lock_limit = std::chrono::seconds{5};
   /// How long a step waits for a server that can't be reached, or that is starting; 0 or more.
   duration reconnect_limit = std::chrono::seconds{5};
-  /// How long the server may be silent while a step waits for it; more than 0. Then the connection is given up. It is
-  /// also how long count() and list() may take; then they end with error::locked.
+  /// How long a step waits for an answer of the server; more than 0. After that the connection is closed. count() and
+  /// list() may also take this time, and then end with error::locked.
   duration answer_limit = std::chrono::seconds{30};
   /// How often callers of changed() are woken even without a known change; more than 0.
   duration poll = std::chrono::seconds{30};
 };
 
-/// Jobs in a database of PostgreSQL 12 or later, which the processes of many machines share.
+/// A store that keeps jobs in a database of PostgreSQL 12 or later, which processes of many machines share.
 ///
 ///     canigo::jobs::postgres_store store{io, "postgresql://shop@db.example.org/shop"};
 ///
-/// The database may be one that the program has for its own tables: those of jobs are called canigo_…, and lie in the
-/// first schema of the search path. All times are those of the server. The store has a thread and a connection of its
-/// own. All steps that wait are one transaction in one round trip. NOTIFY tells other processes of changes. Steps that
-/// may read much, count() and list(), have a second thread and connection, made for the first of them.
+/// The database may also have tables of the program: the tables of the store begin with canigo_, and are in the first
+/// schema of the search path. All times are those of the server. The store has its own thread and connection. All steps
+/// that wait at the same time share one transaction and one round trip. NOTIFY tells other processes of changes.
+/// count() and list(), which may read much, use a second thread and connection, created for the first such call.
 ///
 /// The constructor does not wait for the connection. While the server starts or can't be reached, calls wait for
-/// `reconnect_limit`. They fail at once for a cause that lasts: a wrong password, a missing database or right, a server
-/// that is read-only. If the connection broke before the server could say that it wrote something, the call
-/// throws error::unknown_outcome; claims and reads are done again instead.
+/// `reconnect_limit`. They fail immediately for a permanent cause: a wrong password, a missing database or right, a
+/// server that is read-only. If the connection breaks before the server has confirmed a write, the call throws
+/// error::unknown_outcome; claims and reads are repeated instead.
 ///
-/// The names of queues and kinds are text: UTF-8 without NUL. Each transaction of the store is READ COMMITTED, whatever
-/// the server's default is, and leaves no setting behind. So a proxy may lend connections by transaction, as PgBouncer
-/// does in that mode. But such a proxy carries no notifications. Then facts() says so, and the store looks for jobs
-/// every second.
+/// Names of queues and kinds must be UTF-8 without NUL. Each transaction of the store is READ COMMITTED, whatever the
+/// server's default is, and changes no setting of the session. So a proxy may share connections between transactions,
+/// such as PgBouncer in transaction mode. Such a proxy passes no notifications on. In that case facts() reports it, and
+/// the store checks for jobs every second.
 ///
-/// Threads: any, all members, at once.
-/// Lifetime: the destructor waits for the steps that were handed over. Each takes as long as the limits of the options
-/// at most.
+/// Threads: any thread may call any member at any time.
+/// Lifetime: the destructor waits for all steps that have begun. Each takes at most the limits of the options.
 class postgres_store final : public store {
  public:
-  /// `url` is a URL of PostgreSQL, or a string such as "host=/run/postgresql dbname=shop". Parts that are left out come
-  /// from the environment, as PGHOST, PGPASSWORD and so on, or from the file of passwords.
+  /// `url` is a URL of PostgreSQL, or a string such as "host=/run/postgresql dbname=shop". Missing parts come from the
+  /// environment, such as PGHOST and PGPASSWORD, or from the password file.
   ///
-  /// Throws std::system_error, errc::invalid_argument, naming the field and the range; never the URL.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range,
+  /// but never the URL.
   postgres_store(const net::any_io_executor& executor, const std::string& url, const postgres_store_options& options);
-  // No default argument: g++ 12 destroys one twice if the store is made in an expression with a co_await.
+  // The options have no default argument, because g++ 12 destroys a default argument twice inside a co_await
+  // expression.
   postgres_store(const net::any_io_executor& executor, const std::string& url);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -73,15 +74,16 @@ class postgres_store final : public store {
       : postgres_store{net::any_io_executor{context.get_executor()}, url} {}
   ~postgres_store() override;
 
-  /// Adds a job on a connection of the program, in the transaction that is open there: the job exists if and only if
-  /// that transaction is committed. Services are told after the commit. It waits for the server.
+  /// Submits a job over a connection of the program, in the transaction that is open there. So the job exists if and
+  /// only if that transaction is committed. Services are told after the commit. The call blocks until the server
+  /// answers.
   ///
-  /// A transaction that is REPEATABLE READ or SERIALIZABLE sees the data as of its beginning. It can't hand in a job
-  /// with `after_batch`: errc::invalid_argument. If the job that holds the unique key has changed since, the call
-  /// throws error::locked, and the whole transaction must be repeated.
+  /// A REPEATABLE READ or SERIALIZABLE transaction sees the data as of its beginning. It can't submit a job with
+  /// `after_batch`: errc::invalid_argument. If the job with the same unique key has changed since, the call throws
+  /// error::locked, and the whole transaction must be repeated.
   ///
-  /// Errors: those of put(). The connection must be idle, to this database with this search path, and used by no other
-  /// thread meanwhile. The tables must be there: any call of a store has made them.
+  /// Errors: those of put(). The connection must be idle, to this database with this search path, and no other thread
+  /// may use it meanwhile. The tables must exist: any call of a store creates them.
   put_answer put_in(pg_conn* connection, const new_job& j);
 
   net::awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) override;

@@ -16,43 +16,45 @@ namespace detail {
 class time_zone;
 }
 
-/// The times at which a job is repeated, in UTC or in a time zone. A value.
+/// The times at which a job is repeated, in UTC or in a time zone. It is a value.
 ///
 ///     schedule::every(10min)                               // 00:00, 00:10, 00:20 …
 ///     schedule::cron("30 6 * * mon-fri")                   // half past six on working days, in UTC
 ///     schedule::cron("30 6 * * mon-fri", "Europe/Berlin")  // the same time in Berlin
 class schedule {
  public:
-  /// The multiples of a span since 1970-01-01T00:00:00Z, so that all processes agree on them.
+  /// All multiples of `period` since 1970-01-01T00:00:00Z, so that all processes agree on the times.
   ///
-  /// Throws std::system_error, errc::invalid_argument, unless `period` is of whole seconds, 1s to 366 days.
+  /// Throws std::system_error (errc::invalid_argument) unless `period` is a whole number of seconds, from 1s to 366
+  /// days.
   static schedule every(duration period);
-  /// The minutes that a text in the form of crontab(5) names: minute, hour, day of the month, month, day of the week.
+  /// The minutes that match a text in the format of crontab(5): minute, hour, day of the month, month, day of the week.
   ///
   /// A field is `*`, a value, a range, or a list of these with commas; a range or `*` may have a step, as in `*/15`.
-  /// Months and days of the week have names as well, as in `jan` or `mon`; a week begins with `sun`, which is 0 and 7.
-  /// If neither field of a day begins with `*`, a day has to match one of the two, otherwise both. Instead of the
-  /// fields, a word: `@hourly`, `@daily` or `@midnight`, `@weekly` (on Sunday), `@monthly`, `@yearly` or `@annually`.
+  /// Months and days of the week also have names, such as `jan` or `mon`; a week begins with `sun`, which is 0 and 7.
+  /// If neither day field begins with `*`, a day has to match one of the two fields, otherwise both. A word can replace
+  /// all fields: `@hourly`, `@daily` or `@midnight`, `@weekly` (on Sunday), `@monthly`, `@yearly` or `@annually`.
   ///
-  /// A zone may stand before the fields, as in `CRON_TZ=Europe/Berlin 30 6 * * *`. Without one the times are in UTC.
+  /// A time zone may precede the fields, as in `CRON_TZ=Europe/Berlin 30 6 * * *`. Without a time zone the times are in
+  /// UTC.
   ///
-  /// When clocks are put forward, local times are skipped. A job that was due at one of them is due at once, when the
-  /// clocks are put forward, and once for all that were skipped. When clocks are put back, local times come twice. The
-  /// first one counts. A schedule follows the clock instead if its minute or hour begins with `*`. Then a time that is
-  /// skipped does not come, and one that comes twice is due twice.
+  /// When clocks are put forward, local times are skipped. All times of a schedule that are skipped make the job due
+  /// once, when the clocks are put forward. When clocks are put back, local times occur twice. Then the job is due only
+  /// the first time. If the minute or hour field begins with `*`, this does not apply: a skipped time is ignored, and a
+  /// time that occurs twice is due twice.
   ///
-  /// Throws std::system_error, errc::invalid_argument, naming the field, its text and the range; also if no time ever
-  /// matches, as for the 30th of February.
+  /// Throws std::system_error (errc::invalid_argument), naming the field, its text and the range; also if no time ever
+  /// matches, such as the 30th of February.
   static schedule cron(std::string_view text);
-  /// Like cron(text), in a zone of the time zone database, such as `Europe/Berlin`, and not in UTC.
+  /// Like cron(text), but in a zone of the time zone database, such as `Europe/Berlin`, instead of UTC.
   ///
-  /// Reads the zone from a file in the folder that the variable TZDIR names, or /usr/share/zoneinfo. A later change of
-  /// that file has no effect on this schedule. Throws also if there is no such zone.
+  /// Reads the zone from a file in the folder TZDIR, or in /usr/share/zoneinfo. A later change of that file has no
+  /// effect on this schedule. Also throws if there is no such zone.
   static schedule cron(std::string_view text, std::string_view zone);
 
-  /// The first time after `t`; instant::max() if that is later than the year 9999.
+  /// The first time of the schedule after `t`; instant::max() if it is later than the year 9999.
   instant next_after(instant t) const;
-  /// The text of the schedule: "every 10m", or the text of cron(), with its zone.
+  /// The text of the schedule: "every 10m", or the text given to cron(), with its zone.
   const std::string& text() const noexcept { return text_; }
 
  private:
@@ -64,8 +66,8 @@ class schedule {
   instant next_in_zone(instant t) const;
 
   std::string text_;
-  std::chrono::seconds period_{0};  // 0: made by cron()
-  // A bit for each value.
+  std::chrono::seconds period_{0};  // 0: cron() made the schedule
+  // Each of these masks has one bit for each value of the field.
   std::uint64_t minutes_ = 0;
   std::uint32_t hours_ = 0;
   std::uint32_t days_ = 0;

@@ -38,7 +38,7 @@ class service_core;
 using handler = std::function<net::awaitable<std::string>(job&)>;
 }  // namespace detail
 
-/// The grant of a limit for one job. It is dropped when the job has ended.
+/// The grant of a limit for one job. The service destroys it when the job has ended.
 class admitted {
  public:
   admitted() = default;
@@ -46,13 +46,13 @@ class admitted {
   admitted& operator=(const admitted&) = delete;
   virtual ~admitted() = default;
 
-  /// Runs the job. A grant whose permit can be lost overrides this, and ends the job with it.
+  /// Runs the job. A grant with a permit that can be lost overrides this, so that the loss cancels the job.
   virtual net::awaitable<std::string> run(net::awaitable<std::string> work) { return work; }
-  /// Called if there was no job to run. It must also give back the tokens that count as used from the grant on.
+  /// Called if there was no job to run. It must give back all tokens, because tokens count as used from the grant on.
   virtual void unused() noexcept {}
 };
 
-/// Lets the jobs of a queue run within a limit: a coroutine that ends when one job may begin.
+/// A limit for the jobs of a queue: it returns a coroutine that ends when one job may begin.
 using admission = std::function<net::awaitable<std::shared_ptr<admitted>>()>;
 
 namespace detail {
@@ -93,8 +93,8 @@ class permit_of final : public admitted {
 
 }  // namespace detail
 
-/// The admission by a limit of the library, for one token or permit a job: a scheduler, semaphore or limiter, or one in
-/// Redis. `r` has the priority of these jobs among all requests to that limit. `l` must outlive the service.
+/// Makes an admission from a limit of the library, for one token or permit per job: a scheduler, semaphore or limiter,
+/// or one in Redis. `r` sets the priority of these jobs among all requests to that limit. `l` must outlive the service.
 template <limit Limit>
 admission within(Limit& l, request r = {}) {
   return [&l, r]() -> net::awaitable<std::shared_ptr<admitted>> {
@@ -108,48 +108,48 @@ admission within(Limit& l, request r = {}) {
 }
 
 struct queue_options {
-  std::string name = "default";        ///< 1 to most_name bytes
-  std::size_t concurrency = 1;         ///< jobs of this service that run at once; 1 to 100'000
+  std::string name = "default";  ///< 1 to most_name bytes
+  std::size_t concurrency = 1;   ///< max number of jobs of the queue that run in this service at once; 1 to 100'000
   duration timeout = duration::max();  ///< the time limit of each run; more than 0; max: none
-  /// The delays between the attempts of a job.
+  /// The delay before the next attempt of a failed job.
   canigo::backoff retry = {.first = std::chrono::seconds{5}, .cap = std::chrono::hours{1}};
-  jobs::admission limit = {};                        ///< empty: no limit; see within()
-  duration keep_ended = std::chrono::hours{24 * 7};  ///< jobs that ended longer ago are removed; 0 or more; max: never
-  std::size_t most_ended = SIZE_MAX;                 ///< how many jobs that have ended stay, at most; see trim_request
+  jobs::admission limit = {};                        ///< a limit on the start of jobs, see within(); empty: no limit
+  duration keep_ended = std::chrono::hours{24 * 7};  ///< ended jobs are removed after this time; 0 or more; max: never
+  std::size_t most_ended = SIZE_MAX;                 ///< max number of ended jobs that are kept; see trim_request
   restart_policy restart = {};                       ///< how often workers may break before the service stops
   pool_observer* observer = nullptr;                 ///< observes the queue's pool; must outlive the service
 };
 
 struct service_options {
-  std::vector<queue_options> queues = {};     ///< the queues that it takes jobs from; none: it only hands jobs in
-  duration lease = std::chrono::seconds{30};  ///< renewed while a job runs; 1 ms or more
-  /// The delays between the attempts to use a store that fails.
+  std::vector<queue_options> queues = {};     ///< the queues whose jobs it runs; none: it only submits jobs
+  duration lease = std::chrono::seconds{30};  ///< the length of a job's lease, renewed while the job runs; 1 ms or more
+  /// The delay before the service uses a failing store again.
   canigo::backoff store_retry = {.first = std::chrono::milliseconds{100}, .cap = std::chrono::seconds{10}};
-  /// After so many failures in a row to take jobs for one queue, the service stops with the last one as the cause.
-  /// Other calls of the store do not count. 1 or more; unlimited: never.
+  /// After this many failures in a row to claim jobs of one queue, the service stops, with the last failure as the
+  /// cause. Other calls of the store do not count. 1 or more; unlimited: never.
   std::uint64_t most_store_failures = unlimited;
-  /// Whether start() waits for a store that can't be opened, such as a file in a missing folder, a missing database, or
-  /// tables of a newer version. If not, the service stops, with the store's error as the cause. A store that others
-  /// keep locked, or that is full, is waited for in either case.
+  /// Whether start() waits for a store that can't be opened, for example because of a missing folder, a missing
+  /// database, or tables of a newer version. If false, the service stops, with the store's error as the cause. In
+  /// either case the service waits for a store that is full or locked by other processes.
   bool waits_for_store = false;
-  store_observer* observer = nullptr;  ///< is told of the store's failures; must outlive the service and its jobs
+  store_observer* observer = nullptr;  ///< told of failures of the store; must outlive the service and its jobs
 };
 
-/// The names are copied at the call.
+/// The options of one job. Their texts are copied when submit() is called.
 struct submit_options {
-  std::string_view queue = "default";              ///< 1 to most_name bytes
-  int priority = 0;                                ///< class, 0 (first) … 15
-  duration delay = duration::zero();               ///< before it may run; 0 or more
-  duration expires_in = duration::max();           ///< its deadline, from now; more than 0; max: none
-  std::uint32_t max_attempts = 25;                 ///< 1 or more
-  std::string_view unique = {};                    ///< the key of which only one job exists at a time; empty: none
-  unique_scope scope = unique_scope::until_ended;  ///< how long it is the only one
-  duration unique_for = duration::zero();          ///< for unique_scope::for_a_time
-  std::string_view batch = {};                     ///< the batch that it is one of; empty: none
-  std::string_view after_batch = {};               ///< it waits until all jobs of this batch have ended; empty: none
+  std::string_view queue = "default";     ///< 1 to most_name bytes
+  int priority = 0;                       ///< priority class, 0 (goes first) … 15
+  duration delay = duration::zero();      ///< time before the job may run; 0 or more
+  duration expires_in = duration::max();  ///< time from now to the deadline of the job; more than 0; max: no deadline
+  std::uint32_t max_attempts = 25;        ///< max number of attempts; 1 or more
+  std::string_view unique = {};           ///< the unique key: no second job with this key is accepted; empty: none
+  unique_scope scope = unique_scope::until_ended;  ///< how long the unique key excludes other jobs
+  duration unique_for = duration::zero();          ///< the time for unique_scope::for_a_time
+  std::string_view batch = {};                     ///< the batch that the job belongs to; empty: none
+  std::string_view after_batch = {};  ///< the job waits until all jobs of this batch have ended; empty: none
 };
 
-/// Runs the jobs of a store in this process: each queue in a strand_pool.
+/// Runs the jobs of a store in this process; each queue has its own strand_pool.
 ///
 ///     canigo::jobs::sqlite_store store{io, "jobs.db"};
 ///     canigo::jobs::service jobs{io, store, {.queues = {{.name = "mail", .concurrency = 8}}}};
@@ -158,24 +158,25 @@ struct submit_options {
 ///     auto id = co_await jobs.submit("send", payload, {.queue = "mail", .unique = "order-7"});
 ///     std::string result = co_await jobs.result(id);
 ///
-/// It claims only what it can run at once. So a job that comes later and is more important goes first, whatever process
-/// it came from. It renews the leases of what runs. A handler that throws has failed, and the job waits for its next
-/// attempt. A job may run more than once: after a crash, or if its process stood still for longer than the lease.
+/// The service claims a job only when a worker is free for it. So a more important job that is submitted later goes
+/// first, whichever process submitted it. The service renews the leases of running jobs. If a handler throws, the
+/// attempt has failed, and the job waits for its next attempt. A job may run more than once: after a crash, or if its
+/// process was suspended for longer than the lease.
 ///
-/// While the store fails, jobs go on, and the service tries again. A result that can't be written is kept and written
-/// later. stats() has the cause, and service_options::observer is told of it.
+/// While the store fails, running jobs continue, and the service tries again. Results that can't be written are kept
+/// and written later. stats() has the cause of the failures, and service_options::observer is told of them.
 ///
-/// A service that was started, or has waited for a result, keeps the loop of its context running until stop().
+/// After start(), or a first result(), the service keeps io_context::run() from returning until stop().
 ///
-/// An awaitable has no effect before it is started, except that of stop(). Until then it refers to this object: start
-/// it before this object is destroyed.
+/// Except for stop(), a call has no effect until its awaitable is started. The awaitable refers to this object until
+/// then: start it before this object is destroyed.
 /// Errors of the members: those of the store.
-/// Threads: any, all members, at once.
-/// Lifetime: `store` must outlive the service and its jobs. The destructor cancels what runs, and waits for nothing:
-/// call stop() first. The execution context may be destroyed first if it is that of the store, too.
+/// Threads: any thread may call any member at any time.
+/// Lifetime: `store` must outlive the service and its jobs. The destructor cancels running jobs without waiting for
+/// them, so call stop() first. The execution context may be destroyed first if the store has the same one.
 class service {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   service(const net::any_io_executor& executor, store& s, service_options options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -185,8 +186,8 @@ class service {
   service(const service&) = delete;
   service& operator=(const service&) = delete;
 
-  /// Names the function for jobs of a kind: net::awaitable<std::string>(job&), or net::awaitable<void>(job&). Jobs
-  /// that run at once share it. Call it before start(). A job without a handler fails, and is tried again.
+  /// Sets the handler for jobs of a kind: net::awaitable<std::string>(job&), or net::awaitable<void>(job&). Jobs that
+  /// run at the same time share it. Call this before start(). A job without a handler fails, and is retried.
   template <class F>
     requires std::invocable<F&, job&>
   void handle(std::string kind, F f) {
@@ -201,27 +202,28 @@ class service {
     }
   }
 
-  /// Hands in a job of the kind for each time of a schedule, from start() on. Call it before start().
+  /// Submits a job of the kind for each time of a schedule, from start() on. Call this before start().
   ///
-  /// One job at a time waits in the store, for the next time of the schedule. Its key contains that time, so only one
-  /// of all services and processes hands it in. If no process runs at that time, the job runs once one does, and later
-  /// times that were missed have no job. The name of a schedule is o.unique, or the kind. It has up to 200 bytes, and
-  /// no two schedules of a service have the same name. Of the other options, a delay and a batch are refused, and the
-  /// scope has no effect. Each time counts by the clock of the store.
+  /// Only the job for the next time of the schedule waits in the store. Its unique key contains that time, so services
+  /// in several processes submit it only once. If no process runs at that time, the job runs later, and further missed
+  /// times have no job. The name of a schedule is o.unique, or the kind; it has up to 200 bytes and is unique in a
+  /// service. A delay and a batch are not allowed, and the scope has no effect. All times are those of the store's
+  /// clock.
   ///
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   void repeat(std::string kind, schedule when, std::string payload, const submit_options& o);
   void repeat(std::string kind, schedule when) { repeat(std::move(kind), std::move(when), {}, submit_options{}); }
 
-  /// Begins to take jobs. Idempotent. If the store can't be opened, the service stops, and closed() throws the cause;
-  /// see service_options::waits_for_store.
+  /// Starts to claim and run jobs. Idempotent. If the store can't be opened, the service stops, and closed() throws the
+  /// cause; see service_options::waits_for_store.
   void start();
 
-  /// Hands a job in. When it returns, the job is durable. Returns its number, or that of the job with the same key.
+  /// Submits a job. When it returns, the job is durable. Returns the number of the job, or of an existing job with the
+  /// same unique key.
   net::awaitable<job_id> submit(std::string kind, std::string payload, const submit_options& o);
   net::awaitable<job_id> submit(std::string kind, std::string payload);
 
-  /// Waits for the end of a job, whatever process runs it, and returns its result.
+  /// Waits until a job has ended, in whatever process it runs, and returns its result.
   ///
   /// Errors: error::job_failed with the text of the last failure, job_crashed, job_expired, job_cancelled,
   /// unknown_job; errc::stopped once the service has stopped.
@@ -229,38 +231,40 @@ class service {
   net::awaitable<std::string> result(job_id id);
   net::awaitable<std::string> submit_and_wait(std::string kind, std::string payload, const submit_options& o);
 
-  /// Ends a job that waits. Cancels one that runs: here at once, in other processes within a second or so.
+  /// Ends a waiting job. Cancels a running job: in this process immediately, in another process within about a second.
   net::awaitable<cancel_answer> cancel(job_id id);
   net::awaitable<requeue_answer> requeue(job_id id);
   net::awaitable<void> pause(std::string queue);
   net::awaitable<void> resume(std::string queue);
 
-  /// Begins to stop, at the call: takes no more jobs, and stops the pools by `mode`. `drain` acts like finish_running:
-  /// it leaves the jobs that wait in the store.
+  /// Begins to stop immediately, before the awaitable is started: claims no more jobs, and stops the pools by `mode`.
+  /// `drain` behaves like finish_running: waiting jobs stay in the store.
   ///
-  /// A job that was claimed and not begun goes back at once. A job that the stop cancels goes back, too, and uses up no
-  /// attempt. After `grace`, the jobs that still run are cancelled. Returns when no job of this service runs and the
-  /// store knows the end of each. If the store fails, returns when the leases are over. Idempotent; a harder mode may
-  /// follow. A handler must not wait for it, because it waits for handlers. Throws errc::invalid_argument, at once, for
-  /// an unknown mode.
+  /// A job that was claimed but has not begun is given back immediately. A job that the stop cancels is given back,
+  /// too, without using up an attempt. After `grace`, running jobs are cancelled. Returns when no job of this service
+  /// runs and the store knows the end of each. If the store fails, returns when the leases have ended. Idempotent; a
+  /// second call can make the mode harder. A handler must not wait for stop(), because stop() waits for handlers.
+  /// Throws errc::invalid_argument immediately for an unknown mode.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<void> stop(stop_mode mode = stop_mode::finish_running, duration grace = duration::max());
-  /// Like stop(), without waiting; also for a handler.
+  /// Like stop(), without waiting; a handler may also call it.
   void request_stop(stop_mode mode = stop_mode::finish_running, duration grace = duration::max());
-  /// Waits until the service has stopped. If the service stopped by itself, throws the cause: the store's error, that
-  /// of a limit which was stopped, or that of workers which broke too often.
+  /// Waits until the service has stopped. If it stopped by itself, throws the cause: the store's error, the error of a
+  /// limit that was stopped, or the error of workers that broke too often.
   net::awaitable<void> closed();
-  /// A function that calls request_stop(), and that may be called after this object has gone. For the library itself.
+  /// Returns a function that calls request_stop(), and that may be called after this object is destroyed. Internal to
+  /// the library.
   std::function<void(stop_mode, duration)> stopper() const;
 
-  /// The pool of a queue, for its statistics: `exporter.add("mail", jobs.pool("mail"))`. Its tasks have the names of
-  /// their kinds. It lives as long as the service. Throws errc::invalid_argument for a queue that is not the service's.
+  /// The pool of a queue, for its statistics: `exporter.add("mail", jobs.pool("mail"))`. The names of its tasks are the
+  /// kinds of the jobs. It lives as long as the service. Throws errc::invalid_argument if the service has no such
+  /// queue.
   const strand_pool& pool(const std::string& queue) const;
 
-  /// The jobs that ran here, by how they ended, and those of all processes: `exporter.add("jobs", jobs)`.
+  /// The jobs that ran in this service, by how they ended, and the jobs of all processes: `exporter.add("jobs", jobs)`.
   ///
-  /// It does not wait for the store. A call lets the store count its jobs, for a tenth of the time and once a second at
-  /// most; a later call returns these counts. Allocates.
+  /// It does not wait for the store. A call makes the store count its jobs, at most once a second and for at most a
+  /// tenth of the time; a later call returns these counts. Allocates.
   service_stats stats() const;
 
  private:

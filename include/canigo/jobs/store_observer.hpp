@@ -6,21 +6,21 @@
 
 namespace canigo::jobs {
 
-/// A call of the store that failed, at the moment of the event.
+/// A failed call of the store, as reported to an observer.
 struct store_failure {
-  std::error_code code;        ///< none if the exception has no code
-  std::string_view text;       ///< names the place and what to do; valid during the event
-  std::uint32_t failures = 1;  ///< in a row
+  std::error_code code;        ///< empty if the exception has no code
+  std::string_view text;       ///< names the file or server and what to do; valid only during the call
+  std::uint32_t failures = 1;  ///< number of failures in a row
 };
 
-/// Learns of what happens to the store of a service, for logs and alarms.
+/// The base class of observers, which a service tells about failures of its store, for logs and alarms.
 ///
-/// Threads: any, several at once, so events of one moment may come in any order; no lock is held. Must not throw, and
-/// should return soon: a coroutine of the service waits for it.
+/// Threads: several threads may call an observer at the same time, so events may come in any order; no lock is held.
+/// Its functions must not throw, and should return soon: a coroutine of the service waits for them.
 class store_observer {
  public:
-  /// Called when a call failed. Calls of users do not count. The service tries again, less and less often, unless this
-  /// failure stops it.
+  /// Called when a call failed, except for calls that users made. The service tries again, at growing intervals, unless
+  /// this failure stops it.
   virtual void store_failed(const store_failure&) noexcept {}
   /// Called when calls succeed again.
   virtual void store_recovered() noexcept {}

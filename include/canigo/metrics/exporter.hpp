@@ -32,7 +32,7 @@ struct shared_limit_stats : queue_stats {
   std::uint64_t round_trips = 0, failed_calls = 0, lost_leases = 0, granted_ahead = 0, granted_locally = 0;
   wait_histogram round_trip;
   bool available = true;
-  std::string cause;  // the message of the last error's code: one of few texts
+  std::string cause;  // the message of the last error's code, which has few different values
   duration quarantine{};
 };
 
@@ -46,43 +46,43 @@ struct http_stats {
   std::uint64_t waiting = 0, running = 0, finished = 0;
 };
 
-/// The statistics of a jobs::service.
+/// The statistics of a jobs::service. The fields are those of jobs::service_stats.
 struct jobs_stats {
-  /// The fields are those of jobs::job_queue_stats.
+  /// The statistics of a queue. The fields are those of jobs::job_queue_stats.
   struct queue {
     std::string name;
     std::uint64_t running = 0, claimed = 0, done = 0, failed = 0, discarded = 0, snoozed = 0, given_back = 0, lost = 0;
-    /// The jobs of all processes by state, in the order of jobs::job_state. Empty: unknown.
+    /// The number of jobs of all processes in each state, in the order of jobs::job_state. Empty: unknown.
     std::vector<std::uint64_t> by_state = {};
     duration oldest{};
     bool is_paused = false;
   };
   std::vector<queue> queues;
   std::uint64_t store_failures = 0;
-  std::string cause = {};  // the message of the last error's code: one of few texts
+  std::string cause = {};  // the message of the last error's code, which has few different values
 };
 
-/// Shows limits, flows, circuit breakers, pools and the lag of loops to Prometheus, and also HTTP clients, services of
-/// durable jobs, and the limits and connections in Redis.
+/// Exports statistics to Prometheus: of limits, flows, circuit breakers, pools, the lag of loops, HTTP clients,
+/// services of durable jobs, and limits and connections in Redis.
 ///
-/// Nothing is counted twice, and nothing runs on the hot path: Prometheus' request reads the stats() of each object.
-/// Serve text() from the server that the program has, or hand collectable() to a prometheus::Exposer.
+/// There are no counters beside those of the objects: a request of Prometheus reads the stats() of each object. So the
+/// hot path costs nothing more. Serve text() from your own HTTP server, or pass collectable() to a prometheus::Exposer.
 ///
-/// The labels of a series are the object's `name` and, where it makes sense, class, rate, outcome, state, or a task's
-/// name. Their number is bounded. Classes from the 16th on are counted together as "other", and so are the names of
-/// tasks beyond the first 64 of a pool. Durations are histograms in seconds, with an edge at every second power of two
-/// from 1 µs to 275 s.
+/// The labels of a series are the object's `name` and, depending on the metric, class, rate, outcome, state, or a
+/// task's name. Their number is bounded. All classes from the 16th on are counted together as "other", and so are the
+/// names of tasks beyond the first 64 of a pool. Durations are histograms in seconds, with bounds at every second power
+/// of two from 1 µs to 275 s.
 ///
 ///     metrics::exporter exporter;
 ///     const auto shown = exporter.add("db", db);      // until it goes out of scope
 ///     std::string page = exporter.text();             // GET /metrics; Content-Type: exporter::content_type
 ///
-/// Threads: any, all members, at once.
+/// Threads: any thread may call any member at any time.
 class exporter {
  public:
   static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
 
-  /// Shows an object for as long as it lives. It must be destroyed before the object, and may outlive the exporter.
+  /// Exports an object as long as this registration lives. Destroy it before the object; it may outlive the exporter.
   class [[nodiscard]] registration {
    public:
     registration(registration&&) noexcept;
@@ -101,9 +101,9 @@ class exporter {
   exporter(const exporter&) = delete;
   exporter& operator=(const exporter&) = delete;
 
-  /// Shows the object under a name that no other object has.
+  /// Exports the object under a unique name.
   ///
-  /// Errors: errc::invalid_argument if the name is taken or empty, or if 1024 objects are shown already.
+  /// Errors: errc::invalid_argument if the name is in use or empty, or if 1024 objects are already exported.
   registration add(const std::string& name, const scheduler& object);
   registration add(const std::string& name, const semaphore& object);
   registration add(const std::string& name, const limiter& object);
@@ -111,9 +111,9 @@ class exporter {
   registration add(const std::string& name, const adaptive_limit& object);
   registration add(const std::string& name, const circuit_breaker& object);
   registration add(const std::string& name, const loop_lag& object);
-  /// A policy with all its parts. Its adaptive limit has the name with ".adaptive" after it.
+  /// Exports a policy with all its parts. Its adaptive limit gets the name with ".adaptive" appended.
   registration add(const std::string& name, const policy& object);
-  /// A keyed limit.
+  /// Exports a keyed limit.
   template <class Keyed>
     requires requires(const Keyed& k) {
       { k.stats() } -> std::same_as<keyed_stats>;
@@ -121,7 +121,7 @@ class exporter {
   registration add(const std::string& name, const Keyed& object) {
     return add_keyed(name, [&object] { return object.stats(); });
   }
-  /// A strand_pool, a resource_pool, or another object with the stats of a pool.
+  /// Exports a strand_pool, a resource_pool, or another object whose stats() returns a pool_stats.
   template <class Pool>
     requires requires(const Pool& p) {
       { p.stats() } -> std::same_as<pool_stats>;
@@ -130,7 +130,8 @@ class exporter {
     return add_pool(name, [&object] { return object.stats(); });
   }
 
-  /// A redis::scheduler, redis::semaphore or redis::limiter. This library does not need the library for Redis.
+  /// Exports a redis::scheduler, redis::semaphore or redis::limiter. The metrics library does not link the Redis
+  /// library.
   template <class Limit>
     requires requires(const Limit& l) {
       { l.stats().round_trips } -> std::convertible_to<std::uint64_t>;
@@ -159,7 +160,7 @@ class exporter {
       return shown;
     });
   }
-  /// A redis::client.
+  /// Exports a redis::client.
   template <class Client>
     requires requires(const Client& c) {
       { c.stats().connects } -> std::convertible_to<std::uint64_t>;
@@ -171,7 +172,7 @@ class exporter {
       return connection_stats{s.waiting, s.in_flight, s.sent, s.answered, s.connects, s.failures};
     });
   }
-  /// A jobs::service.
+  /// Exports a jobs::service.
   template <class Service>
     requires requires(const Service& s) {
       { s.stats().store_failures } -> std::convertible_to<std::uint64_t>;
@@ -199,7 +200,7 @@ class exporter {
       return shown;
     });
   }
-  /// An http::client.
+  /// Exports an http::client.
   template <class Client>
     requires requires(const Client& c) {
       { c.stats().running } -> std::convertible_to<std::uint64_t>;
@@ -212,10 +213,10 @@ class exporter {
     });
   }
 
-  /// Everything that is shown, as it is now, in Prometheus' text format.
+  /// The current values of all exported objects, in the text format of Prometheus.
   std::string text() const;
 
-  /// For a prometheus::Exposer or Registry. It may outlive the exporter, and then shows nothing.
+  /// For a prometheus::Exposer or Registry. It may outlive the exporter, and is empty then.
   std::shared_ptr<prometheus::Collectable> collectable() const;
 
  private:

@@ -31,70 +31,74 @@ engine& engine_of(const client& c) noexcept;
 }
 
 struct client_options {
-  duration connect_timeout = std::chrono::seconds{5};  ///< until logged in, TLS included; more than 0
-  duration timeout = std::chrono::seconds{5};          ///< of a command, from call to reply; more than 0; max: none
-  /// The delays between attempts to connect.
+  duration connect_timeout = std::chrono::seconds{5};  ///< time to connect and log in, TLS included; more than 0
+  /// time limit of a command, from call to reply; more than 0; max: no time limit
+  duration timeout = std::chrono::seconds{5};
+  /// The delay before the next attempt to connect.
   backoff reconnect = {.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{1}};
-  std::size_t queue_limit = 10'000;    ///< most commands that wait for a connection or a reply; 1 or more
-  std::size_t max_reply = 16 << 20;    ///< bytes of one reply, including the cost of its elements; 1 KiB or more
-  std::string name = "canigo";         ///< shown by CLIENT LIST; without spaces; empty: none
-  bool verify_tls = true;              ///< check the server's certificate and name
-  std::string ca_file = {};            ///< PEM file of trusted certificates; empty: the system's
-  std::string cert_file = {};          ///< PEM file of the client's own certificate and its chain; empty: none
-  std::string key_file = {};           ///< PEM file of its key, without a password; empty: the key is in cert_file
-  std::string sentinel_user = {};      ///< the user for sentinels; empty: sentinel_password alone, if there is one
-  std::string sentinel_password = {};  ///< if both are empty, sentinels that want a login get the login of the URL
+  std::size_t queue_limit = 10'000;  ///< max number of commands that wait for a connection or a reply; 1 or more
+  std::size_t max_reply = 16 << 20;  ///< max size in bytes of a reply, with an overhead for each element; 1 KiB or more
+  std::string name = "canigo";       ///< the name shown by CLIENT LIST; without spaces; empty: none
+  bool verify_tls = true;            ///< whether to check the server's certificate and its host name
+  std::string ca_file = {};          ///< PEM file of trusted certificates; empty: the system's
+  std::string cert_file = {};  ///< PEM file of the client's certificate and the intermediate certificates; empty: none
+  std::string key_file = {};  ///< PEM file of the certificate's key, without a password; empty: the key is in cert_file
+  std::string sentinel_user = {};  ///< the user for sentinels; empty: log in with sentinel_password alone, if it is set
+  /// if user and password are empty, sentinels that require a login get that of the URL
+  std::string sentinel_password = {};
 };
 
 struct client_stats {
-  std::size_t waiting = 0;    ///< commands for a connection
-  std::size_t in_flight = 0;  ///< commands sent and not answered, abandoned ones too
+  std::size_t waiting = 0;  ///< commands that wait for a connection
+  /// commands that were sent and not answered, including those whose callers stopped waiting
+  std::size_t in_flight = 0;
   std::uint64_t sent = 0;
   std::uint64_t answered = 0;
-  std::uint64_t connects = 0;   ///< connections made
-  std::uint64_t failures = 0;   ///< connections that were lost, and attempts that failed
+  std::uint64_t connects = 0;   ///< number of connections made
+  std::uint64_t failures = 0;   ///< number of lost connections and failed attempts to connect
   std::string last_error = {};  ///< why the last attempt failed or the connection was lost; empty while connected
 };
 
-/// Speaks to a Redis, or to a server with the same protocol: RESP 2 over one connection, which all callers share.
+/// A client for Redis, or a server with the same protocol: RESP 2 over one connection, which all callers share.
 ///
-/// Any number of commands may be out. They go in the order of arrival, and one write sends all that are there.
-/// Commands that block the connection (BLPOP, SUBSCRIBE, MONITOR, MULTI by hand) would hold up all callers: do not
-/// send them.
+/// Any number of commands may be sent at once. They are sent in order of arrival, all available commands in one write.
+/// Do not send commands that block the connection (BLPOP, SUBSCRIBE, MONITOR, MULTI by hand): they would hold up all
+/// callers.
 ///
-/// The client connects as soon as a command needs it. After failures it waits for a random delay, which grows from 50
-/// ms to 1 s by default (`reconnect`). It tries an address that does not answer at all again after 1.5 s. Commands
-/// that were not sent wait for the connection, until their own timeout. Commands that were sent may have been
-/// executed, so they end with error::connection_lost. While no command waits, the client has no timer, reads nothing,
-/// and keeps no loop running.
+/// The client connects when a command needs a connection. After a failure it waits for a random delay, which grows from
+/// 50 ms to 1 s by default (`reconnect`). It tries an address that does not respond at all again after 1.5 s. Commands
+/// that were not sent wait for the connection, until their own timeout. Commands that were sent may have been executed,
+/// so they end with error::connection_lost. While no command waits, the client has no timer, reads nothing, and does
+/// not keep io_context::run() from returning.
 ///
-/// In a Redis Cluster, run() goes to the node that has the command's first key, on a connection of its own. A command
-/// without a key goes to the node that the URL names. async_run() always goes to that node, and may end with
-/// error::moved.
+/// In a Redis Cluster, run() sends the command to the node that has its first key, over a separate connection for each
+/// node. A command without a key goes to the node in the URL. async_run() always uses the node in the URL, and may end
+/// with error::moved.
 ///
 /// Errors of all commands:
-/// - redis::error::… for an error reply, whose text is the exception's, and for a broken connection;
-/// - errc::store_unavailable if there was no connection in time to send the command;
+/// - redis::error::… for an error reply, whose text becomes the exception's text, and for a broken connection;
+/// - errc::store_unavailable if the command could not be sent in time, because there was no connection;
 /// - errc::timed_out if the command was sent and not answered in time;
-/// - errc::too_large for a reply beyond the bound;
+/// - errc::too_large for a reply above the maximum size;
 /// - errc::queue_full, errc::not_enough_memory, errc::stopped.
 ///
-/// The files of TLS are read for each connection. So a new connection uses renewed files. A file that can't be read or
-/// is wrong ends the commands that wait, with errc::invalid_argument and a text that names it.
+/// The TLS files are read for each connection. So a new connection uses renewed files. If a file is unreadable or
+/// invalid, waiting commands end with errc::invalid_argument and a text that names the file.
 ///
 /// Cancellation: terminal, partial, total. A command that was not sent yet is dropped. If it was sent, its reply is
-/// thrown away when it comes.
-/// Threads: any, all members, at once.
-/// Completion: always by a post to the handler's associated executor, by default the client's.
+/// ignored.
+/// Threads: any thread may call any member at any time.
+/// Completion: always by a post to the handler's associated executor; the default is the client's executor.
 /// Lifetime: destroying it ends every command with errc::stopped. The execution context may be destroyed first.
-/// Process: SIGPIPE should be ignored, as in every program with sockets.
+/// Process: ignore SIGPIPE, as in every program with sockets.
 class client {
  public:
-  /// The URL is that of redis::endpoint. The constructor does not connect.
+  /// `url` is parsed by redis::endpoint. The constructor does not connect.
   ///
-  /// Throws std::system_error: errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   client(const net::any_io_executor& executor, std::string_view url, const client_options& options);
-  // No default argument: g++ 12 destroys one twice if the client is made in an expression with a co_await.
+  // The options have no default argument, because g++ 12 destroys a default argument twice inside a co_await
+  // expression.
   client(const net::any_io_executor& executor, std::string_view url);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -115,8 +119,8 @@ class client {
     return run(command{name, args...});
   }
 
-  /// Like run(), for any completion token; signature void(std::error_code, redis::reply). An error reply sets both.
-  /// With errc::store_unavailable, the reply's text says why.
+  /// Like run(), for any completion token; signature void(std::error_code, redis::reply). An error reply sets both
+  /// arguments. With errc::store_unavailable, the text of the reply gives the reason.
   template <net::completion_token_for<void(std::error_code, reply)> Token = net::use_awaitable_t<>>
   auto async_run(const command& c, Token&& token = Token()) {
     return net::async_initiate<Token, void(std::error_code, reply)>(detail::start_call<detail::call>{engine_}, token,
@@ -125,7 +129,7 @@ class client {
 
   client_stats stats() const;
 
-  /// Ends every command and every later one with errc::stopped, and closes the connection. Idempotent.
+  /// Ends all current and later commands with errc::stopped, and closes the connection. Idempotent.
   void stop() noexcept;
 
   using executor_type = net::any_io_executor;

@@ -12,9 +12,9 @@
 
 namespace canigo::redis {
 
-/// A command and its arguments: `command{"SET", key, 5}`. Arguments are text of any bytes, or whole numbers.
+/// A command and its arguments: `command{"SET", key, 5}`. Arguments are strings of any bytes, or whole numbers.
 ///
-/// It is no aggregate on purpose: so a temporary is safe inside a co_await expression.
+/// It is not an aggregate, so a temporary is safe inside a co_await expression even under g++ 12.
 class command {
  public:
   template <class Name, class... Args>
@@ -35,7 +35,7 @@ class command {
     return *this;
   }
 
-  /// Adds the run id of the server that gets the command: 40 characters, which change when the server restarts.
+  /// Adds the run id of the server that receives the command: 40 characters, which change when the server restarts.
   command& add_run_id() {
     wants_run_id_ = true;
     return add(run_id_placeholder);
@@ -43,8 +43,8 @@ class command {
   bool wants_run_id() const noexcept { return wants_run_id_; }
   static constexpr std::string_view run_id_placeholder = "????????????????????????????????????????";
 
-  /// The time limit of this command, instead of client_options.timeout. More than 0, or this throws
-  /// errc::invalid_argument; max: none.
+  /// Sets the time limit of this command, instead of client_options::timeout. More than 0, otherwise it throws
+  /// errc::invalid_argument; max: no time limit.
   command with_timeout(duration d) && {
     if (d <= duration::zero()) canigo::detail::throw_invalid("command.with_timeout: d", d, "more than 0");
     timeout_ = d;
@@ -52,15 +52,15 @@ class command {
   }
   std::optional<duration> timeout() const noexcept { return timeout_; }
 
-  /// Sends ASKING before the command. That lets a node of a cluster serve a slot that it is about to get.
+  /// Whether to send ASKING before the command. It allows a cluster node to serve a slot that is being moved to it.
   command& set_asks_first(bool yes) {
     asks_first_ = yes;
     return *this;
   }
   bool asks_first() const noexcept { return asks_first_; }
 
-  /// Says that a later command repeats this one if it is lost. Then its time limit begins again when it is sent, and
-  /// the client may give up a silent connection although this command waits for its reply.
+  /// Says that a later command repeats this one if it is lost. Then its time limit restarts when it is sent. The client
+  /// may also close an unresponsive connection although this command waits for its reply.
   command& set_is_restated(bool yes) {
     is_restated_ = yes;
     return *this;
@@ -69,7 +69,7 @@ class command {
 
   const std::vector<std::string>& arguments() const noexcept { return arguments_; }
 
-  /// The bytes that go over the wire.
+  /// The bytes of the command in the Redis protocol.
   std::string encoded() const;
 
  private:

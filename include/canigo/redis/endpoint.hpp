@@ -7,30 +7,30 @@
 
 namespace canigo::redis {
 
-/// The address of a Redis, and the user to log in as. A URL names both:
+/// The address of a Redis server, and the user for the login. A URL contains both:
 ///
 ///     redis://[[user]:password@]host[:port][/database]
 ///     rediss://…                                            the same with TLS
 ///     unix:[//[[user]:password@]]/path/of/socket[?db=N]
 ///     redis+sentinel://[[user]:password@]host[:port][,host[:port]…]/master[/database]
 ///
-/// User and password are percent-decoded. An IPv6 address stands in brackets. The default port is 6379, that of
-/// sentinels 26379.
+/// User and password are percent-decoded. An IPv6 address is written in brackets. The default port is 6379, and 26379
+/// for sentinels.
 struct endpoint {
   struct address {
     std::string host;
     std::string port;
   };
 
-  std::vector<address> addresses;  ///< one; those of the sentinels if there is a `master`; none for a socket
+  std::vector<address> addresses;  ///< one address; several for sentinels, if `master` is set; none for a Unix socket
   std::string path;                ///< the path of a Unix domain socket
-  std::string master;              ///< the name by which sentinels know it
+  std::string master;              ///< the name under which the sentinels know the master
   std::string user;
   std::string password;
   std::uint32_t database = 0;
   bool tls = false;
 
-  /// Errors: errc::invalid_argument. It names the part that is wrong, and never shows the password.
+  /// Parses a URL. Errors: errc::invalid_argument. The message names the invalid part, but never the password.
   static endpoint parse(std::string_view url);
 
   /// The URL without user and password.

@@ -2,19 +2,19 @@
 
 namespace canigo::redis {
 
-/// How a limit on rates behaves while Redis does not answer.
+/// How a rate limit in Redis behaves while Redis does not answer.
 ///
-/// It is no outage if other processes use another shape of the limit or another version of the library. Every mode
-/// refuses requests then.
+/// It does not apply if other processes use other options or another version of the library. Then the limit refuses all
+/// requests in every mode.
 class failure_mode {
  public:
   enum class kind { closed, open, local };
 
-  /// Grants no request.
+  /// Refuses all requests.
   static constexpr failure_mode closed() noexcept { return {kind::closed, 0}; }
-  /// Grants every request.
+  /// Grants all requests.
   static constexpr failure_mode open() noexcept { return {kind::open, 1}; }
-  /// This process goes on by itself with its share of each rate and of each burst; `share` is more than 0, up to 1.
+  /// Limits this process separately, to a share of each rate and each burst; `share` is more than 0, up to 1.
   static constexpr failure_mode local(double share) noexcept { return {kind::local, share}; }
 
   constexpr kind what() const noexcept { return what_; }

@@ -19,10 +19,10 @@
 
 namespace canigo::redis {
 
-/// The members that redis::scheduler, redis::semaphore and redis::limiter share: asking, pausing, stopping.
+/// The members that redis::scheduler, redis::semaphore and redis::limiter share: acquiring, pausing and stopping.
 ///
-/// `Waiter` decides on the grant: void for a scheduler, a permit for the others. Errors, cancellation, threads and
-/// lifetime are described at these classes.
+/// `Waiter` defines what acquire() returns: void for a scheduler, a permit for the other limits. The derived classes
+/// describe errors, cancellation, threads and lifetime.
 template <class Waiter>
 class limit_handle {
   using grant = typename canigo::detail::awaited<typename Waiter::results>::type;
@@ -39,7 +39,8 @@ class limit_handle {
 
   /// Like acquire(), for any completion token; signature void(std::error_code), or void(std::error_code,
   /// redis::permit).
-  /// Without a token it is awaitable; without a request, all of its fields have their defaults.
+  /// Without a token, async_acquire() returns an awaitable; without a request, all fields of the request have their
+  /// defaults.
   template <net::completion_token_for<typename Waiter::signature> Token = net::use_awaitable_t<>>
   auto async_acquire(request r = {}, Token&& token = Token()) {
     if constexpr (!std::is_void_v<grant>) canigo::detail::refuse_to_drop_permit<Token>();
@@ -51,31 +52,32 @@ class limit_handle {
     return async_acquire(request{}, std::forward<Token>(token));
   }
 
-  /// Takes the tokens or permits if they are available at once: with one round trip at most, and without joining the
+  /// Takes the tokens or permits if they are available immediately, with at most one round trip and without joining the
   /// queue.
   ///
-  /// Returns false or no permit if they are not there or another request waits. If Redis does not answer, `on_failure`
-  /// decides after 0.2 s, or after three round trips of a slow line. If `on_failure` is closed, as always for a
-  /// semaphore, the call ends with errc::store_unavailable after 0.5 s. Other errors: those of acquire.
+  /// Returns false or no permit if they are not available or another request waits. If Redis does not answer, the
+  /// option `on_failure` decides after 0.2 s, or after three round trips of a slow connection. If `on_failure` is
+  /// closed, as always for a semaphore, the call ends with errc::store_unavailable after 0.5 s. Other errors: those of
+  /// acquire().
   [[nodiscard("co_await it")]] net::awaitable<attempt> acquire_now(request r = {});
 
-  /// Takes a token that was taken ahead, or a permit that is kept here, if no request of this process waits. Never
-  /// waits, and never asks Redis. Works with a `horizon` only; a limiter has none.
+  /// Takes a token or permit that this process holds in reserve, if no request of this process waits. Never waits, and
+  /// never calls Redis. There is a reserve only with the option `horizon`, which a limiter does not have.
   ///
-  /// Otherwise, and once stopped, returns false or no permit. Throws std::system_error for a request that can never be
+  /// Otherwise, and after stop(), returns false or no permit. Throws std::system_error for a request that can never be
   /// granted.
   [[nodiscard("was it granted?")]] attempt try_acquire(request r = {});
 
-  /// Grants nothing, in any process, until `t`, or until resume(): so a 429 to one process holds for all. Tokens gather
-  /// meanwhile, up to the burst. Of several calls, by any process, the last one counts.
+  /// Grants nothing in any process until `t`, or until resume(). So a status 429 for one process pauses all processes.
+  /// Tokens accumulate meanwhile, up to the burst. A later call by any process replaces an earlier one.
   void pause_until(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();
 
-  /// Allocates.
+  /// Allocates memory for the returned statistics.
   limit_stats stats() const;
 
-  /// Ends every waiter and every later acquire with errc::stopped. Idempotent.
+  /// Ends every waiter and every later acquire() with errc::stopped. Idempotent.
   void stop() noexcept;
 
   executor_type get_executor() const;

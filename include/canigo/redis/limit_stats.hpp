@@ -11,22 +11,22 @@
 
 namespace canigo::redis {
 
-/// The requests of this process to a limit in Redis, by how they ended, and the state in the last answer of Redis.
+/// The requests of this process to a limit in Redis, by how they ended, and the state in the latest answer of Redis.
 struct limit_stats : queue_stats {
-  std::uint64_t held = 0;             ///< weight of this process's permits; without a cap their number
-  std::uint64_t round_trips = 0;      ///< calls of the script that were answered
-  std::uint64_t failed_calls = 0;     ///< calls of the script that were not answered
+  std::uint64_t held = 0;             ///< the sum of the weights of this process's permits; without a cap, their number
+  std::uint64_t round_trips = 0;      ///< number of script calls that were answered
+  std::uint64_t failed_calls = 0;     ///< number of script calls that were not answered
   std::uint64_t lost_leases = 0;      ///< permits whose lease ended while they were held
-  std::uint64_t idle = 0;             ///< permits that are kept here, or tokens that were taken ahead
-  std::uint64_t granted_ahead = 0;    ///< requests granted out of these, without a round trip
-  std::uint64_t granted_locally = 0;  ///< requests granted without Redis, because `on_failure` says so
-  wait_histogram round_trip;          ///< how long the answered calls took
-  bool available = true;              ///< the last call was answered
-  std::string last_error = {};        ///< why the last call failed, or why no messages arrive; empty: all is well
+  std::uint64_t idle = 0;             ///< permits or tokens that this process holds in reserve (option `horizon`)
+  std::uint64_t granted_ahead = 0;    ///< requests granted from that reserve, without a round trip
+  std::uint64_t granted_locally = 0;  ///< requests granted without Redis, because `on_failure` allows it
+  wait_histogram round_trip;          ///< the duration of answered script calls
+  bool available = true;              ///< whether the last call was answered
+  std::string last_error = {};        ///< why the last call failed, or why no messages arrive; empty: no problem
   std::error_code last_error_code = {};
-  std::uint64_t held_by_all = 0;   ///< weight of all processes' permits, at the last answer
-  std::size_t waiting_of_all = 0;  ///< waiting requests of all processes, at the last answer
-  duration quarantine{};           ///< how long no request is granted, at the last answer
+  std::uint64_t held_by_all = 0;   ///< the sum of the weights of all processes' permits, in the latest answer
+  std::size_t waiting_of_all = 0;  ///< number of waiting requests of all processes, in the latest answer
+  duration quarantine{};           ///< for how long no request will be granted, in the latest answer
 };
 
 }  // namespace canigo::redis

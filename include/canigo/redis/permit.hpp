@@ -20,17 +20,17 @@ class ledger;
 struct holding;
 }  // namespace detail
 
-/// Permission to run, from a redis::semaphore or a redis::limiter. Held until it is released or destroyed, or until its
-/// lease ends. The permit of a limiter without a cap has no lease, and is never lost.
+/// A permission to run, from a redis::semaphore or a redis::limiter. The owner holds it until it is released or
+/// destroyed, or until its lease ends. The permit of a limiter without a cap has no lease, and is never lost.
 ///
-/// The process renews the lease as long as Redis answers. If Redis does not, the permit is lost before another caller
-/// can have it: lost() completes, and wrap() cancels its operation. A process that was paused beyond its lease learns
-/// of the loss when it goes on. token() rises with every grant, so other systems can refuse what such a process did
-/// meanwhile.
+/// The process renews the lease as long as Redis answers. If Redis does not answer, the permit is lost before Redis
+/// grants it to another caller: lost() completes, and wrap() cancels its operation. If a process is suspended beyond
+/// its lease, it notices the loss when it resumes. token() rises with every grant, so other systems can refuse what
+/// such a process wrote in the meantime.
 ///
-/// It may outlive its semaphore, whose lease goes on for it, and the execution context. It may be dropped on any
-/// thread.
-/// Threads: one at a time.
+/// A permit may outlive its semaphore, which continues to renew its lease, and the execution context. It may be dropped
+/// on any thread.
+/// Threads: one thread at a time may use a permit.
 class [[nodiscard]] permit {
  public:
   permit() noexcept = default;
@@ -42,31 +42,31 @@ class [[nodiscard]] permit {
   }
   ~permit() { release(); }
 
-  /// Gives back everything that is held. Returns false if nothing was, because the permit was released before, or
-  /// lost. Then no other caller's place is freed.
+  /// Gives back everything that the permit holds. Returns false if it holds nothing, because it was released before, or
+  /// lost. In that case no slot of another caller is freed.
   bool release() noexcept;
 
   /// The fencing token: greater than those of all earlier grants by Redis, to any caller. 0 for an empty permit, and
-  /// for one that was granted without Redis. A permit that was kept here for a `horizon` has the token of the latest
-  /// grant to this process, so others may have greater ones.
+  /// for a permit that was granted without Redis. A permit from the reserve (option `horizon`) has the token of the
+  /// latest grant to this process, so other processes may have greater tokens.
   std::uint64_t token() const noexcept;
-  /// The weight of a semaphore's permit, 1 for a limiter's; 0 once it is released or lost.
+  /// The weight of a semaphore's permit, 1 for a limiter's permit; 0 once the permit is released or lost.
   std::uint64_t held() const noexcept;
   explicit operator bool() const noexcept { return held() != 0; }
 
-  /// Says how many tokens were really used. This replaces the number that was asked for, or settled for last.
+  /// Reports how many tokens the operation really used. This replaces the requested number, and an earlier settle().
   ///
-  /// The rates of a limiter are charged the difference, into debt if necessary. If less was used, they get it back, up
-  /// to their bursts. Redis is told at once, and each difference counts once, even if an answer is lost. If rates have
-  /// several units, these are the tokens of the first one. In a semaphore, and for a permit that was granted without
-  /// Redis, nothing changes.
+  /// If more tokens were used, the rates of the limiter are charged the difference, and may get into debt. If fewer
+  /// were used, they get the difference back, up to their bursts. Redis is told immediately, and each difference counts
+  /// once, even if an answer is lost. If the limiter has several units, `used` counts tokens of the first unit. For a
+  /// semaphore, and for a permit that was granted without Redis, nothing changes.
   ///
-  /// Call it before release(), also after the lease was lost. An empty permit settles nothing.
-  /// Throws std::system_error, errc::invalid_argument, for more than 2^31.
+  /// Call it before release(); it also works after the lease was lost. An empty permit settles nothing.
+  /// Throws std::system_error (errc::invalid_argument) for more than 2^31.
   void settle(std::uint64_t used);
-  /// Like settle(used), for one unit of a limiter, by its name or number: `p.settle("tokens", 1130)`.
+  /// Like settle(used), for one unit of a limiter, given by its name or number: `p.settle("tokens", 1130)`.
   ///
-  /// Throws std::system_error, errc::invalid_argument, also if the limiter has no such unit.
+  /// Throws std::system_error (errc::invalid_argument), also if the limiter has no such unit.
   void settle(unit_key unit, std::uint64_t used);
 
   /// Waits until the lease is lost.
@@ -74,7 +74,8 @@ class [[nodiscard]] permit {
   /// Errors: errc::stopped if the permit is empty, or released meanwhile. Cancellation: terminal, partial, total.
   net::awaitable<void> lost() const;
 
-  /// Runs `op`, and cancels it when the lease is lost. Then this ends with errc::lease_lost, unless `op` has a result.
+  /// Runs `op`, and cancels it when the lease is lost. Then wrap() ends with errc::lease_lost, unless `op` has a
+  /// result.
   template <class T>
   net::awaitable<T> wrap(net::awaitable<T> op) const {
     return run(holding_, std::move(op));

@@ -7,7 +7,7 @@
 
 namespace canigo::redis {
 
-/// The answer of Redis to a command. A value.
+/// The reply of Redis to a command. It is a value.
 class reply {
  public:
   enum class kind : std::uint8_t { nil, status, string, integer, error, array };
@@ -21,11 +21,11 @@ class reply {
   bool is_nil() const noexcept { return kind_ == kind::nil; }
   bool is_error() const noexcept { return kind_ == kind::error; }
 
-  /// The text of a status, a string or an error; else empty.
+  /// The text of a status, a string or an error; otherwise empty.
   const std::string& text() const noexcept { return text_; }
-  /// The value of an integer; else 0.
+  /// The value of an integer; otherwise 0.
   std::int64_t integer() const noexcept { return integer_; }
-  /// The elements of an array; else empty.
+  /// The elements of an array; otherwise empty.
   const std::vector<reply>& elements() const noexcept { return elements_; }
 
  private:

@@ -19,60 +19,65 @@
 namespace canigo::redis {
 
 struct scheduler_options {
-  canigo::rate rate;  ///< tokens released per period, to all processes together
-  /// Most tokens kept while no request comes, and most for one request; 1 to 2^31. The bucket must fill in less than
-  /// 285 years. If the rate is n tokens in a whole number of µs, in lowest terms, n times the burst must also be below
-  /// 2^53. The text of an error names the greatest burst.
+  canigo::rate rate;  ///< tokens released per period, for all processes together
+  /// Max number of stored tokens, and for one request; 1 to 2^31. The bucket must fill in less than 285 years. If the
+  /// reduced rate is n tokens per whole number of µs, n times the burst must also be below 2^53. The error message
+  /// names the greatest allowed burst.
   std::uint64_t burst = 1;
-  int priorities = 1;                ///< classes 0 (first) … priorities-1; 1 to 256
-  std::size_t queue_limit = 10'000;  ///< most waiters of this process; 1 or more
+  int priorities = 1;                ///< number of priority classes, 1 to 256; class 0 goes first
+  std::size_t queue_limit = 10'000;  ///< max number of waiters in this process; 1 or more
   overflow on_overflow =
-      overflow::reject_new;  ///< how a full queue treats a newcomer; only this process's waiters are evicted
-  failure_mode on_failure = failure_mode::closed();  ///< the rule while Redis does not answer
-  duration give_up = std::chrono::seconds{10};       ///< closed: waiters end after so long without answer; max: never
-  std::string space = "default";                     ///< separates limits of the same name in one Redis
-  duration horizon{};  ///< for so long, tokens may be taken ahead and used here without asking Redis; up to 1 min
+      overflow::reject_new;  ///< how a full queue treats a new request; only waiters of this process are evicted
+  failure_mode on_failure = failure_mode::closed();  ///< behavior while Redis does not answer
+  /// if on_failure is closed: waiters end after this time without an answer; max: never
+  duration give_up = std::chrono::seconds{10};
+  std::string space = "default";  ///< distinguishes limits with the same name in one Redis
+  /// For how long this process may hold tokens in reserve and grant them without a call of Redis; up to 1 min. 0: no
+  /// reserve.
+  duration horizon{};
 };
 
-/// Lets callers through at a rate that all processes share: `co_await quota.acquire(priority)`.
+/// A rate limit with priorities that all processes share: `co_await quota.acquire(priority)`.
 ///
-/// Requests, order and promises are those of canigo::scheduler. The arithmetic is in whole microseconds of Redis'
-/// clock, and the queue is in Redis. The bucket starts empty, also after Redis has lost its data, so no window holds
-/// more than promised. If Redis' clock is set forward, it releases one burst at most. The clocks of clients do not
+/// Requests, order and promises are those of canigo::scheduler. Redis computes in whole microseconds of its own clock,
+/// and holds the queue. The bucket starts empty, also after Redis has lost its data, so no window exceeds the promised
+/// number of tokens. If the clock of Redis is set forward, at most one burst is released. The clocks of clients do not
 /// matter.
 ///
-/// All processes should have the same options. If they differ, those of the process that called last count.
-/// set_rate(), set_burst() and pause_until() change the limit for all processes. The change overrules the options
-/// until Redis loses its data and no process is left that knows it. The calls return at once. The process tells Redis
-/// as soon as Redis answers, or drops the change after `give_up`. It drops no refund and no charge: after `give_up`
-/// they travel with the next call.
+/// All processes should have the same options. If they differ, the options of the process that called last are used.
+/// set_rate(), set_burst() and pause_until() change the limit for all processes. A change overrides the options until
+/// Redis loses its data and no running process knows the change. The calls return immediately. The process tells Redis
+/// as soon as Redis answers, or drops the change after `give_up`. Refunds and charges are never dropped: after
+/// `give_up` they are sent with the next call.
 ///
-/// With a `horizon`, a call takes tokens ahead if no request waits and tokens are available. The next acquires in this
-/// process then need no round trip. If all of them are used within the horizon, the next call takes twice as many, up
-/// to the tokens that come in within the horizon and to the burst. Unused ones go back, at once if a request of another
-/// process waits; the next call then takes one. The price:
+/// With a `horizon`, a call takes additional tokens as a reserve if no request waits and tokens are available. The next
+/// acquires in this process then need no round trip. If the whole reserve is used within the horizon, the next call
+/// takes twice as many tokens. The maximum is the number of tokens released within the horizon, and the burst. Unused
+/// tokens are given back after the horizon, or immediately if a request of another process waits; the next call then
+/// takes only one. The disadvantages:
 /// - a window of length t holds up to burst + rate · (t + horizon) tokens;
-/// - a token that was taken ahead goes to the first waiter of this process;
-/// - this process learns of another one's pause with its next call.
+/// - a token of the reserve goes to the first waiter of this process;
+/// - this process learns of a pause by another process only with its next call.
 ///
-/// The members for asking, pausing and stopping are those of every limit in Redis: redis::limit_handle.
+/// The base class redis::limit_handle has the members for acquiring, pausing and stopping.
 ///
-/// Errors: as redis::semaphore, without lease_lost. The codes of redis::form_category() come in every
-/// mode. errc::store_unavailable and redis::error come only if `on_failure` is closed, with three exceptions:
-/// - redis::error::other_shape comes in every mode;
-/// - the first request of an outage in which Redis is silent ends with errc::store_unavailable in every mode if its
-///   deadline is less than 0.2 s away;
-/// - a request above this process's share of a burst ends with errc::store_unavailable in an outage.
-/// Cancellation: terminal, partial, total. The request loses its place in the queue; a token that was on its way goes
+/// Errors: as for redis::semaphore, without lease_lost. The codes of redis::form_category() occur in every mode.
+/// errc::store_unavailable and redis::error occur only if `on_failure` is closed, with three exceptions:
+/// - redis::error::other_shape occurs in every mode;
+/// - if Redis stops answering, the first request ends with errc::store_unavailable in every mode if its deadline is
+///   less than 0.2 s away;
+/// - during an outage, a request above this process's share of a burst ends with errc::store_unavailable.
+/// Cancellation: terminal, partial, total. The request leaves the queue. A token that Redis has already sent is given
 /// back.
-/// Threads: any, all members, at once.
+/// Threads: any thread may call any member at any time.
 /// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
 class scheduler : public limit_handle<detail::quota_waiter> {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   scheduler(client& c, std::string_view name, const scheduler_options& options);
 
-  /// Asks by class alone. The other forms, and async_acquire, pause, resume and stop, are those of limit_handle.
+  /// Requests of one token with only a priority class. limit_handle has the other forms, async_acquire(), pause(),
+  /// resume() and stop().
   using limit_handle::acquire;
   using limit_handle::acquire_now;
   using limit_handle::try_acquire;
@@ -84,23 +89,24 @@ class scheduler : public limit_handle<detail::quota_waiter> {
   }
   [[nodiscard("was it granted?")]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
-  /// Gives back tokens that were granted and not used. Tokens beyond the burst are lost. Redis is told at once.
+  /// Gives back granted tokens that were not used. Tokens beyond the burst are lost. Redis is told immediately.
   void refund(std::uint64_t tokens);
-  /// Takes tokens that were used and not asked for. A level below zero delays the next grant, in any process, by its
-  /// time.
+  /// Takes tokens that were used without a request. If the level falls below zero, the next grant in any process waits
+  /// until it is zero again.
   ///
-  /// refund and charge throw std::system_error, errc::invalid_argument, for more than 2^31 at a time.
+  /// refund() and charge() throw std::system_error (errc::invalid_argument) for more than 2^31 tokens at a time.
   void charge(std::uint64_t tokens);
 
-  /// Changes the limit for all processes and their waiters, at once. The tokens that are there stay, up to the new
-  /// burst.
+  /// set_rate() and set_burst() change the limit for all processes and their waiters immediately. Available tokens are
+  /// kept, up to the new burst.
   ///
-  /// Throws std::system_error, errc::invalid_argument, naming the value and the range. Nothing changes then.
+  /// Throws std::system_error (errc::invalid_argument), naming the value and the range. Then nothing changes.
   void set_rate(const canigo::rate& r);
   void set_burst(std::uint64_t burst);
 
-  /// A lower bound on the wait of `r` if it came now, from the last answer of Redis and the waiters of this process.
-  /// Later requests of other processes make the wait longer. 0 before the first call; max when the context has gone.
+  /// A lower bound on the time that `r` would wait if it arrived now, computed from the latest answer of Redis and the
+  /// waiters of this process. Later requests of other processes may make the wait longer. 0 before the first call; max
+  /// after the destruction of the context.
   ///
   /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;

@@ -15,28 +15,29 @@ namespace canigo::redis {
 
 /// A redis::semaphore with names instead of permits: `id = co_await group.add()`, later `group.done(id)`.
 ///
-/// For code that can't carry a permit from the start of the work to its end. The process that added a name renews its
-/// lease, which ends with that process. Unlike canigo::wait_group it limits the work, and has no wait for its end.
-/// Threads: any, all members, at once.
-/// Lifetime: destroying it gives its places back.
+/// Use it if your code can't keep a permit object from the start of the work to its end. The process that added a name
+/// renews the lease of its slot; the lease ends with that process. Unlike canigo::wait_group, it limits the work, and
+/// can't wait for its end.
+/// Threads: any thread may call any member at any time.
+/// Lifetime: destroying it gives back the slots of all its names.
 class wait_group {
  public:
-  /// Uses `slots`, which must live longer.
+  /// Uses `slots`, which must outlive this object.
   explicit wait_group(semaphore& slots);
   ~wait_group();
   wait_group(const wait_group&) = delete;
   wait_group& operator=(const wait_group&) = delete;
 
-  /// Waits for a place, and returns its name. No two names are the same, in all processes.
+  /// Waits for a slot, and returns a name for it that is unique in all processes.
   ///
-  /// Errors, cancellation: as redis::semaphore::acquire.
+  /// Errors and cancellation: as for redis::semaphore::acquire().
   net::awaitable<std::string> add(int priority = 0);
 
-  /// Gives the place back. Returns false for a name that is not out here: given back before, lost with its lease, or
-  /// unknown. Then no other place is freed.
+  /// Gives back the slot of this name. Returns false if this object has no such name: it was already given back, lost
+  /// with its lease, or never added. In that case no other slot is freed.
   bool done(std::string_view id) noexcept;
 
-  /// The number of names that are out, of this process.
+  /// The number of names in use in this process.
   std::size_t count() const;
 
  private:

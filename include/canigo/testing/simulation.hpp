@@ -15,12 +15,11 @@
 
 namespace canigo::testing {
 
-/// An execution context in virtual time that runs ready handlers in an order drawn from a seed.
+/// An execution context in virtual time. It executes ready handlers in a random order that a seed determines.
 ///
-/// An io_context with one thread runs handlers first in, first out. With several threads it runs them in any order, but
-/// never in the same one again. Here each seed stands for one order, the same every time. So a test that fails prints
-/// its seed, and a run with that seed can be debugged. Handlers that must keep their order need a strand, here as
-/// there.
+/// An io_context with one thread executes handlers first in, first out. With several threads the order varies from run
+/// to run. Here each seed gives one order, which is the same in every run. So print the seed of a failed test, and
+/// debug a run with that seed. Handlers that need a fixed order need a strand, as with an io_context.
 ///
 ///     for (std::uint64_t seed = 0; seed < 10'000; ++seed) {
 ///       testing::simulation world{seed};
@@ -29,8 +28,8 @@ namespace canigo::testing {
 ///       CHECK(invariant());   // with INFO(world.seed())
 ///     }
 ///
-/// Everything of canigo that waits on it waits in virtual time. Asio's own timers and sockets do not belong here.
-/// Threads: one.
+/// All waits of canigo on this context take virtual time. Asio's own timers and sockets can't be used on it.
+/// Threads: only one thread may use it.
 class simulation : public net::execution_context {
  public:
   class executor_type;
@@ -43,26 +42,27 @@ class simulation : public net::execution_context {
   executor_type get_executor() noexcept;
 
   std::uint64_t seed() const noexcept { return seed_; }
-  /// The number of handlers that have run.
+  /// The number of handlers executed so far.
   std::uint64_t steps() const noexcept { return steps_; }
   time_point now() const noexcept { return clock_.now(); }
   duration elapsed() const noexcept { return now() - start_; }
 
-  /// A number from 0 to bound-1, drawn from the seed, for other random decisions of the test. `bound` is 1 or more.
+  /// A random number from 0 to bound-1, determined by the seed, for other random decisions of the test. `bound` is 1 or
+  /// more.
   std::uint64_t random(std::uint64_t bound) noexcept;
 
-  /// Runs one of the ready handlers. Returns false if there is none. Exceptions of the handler come out here.
+  /// Executes one of the ready handlers. Returns false if there is none. Throws the exception of the handler.
   bool step();
-  /// Runs handlers, and moves the time to the next deadline when none is ready. Returns the number of handlers that
-  /// ran, once no handler is ready and no deadline is left.
+  /// Executes all handlers, and moves the time to the next deadline when no handler is ready. Returns the number of
+  /// executed handlers when no handler and no deadline is left.
   ///
-  /// Throws std::runtime_error after ten million handlers at the same time: they call each other for ever. run_until(),
-  /// run_for() and poll() throw in the same case.
+  /// Throws std::runtime_error after ten million handlers at the same instant, because they probably post each other
+  /// forever. run_until(), run_for() and poll() throw in the same case.
   std::size_t run();
-  /// Like run(), up to and including `t`. Then the time is `t`.
+  /// Like run(), but stops after the handlers that are due at `t` or earlier. Afterwards the time is `t`.
   std::size_t run_until(time_point t);
   std::size_t run_for(duration d) { return run_until(saturating_add(now(), d)); }
-  /// Runs the handlers that are ready, and those that they make ready. The time stands still.
+  /// Executes all ready handlers, and those that become ready meanwhile. The time stands still.
   std::size_t poll();
 
  private:
@@ -89,8 +89,8 @@ class simulation : public net::execution_context {
   std::vector<std::unique_ptr<handler>> ready_;
 };
 
-/// Queues every handler that it is given, and runs none at once. A strand of it runs at once what is dispatched from
-/// inside of it, as with an io_context.
+/// Queues every handler that it gets, and executes none immediately. A strand of it executes handlers immediately if
+/// they are dispatched inside the strand, as with an io_context.
 class simulation::executor_type {
  public:
   explicit executor_type(simulation& s) noexcept : simulation_{&s} {}

@@ -40,7 +40,7 @@ namespace canigo::detail {
 class fair_queue;
 class flow_ceiling;
 
-/// The name of a limit, for the texts of errors; null: it has none. A waiter keeps it, because the limit may be
+/// The name of a limit for error messages; null if the limit has none. A waiter shares it, because the limit may be
 /// destroyed before the waiter.
 using limit_name = std::shared_ptr<const std::string>;
 limit_name make_name(const std::string& name);
@@ -53,51 +53,49 @@ struct admission_options {
   shedding_options shedding = {};
   duration slack = duration::zero();
   enforcement mode = enforcement::enforce;
-  bool times_binding = false;  ///< whether it counts for how long each limit was binding
+  bool times_binding = false;  ///< whether it measures for how long each limit was binding
   limit_name name = {};
 };
 
-/// Throws unless a rate can have this burst and these initial tokens. The text names the field, with `prefix` before
-/// it.
+/// Throws if a rate can't have this burst or these initial tokens. The message names the field, preceded by `prefix`.
 void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t initial_tokens = 0);
 
-/// Throws unless a rate can have this window. The text names the window or the burst, with `prefix` before it.
+/// Throws if a rate can't have this window. The message names the window or the burst, preceded by `prefix`.
 void check_window(std::string_view prefix, rate_window w, const rate& r, std::uint64_t burst);
-/// Adds the window of the last of so many rates.
+/// Adds the window of the last one of `rates` rates to `all`.
 void add_window(rate_windows& all, std::size_t rates, rate_window w, const rate& r);
 
-/// Returns `o` if each field is in its range; otherwise throws, naming the field as one of `type`.
+/// Returns `o` if each field is in its range; otherwise throws, naming the field as a member of `type`.
 admission_options checked(std::string_view type, const admission_options& o);
 
-/// An object that belongs to an engine and lives as long as it.
+/// The base of an object that an engine owns, and destroys with itself.
 struct companion {
   virtual ~companion() = default;
 };
 
-/// The engine of scheduler, semaphore and limiter: a queue of requests, what they wait for, and the time.
+/// The engine of scheduler, semaphore and limiter: a queue of requests, the supplies that they wait for, and the time.
 ///
-/// One lock guards it and is never held while foreign code runs. A request gets its grant at the instant that makes the
-/// grant possible. After the lock, `delivery` tells the waiter.
+/// One lock guards it; no foreign code runs under the lock. A request is granted at the instant that makes the grant
+/// possible. After the lock is released, `delivery` tells the waiter.
 ///
-/// It lives as long as anything refers to it: its handle, deliveries under way, and occupied places. Occupied places do
-/// not count one by one, because that would cost each permit two atomic steps. The last place that is freed after
-/// close() gives up the reference that the handle had.
+/// It lives as long as anything refers to it: its handle, deliveries under way, and occupied slots. Occupied slots are
+/// not counted one by one, because that would cost each permit two atomic operations. Instead, after close() the last
+/// freed slot releases the reference that the handle had.
 ///
-/// From its first flow on it has its waiters in a fair_queue. Then no request takes the short way in. With
-/// alternatives, it has them there from the start, with a lane for each set of alternatives that waiters have.
+/// With its first flow, it moves its waiters into a fair_queue. Then no request takes the short way in. With
+/// alternatives, it has a fair_queue from the start, with a lane for each set of alternatives that waiters have.
 class admission final : public delivery, public flow_host {
  public:
-  /// The caller gets the handle's reference, and releases it by close().
+  /// Returns a new engine with one reference, which close() releases.
   static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options,
                          std::unique_ptr<companion> beside = nullptr);
-  /// Ends every waiter with `stopped` and gives up the handle's reference.
+  /// Ends every waiter with `stopped`, and releases the handle's reference.
   void close() noexcept;
 
   /// Grants `r` if that is possible without waiting and without overtaking a waiter.
   outcome try_enter(const request& r) noexcept;
   outcome try_enter(int priority) noexcept;
-  /// Whether a request certainly has to wait, found without the lock: another request waits, and nothing can be wrong
-  /// with this one. False if only a closer look can tell.
+  /// Whether a request certainly has to wait because another one waits. Decided without the lock; false if unknown.
   bool is_behind_others(int priority = 0) const noexcept {
     return has_waiters_.load(std::memory_order_relaxed) && priority == 0;
   }
@@ -105,16 +103,16 @@ class admission final : public delivery, public flow_host {
     return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max() && r.flow == nullptr &&
            r.amounts.empty();
   }
-  /// Like try_enter(), for a coroutine, which must pass through the event loop now and then.
+  /// Like try_enter(), for a coroutine: now and then it must pass through the event loop, so that other handlers run.
   outcome try_enter_in_turn(const request& r) noexcept;
   outcome try_enter_in_turn(int priority = 0) noexcept;
-  /// Lets `w` wait for `r`. Ends by a post, always.
+  /// Makes `w` wait for `r`. The wait always ends with a post.
   void enter(waiter& w, const request& r) noexcept;
-  /// Delivers to `w`, by a post, an outcome that was decided before.
+  /// Ends the wait of `w` with an outcome that was decided before, always with a post.
   void deliver(waiter& w, const request& r, outcome o) noexcept;
   void cancel(waiter& w) noexcept;
 
-  /// Changes the supplies in one step with the queue, and lets waiters go. A change that throws changes nothing.
+  /// Changes the supplies and grants waiters in one step under the lock. If `f` throws, nothing has changed.
   template <class Function>
   void change_supplies(Function&& f) {
     adjust_supplies([&](supplies& s, time_point now) {
@@ -122,40 +120,39 @@ class admission final : public delivery, public flow_host {
       end_too_large();
     });
   }
-  /// Like change_supplies(), for a change of the tokens that are there, not of the most that there can be.
+  /// Like change_supplies(), for a change of the available tokens that leaves the maximum unchanged.
   template <class Function>
   void adjust_supplies(Function&& f) {
     const change c{*this};
     if (context_gone_) return;
     const time_point now = time_->now();
-    if (!queue_.empty() || flows_ != nullptr) pump(now);  // grants that were due before
+    if (!queue_.empty() || flows_ != nullptr) pump(now);  // grants that were due before the change
     f(supplies_, now);
     pump(now);
   }
-  /// Settles a use that has taken `from` tokens and has needed `to`.
+  /// Settles an operation that was granted `from` tokens and used `to`.
   void settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept;
-  /// Occupies places without waiting, beyond any capacity; false once the supplies are closed.
+  /// Occupies slots without waiting, even beyond the capacity. Returns false once the supplies are closed.
   bool occupy(std::uint64_t places) noexcept;
   std::uint64_t occupied() const noexcept;
-  /// Frees places, and the amounts that a permit keeps, on any thread, also after close() and when the context is gone.
-  /// For the places of a flow, see flow_places.
+  /// Frees slots, and the record or tokens that a permit keeps. Any thread may call it, also after close() and after
+  /// the destruction of the context. For the slots of a flow, see flow_places.
   void release(std::uint64_t places, std::uint64_t kept = 0) noexcept;
 
   bool has_records() const noexcept { return supplies_.has_records(); }
-  /// The permit of a request that was granted just now keeps this: the tokens, or with units or strict windows, a
-  /// record of all amounts.
+  /// The value that a new permit keeps for settling: the tokens, or, with units or strict windows, a record.
   std::uint64_t keep(const request& r) noexcept { return has_records() ? keep_amounts(r) : r.tokens; }
   std::uint64_t keep() noexcept { return has_records() ? keep_amounts({}) : 1; }
-  /// The number of a unit. If there is none, throws errc::invalid_argument, naming the unit as `field`.
+  /// The number of a unit. Throws errc::invalid_argument if there is no such unit; the message calls it `field`.
   std::size_t find_unit(const unit_key& unit, std::string_view field) const;
-  /// Says how much was used of a unit, instead of the amount that is kept.
+  /// Replaces the amount of a unit that the permit keeps by the amount that was really used.
   void settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept;
 
   void pause_until(time_point t, bool may_shorten = true) noexcept;
   void resume() noexcept { pause_until(time_point::min()); }
   void stop() noexcept;
   duration estimate(const request& r) const;
-  /// Fills in how the requests ended, and shows `f` the supplies of the same moment.
+  /// Fills in how the requests ended, and calls `f` with the supplies at the same instant.
   template <class Function>
   void stats(queue_stats& s, Function&& f) const {
     s.classes.resize(static_cast<std::size_t>(priorities_));
@@ -164,20 +161,20 @@ class admission final : public delivery, public flow_host {
     f(supplies_, clock());
   }
   std::size_t waiting() const noexcept;
-  /// Begins or ends shadow mode, in which each request is granted at once, and what would have been is counted.
-  /// Requests that wait when it begins are granted.
+  /// Switches shadow mode on or off. In shadow mode each request is granted immediately, and the statistics count what
+  /// the limit would have done. Requests that wait when it begins are granted.
   ///
-  /// Errors: errc::invalid_argument for an unknown value, and for shadow mode if places are shared.
+  /// Errors: errc::invalid_argument for an unknown value, and for shadow mode if slots are shared with other limits.
   void set_mode(enforcement mode, std::string_view field);
   enforcement mode() const noexcept;
-  /// The counts of shadow mode. Call it with the lock held, as inside stats().
+  /// The counts of shadow mode. Call it under the lock, for example inside stats().
   shadow_stats read_shadow() const { return shadow_ != nullptr ? shadow_->counts : shadow_stats{}; }
-  /// The first `most` waiters, and what binds each when those before it have gone.
+  /// The first `most` waiters, each with the limit that it waits for after the waiters before it are granted.
   std::vector<waiting_request> list(std::size_t most) const;
-  /// How long each limit was binding. Call it with the lock held, as inside stats().
+  /// For how long each limit was binding. Call it under the lock, for example inside stats().
   binding_stats read_binding(time_point now) const { return binding_ ? binding_->read(now) : binding_stats{}; }
-  /// Calls `f` with the supplies, the demand of the first waiter (or nullptr), the end of a pause, the time, and the
-  /// ceiling that holds its flow (or nullptr).
+  /// Calls `f` with the supplies, the demand of the first waiter, the end of a pause, the time, and the ceiling that
+  /// holds the first waiter's flow. The demand and the ceiling may be nullptr.
   template <class Function>
   auto look(Function&& f) {
     const std::lock_guard lock{mutex_};
@@ -192,11 +189,11 @@ class admission final : public delivery, public flow_host {
   wait_reason why_waiting() noexcept;
   /// Grants nothing from an alternative until `t`.
   void pause_alternative(std::size_t i, time_point t, bool may_shorten) noexcept;
-  /// The alternative that a permit comes from, by what it keeps; no_alternative if the limit has none.
+  /// The alternative of a permit, found by what the permit keeps; no_alternative if the limit has no alternatives.
   std::size_t alternative_of(std::uint64_t kept) const noexcept;
-  /// Its name, which lives as long as the engine. Empty if there is no such alternative.
+  /// The name of an alternative, which lives as long as the engine. Empty if there is no such alternative.
   std::string_view name_of_alternative(std::size_t i) const noexcept;
-  /// How many alternatives the limit has. Never changes.
+  /// The number of alternatives of the limit, which never changes.
   std::size_t alternatives_count() const noexcept {
     return supplies_.any_of() != nullptr ? supplies_.any_of()->size() : 0;
   }
@@ -207,11 +204,11 @@ class admission final : public delivery, public flow_host {
   bool is_in_virtual_time() const noexcept { return is_virtual_; }
 
   std::uint64_t places_for(std::uint64_t tokens) const noexcept { return supplies_.places_for(tokens); }
-  /// The places of a request that was granted, as its permit has them.
+  /// The slots that a granted request occupies, in the form that its permit stores.
   std::uint64_t places_of(const request& r) const noexcept {
     return r.flow == nullptr ? places_for(r.tokens) : places_in_flow(r);
   }
-  /// Throws if a field of `r` is wrong, naming it.
+  /// Throws if a field of `r` is invalid; the message names the field.
   void check(const request& r) const;
 
   std::uint32_t open_flow(const flow_options& o) override;
@@ -228,19 +225,19 @@ class admission final : public delivery, public flow_host {
     explicit wake_up(admission& a) noexcept;
     admission* owner;
   };
-  /// Exists only if a request can want several units, or if a grant must be found again in a strict window.
+  /// Exists only if requests can have several units, or if a strict window must find the grant of a permit.
   struct unit_state {
     explicit unit_state(int priorities) : waiting(static_cast<std::size_t>(priorities)) {}
     unit_records records;
-    std::vector<std::array<uint128, most_units>> waiting;  // of each class: the amounts that its waiters want
+    std::vector<std::array<uint128, most_units>> waiting;  // for each class: the amounts that its waiters request
   };
-  /// Exists only once the limit has been in shadow mode. While shadow mode is on, all waiters are phantoms.
+  /// Exists only once the limit has been in shadow mode. While shadow mode is on, all waiters are shadow waiters.
   struct shadow_state {
     bool is_on = true;
     shadow_stats counts;
   };
   struct phantom;
-  /// The seat of this engine among the engines that share its places.
+  /// The registration of this engine among the engines that share its slots.
   struct seat final : place_seeker {
     explicit seat(admission& a) noexcept : owner{&a} {}
     void keep() noexcept override { owner->add_ref(); }
@@ -249,7 +246,7 @@ class admission final : public delivery, public flow_host {
     admission* owner;
   };
 
-  /// The short ways that are open. Only choose_ways() opens and closes them, after each change of a condition for them.
+  /// The short ways that are open now. Only choose_ways() changes them, whenever one of these conditions changes.
   ///
   /// | way     | use                                               | closed by                                      |
   /// |---------|---------------------------------------------------|------------------------------------------------|
@@ -273,7 +270,7 @@ class admission final : public delivery, public flow_host {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  // The way in and the way out (admission.cpp).
+  // Entering and leaving (admission.cpp).
   time_point now_for(time_point deadline) const noexcept;
   bool is_paused(time_point now) noexcept;
   outcome try_enter_locked(const request& r, time_point now, bool is_patient = true) noexcept;
@@ -300,7 +297,7 @@ class admission final : public delivery, public flow_host {
   void limit_passed(waiter& w) noexcept;
   void end_too_large() noexcept;
 
-  // Supply meets demand (admission.cpp; admission_full.cpp if the short way through is closed).
+  // Granting waiters (admission.cpp; admission_full.cpp if the short way through is closed).
   void pump(time_point now) noexcept;
   void pump_otherwise(time_point now) noexcept;
   template <class Queue>
@@ -359,29 +356,30 @@ class admission final : public delivery, public flow_host {
   void finish_phantom(waiter& w, outcome o) noexcept;
   void let_all_go(time_point now) noexcept;
 
-  // Shedding in an overload, and wake-ups for several waiters at once (admission_overload.cpp).
+  // Shedding during an overload, and one wake-up for several waiters (admission_overload.cpp).
   void shed(time_point now) noexcept;
   void shed_of_flows(time_point now) noexcept;
   time_point next_overload(time_point now) const noexcept;
   wait_node* next_to_go(wait_queue& queue, time_point now) noexcept;
   static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
-  /// A class that may serve its last arrival first lets no request wait for others of the same class. A repeat does not
-  /// wait for requests that arrived after it either; with ageing, it may go before requests of any class.
+  /// The least important class whose waiters go before `r`. In a class that may grant its newest request first,
+  /// requests do not wait for others of the class. A repeat waits only for requests that arrived before it; with
+  /// ageing, it may go before requests of any class.
   int last_class_ahead(const request& r) const noexcept {
     const bool is_repeat = r.since != time_point::max();
     if (is_repeat && queue_.ageing() != duration::max()) return -1;
     return r.priority - (is_repeat || (delays_ && delays_->takes_newest_at_times()) ? 1 : 0);
   }
 
-  // A list of the waiters (admission_look.cpp).
+  // Listing the waiters (admission_look.cpp).
   void note_binding(time_point now) noexcept;
   std::uint64_t line_of(const wait_node& n) const noexcept;
-  /// The amounts that are known to go before a waiter, with its own.
+  /// The amounts that certainly go before a waiter, including its own.
   struct turn {
-    amounts_by_unit own{};     // amounts of its flow, or of all waiters if there are no flows
-    amounts_by_unit all{};     // `own`, and the amounts of the classes above, of flows that nothing holds
-    std::uint64_t places = 0;  // places of its flow
+    amounts_by_unit own{};     // amounts of its flow, or of all waiters if the limit has no flows
+    amounts_by_unit all{};     // `own`, and the amounts of more important classes in flows that no ceiling holds
+    std::uint64_t places = 0;  // slots of its flow
   };
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
   std::vector<amounts_by_unit> certain_turns(const std::vector<const wait_node*>& waiters, bool takes_newest) const;
@@ -408,33 +406,34 @@ class admission final : public delivery, public flow_host {
   wait_queue queue_;
   bool stopped_ = false;
   short_ways ways_;
-  bool kept_by_places_ = false;      // the handle is gone; its reference lasts until no place is occupied
-  bool dying_ = false;               // deleted by the wake-up that is being called just now
-  bool wake_armed_ = false;          // exactly one call of wake_up_ is to come
-  std::uint8_t in_a_row_ = 0;        // grants to coroutines since one last passed through the event loop
-  atomic<bool> has_waiters_{false};  // queue_ has waiters; also read without the lock, if either answer will do
+  bool kept_by_places_ = false;  // the handle is destroyed; its reference is kept until no slot is occupied
+  bool dying_ = false;           // the running wake-up will delete this engine
+  bool wake_armed_ = false;      // one call of wake_up_ is armed
+  std::uint8_t in_a_row_ = 0;    // grants to coroutines in a row without a pass through the event loop
+  // whether queue_ has waiters; also read without the lock where an outdated answer does no harm
+  atomic<bool> has_waiters_{false};
   time_point paused_until_ = time_point::min();
   time_point wake_time_ = time_point::max();
 
   admission_counts counts_;
   std::optional<binding_times> binding_;
-  std::optional<delay_watch> delays_;  // only if waiters are shed
+  std::optional<delay_watch> delays_;  // only if the limit sheds waiters
   std::unique_ptr<shadow_state> shadow_;
-  const duration slack_;  // how long a wake-up may wait to meet others
+  const duration slack_;  // how late a wake-up may be, so that several are combined
   const std::size_t queue_limit_;
   const overflow on_overflow_;
   const int priorities_;
 
   wake_up wake_up_;
-  const std::unique_ptr<seat> seat_;             // only if places are shared
-  const std::unique_ptr<unit_state> units_;      // only if grants leave records
-  std::unique_ptr<fair_queue> flows_;            // from the first flow on, instead of queue_
-  std::uint64_t left_open_ = ~std::uint64_t{0};  // the alternatives that no waiter keeps; none if one keeps all
+  const std::unique_ptr<seat> seat_;             // only if slots are shared with other limits
+  const std::unique_ptr<unit_state> units_;      // only if grants need records
+  std::unique_ptr<fair_queue> flows_;            // replaces queue_ from the first flow on
+  std::uint64_t left_open_ = ~std::uint64_t{0};  // alternatives whose free capacity no waiter has reserved
   const std::unique_ptr<companion> beside_;
   const limit_name name_;
 };
 
-/// An engine that grants each request while no place in it is occupied. A gate waits with it.
+/// Opens an engine that grants each request while none of its slots is occupied, as gate::close() needs it.
 admission* open_idle(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

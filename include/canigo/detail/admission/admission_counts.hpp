@@ -10,7 +10,7 @@
 
 namespace canigo::detail {
 
-/// Counts a request that was refused at once. `why` may be an error of none of the named causes.
+/// Counts a request that was refused immediately. If `why` is not one of the named causes, it counts as `other`.
 inline void count_rejection(queue_stats& s, errc why) noexcept {
   ++s.rejected;
   rejection_stats& r = s.rejections;
@@ -34,7 +34,7 @@ inline void count_rejection(queue_stats& s, errc why) noexcept {
   }
 }
 
-/// How many requests of an engine ended in which way. Allocates: in the constructor.
+/// Counts how the requests of an engine ended. Allocates: in the constructor.
 class admission_counts {
  public:
   explicit admission_counts(int priorities);
@@ -43,15 +43,16 @@ class admission_counts {
   void add_grant_at_once(int priority) noexcept { ++at_once_[static_cast<std::size_t>(priority)]; }
   void add_grant(int priority, duration waited) noexcept;
   void add_cancelled() noexcept { ++counts_.cancelled; }
-  /// Counts a request that was refused, or has waited without success.
+  /// Counts a request that was refused, or that waited without success.
   void add_failure(errc why) noexcept;
 
-  /// Writes the counts to `s`, which already has its classes, and the number of waiters of each.
+  /// Writes the counts to `s`, whose classes, with the number of waiters of each, are already filled in.
   void write(queue_stats& s) const noexcept;
 
  private:
-  queue_stats counts_;                  // the counts of requests that had to wait, and of requests that failed
-  std::vector<std::uint64_t> at_once_;  // grants at once by class; apart from `counts_`, so each costs one increment
+  queue_stats counts_;  // requests that had to wait, and requests that failed
+  // immediate grants by class; a separate counter, so that each grant costs one increment
+  std::vector<std::uint64_t> at_once_;
 };
 
 }  // namespace canigo::detail

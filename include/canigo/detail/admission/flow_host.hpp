@@ -19,12 +19,12 @@ class fair_queue;
 class supplies;
 struct flow_terms;
 
-/// The terms of a new flow with these options. `of`: the supplies of which the flow is a share; nullptr: it is a share
-/// of a pool. Throws for wrong options, naming the field.
+/// Converts the options of a new flow. `of` are the supplies that the flow shares; nullptr for a flow of a pool. Throws
+/// for invalid options; the message names the field.
 flow_terms to_terms(const flow_options& o, const supplies* of, time_point now);
-/// Throws for an invalid weight, naming it as `field`.
+/// Throws for an invalid weight; the message calls it `field`.
 void check_flow_weight(std::string_view field, std::uint32_t weight);
-/// Writes the statistics of a flow of `q` to `s`. `s.available` has room for most_rates_of_flow.
+/// Writes the statistics of a flow of `q` to `s`. `s.available` must have memory for most_rates_of_flow values.
 void read_flow(const fair_queue& q, std::uint32_t flow, time_point now, flow_stats& s);
 
 inline constexpr std::size_t most_rates_of_flow = 16;
@@ -34,15 +34,16 @@ inline constexpr std::size_t most_rates_of_flow = 16;
 /// Threads: any.
 class flow_host {
  public:
-  /// Returns the number of the new flow. Throws for wrong options, naming the field.
+  /// Returns the number of the new flow. Throws for invalid options; the message names the field.
   virtual std::uint32_t open_flow(const flow_options& o) = 0;
-  /// Ends its waiters with `stopped`.
+  /// Closes a flow, and ends its waiters with `stopped`.
   virtual void close_flow(std::uint32_t flow) noexcept = 0;
 
   virtual void set_flow_weight(std::uint32_t flow, std::uint32_t weight) = 0;
   virtual void set_flow_rate(std::uint32_t flow, std::size_t index, const rate& r) = 0;
   virtual void set_flow_concurrency(std::uint32_t flow, std::uint64_t concurrency) = 0;
-  /// Of several pauses the last one counts; without `may_shorten`, the one that ends last.
+  /// Pauses a flow until `t`. If `may_shorten`, this replaces an earlier pause; otherwise the pause that ends later
+  /// stays.
   virtual void pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept = 0;
   virtual flow_stats stats_of_flow(std::uint32_t flow) const = 0;
 

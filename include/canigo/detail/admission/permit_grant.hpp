@@ -7,7 +7,7 @@
 
 #include <optional>
 
-// How permits are made. Inline, because it is on the way of a request that is granted at once.
+// Functions that make permits. They are inline, because every immediate grant calls them.
 
 namespace canigo::detail {
 
@@ -21,7 +21,7 @@ inline permit permit_waiter::granted(admission& home, int) noexcept {
 
 inline permit permit_waiter::granted_place(admission& home) noexcept { return permit{home, 1, 1}; }
 
-/// A permit for a place that is free at once; empty once the supplies are closed.
+/// A permit for one slot, occupied without waiting; std::nullopt once the supplies are closed.
 inline std::optional<permit> occupy_place(admission& home) noexcept {
   if (!home.occupy(1)) return std::nullopt;
   return permit_waiter::granted_place(home);

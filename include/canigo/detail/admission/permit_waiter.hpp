@@ -11,7 +11,7 @@
 
 namespace canigo::detail {
 
-/// A waiter whose handler takes an error code and the permit that it was granted.
+/// A waiter whose handler takes an error code and the granted permit.
 class permit_waiter : public waiter {
  public:
   using waiter::waiter;
@@ -19,9 +19,10 @@ class permit_waiter : public waiter {
   using signature = void(std::error_code, permit);
   using granted_type = permit;
 
-  // They need the engine, which headers of limits do without: permit_grant.hpp defines them, for the library alone.
+  // These functions need the engine, which public headers do not include. So permit_grant.hpp defines them, for use in
+  // the library only.
   static inline permit granted(admission& home, const request& r) noexcept;
-  /// The permit of a request that asked by its class alone.
+  /// The permit of a request that named only a priority class.
   static inline permit granted(admission& home, int = 0) noexcept;
   static inline permit granted_place(admission& home) noexcept;
 

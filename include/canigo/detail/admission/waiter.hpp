@@ -25,12 +25,12 @@ namespace canigo::detail {
 class admission;
 struct unit_record;
 
-/// How a request ended or goes on. 0: granted; above 0: an errc; below 0: one of these values.
+/// How a request ended, or what it must do next. 0: granted; above 0: an errc; below 0: one of the values below.
 enum class outcome : int {
   granted = 0,
-  aborted = -1,            ///< cancelled
-  must_wait = -2,          ///< not now: enter the queue
-  granted_by_post = -3,    ///< granted, but the event loop is due for a turn first
+  aborted = -1,            ///< the request was cancelled
+  must_wait = -2,          ///< the request can't be granted now: enter the queue
+  granted_by_post = -3,    ///< granted, but the coroutine must pass through the event loop first
   must_wait_in_flow = -4,  ///< like must_wait, in a limit with flows
 };
 
@@ -42,7 +42,7 @@ inline std::error_code to_error_code(outcome o) noexcept {
   return make_error_code(static_cast<errc>(o));
 }
 
-/// A request that waits, with its caller.
+/// A waiting request, together with its caller.
 class waiter : public suspended, public wait_node {
  public:
   waiter(admission& home, bool at_home, bool holds_work) noexcept
@@ -55,17 +55,17 @@ class waiter : public suspended, public wait_node {
  protected:
   ~waiter() = default;
 
-  /// The deadline of a request that has one.
+  /// The deadline of a waiting request.
   struct limit : deadline {
     explicit limit(waiter& w) noexcept;
     waiter* owner;
   };
   void use(limit& l) noexcept { limit_ = &l; }
-  /// Gives up the reference of a waiter that has one: it is foreign, or pushed. From here on only its places keep the
-  /// engine alive.
+  /// Releases the waiter's reference to the engine. A waiter has one if its handler has another executor, or if it was
+  /// pushed to a pump. After that, only the waiter's slots keep the engine alive.
   void let_go_of_engine() noexcept;
   outcome ended_with() const noexcept { return outcome_; }
-  /// The number that its permit is to keep for settling; see permit.
+  /// Takes the value that the permit keeps for settling; see permit.
   std::uint64_t take_tokens() noexcept;
 
   admission* home_;
@@ -75,21 +75,21 @@ class waiter : public suspended, public wait_node {
   enum class state : std::uint8_t {
     fresh,
     queued,
-    awaiting_limit,  // ended, but its deadline is being called just now: that call hands it over
-    ending,          // on its way to its executor
+    awaiting_limit,  // ended, but another thread is calling its deadline; that call delivers the end
+    ending,          // posted or pushed to its executor
   };
 
   limit* limit_ = nullptr;
-  unit_record* amounts_ = nullptr;  // only if there are units
+  unit_record* amounts_ = nullptr;  // only if the limit needs records
   std::uint64_t tag_ = 0;
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
-  const bool at_home_;       // completes on the executor of the admission
-  const bool holds_work_;    // the admission keeps the loop running for it
-  bool is_phantom_ = false;  // it has no caller: it stands for a request that went in shadow mode and would have waited
+  const bool at_home_;       // whether it completes on the executor of the engine
+  const bool holds_work_;    // whether the engine keeps the loop running for it
+  bool is_phantom_ = false;  // a shadow waiter, without a caller: it stands for a request that shadow mode has granted
 };
 
-/// A waiter whose handler takes an error code.
+/// A waiter whose handler takes only an error code.
 class plain_waiter : public waiter {
  public:
   using waiter::waiter;
@@ -105,7 +105,7 @@ class plain_waiter : public waiter {
   static results failed(errc code) noexcept { return {make_error_code(code)}; }
 };
 
-/// A waiter of kind `Base`, with a deadline.
+/// A waiter of type `Base` with a deadline.
 template <class Base>
 class limited_waiter : public Base {
  public:
@@ -118,7 +118,7 @@ class limited_waiter : public Base {
   typename Base::limit limit_;
 };
 
-/// Lets a waiter that exists already wait for `wanted`.
+/// Makes an existing waiter wait for `wanted`.
 struct enter {
   admission& home;
   const request& wanted;
@@ -127,7 +127,7 @@ struct enter {
 
 const net::any_io_executor& executor_of(const admission& a) noexcept;
 
-/// Initiates a wait for a caller that came with a completion token.
+/// Starts a wait for a caller with a completion token.
 template <class Waiter>
 struct start_waiting {
   admission* home;

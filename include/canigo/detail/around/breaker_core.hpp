@@ -15,7 +15,7 @@
 
 namespace canigo::detail {
 
-/// The counts of a circuit breaker since it was made.
+/// The counts of a circuit breaker since its construction.
 struct circuit_counts {
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
@@ -26,7 +26,7 @@ struct circuit_counts {
   std::uint64_t opened = 0;
 };
 
-/// A `circuit` with a lock, the time, and the observer. It lives as long as its handle and its calls.
+/// A `circuit` with a lock, a clock and an observer. It lives as long as its handle and its calls.
 class breaker_core final : public counted_member {
  public:
   /// How a call ended.
@@ -34,11 +34,11 @@ class breaker_core final : public counted_member {
   struct entry {
     bool goes;
     circuit::epoch epoch;
-    time_point since;   // only if slow calls count
-    duration open_for;  // if the call is refused
+    time_point since;   // when the call began; set only if slow calls count
+    duration open_for;  // for how long calls are refused; set only if this call is
   };
 
-  /// The caller gets the handle's reference, and releases it.
+  /// Returns a new core with one reference, which the caller must release.
   static breaker_core* open(const net::any_io_executor& executor, const circuit_breaker_options& options);
 
   entry enter() noexcept;
@@ -47,7 +47,7 @@ class breaker_core final : public counted_member {
   const std::string& name() const noexcept { return name_; }
   bool is_failure(const std::exception_ptr& error) const { return failed_if_(error); }
 
-  /// Changes or reads the circuit, under the lock; then tells the observer.
+  /// Calls `f` with the circuit under the lock, to change or read it; then tells the observer of changes.
   template <class Function>
   auto change(Function&& f) {
     const time_point now = clock();
@@ -65,7 +65,7 @@ class breaker_core final : public counted_member {
   void set_mode(enforcement mode) noexcept;
 
  private:
-  /// Holds the lock. Its end releases the lock and tells the observer of what was changed.
+  /// Holds the lock. Its destructor releases the lock and tells the observer of changes.
   class telling {
    public:
     explicit telling(breaker_core& c) noexcept : core_{c} {

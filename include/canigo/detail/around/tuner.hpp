@@ -15,7 +15,7 @@
 
 namespace canigo::detail {
 
-/// The part of an adaptive limit that decides: a control and its lock. It belongs to the limit's engine.
+/// The controller of an adaptive limit: its algorithm, with a lock. The engine of the limit owns it.
 class tuner final : public companion {
  public:
   struct readings {
@@ -28,13 +28,13 @@ class tuner final : public companion {
 
   tuner(const limit_bounds& bounds, const std::variant<knee, aimd>& algorithm);
 
-  /// Sets the wall clock, before the first call: a time plus `to_wall` is the time of the wall clock.
+  /// Sets the difference between the wall clock and the engine's clock. Call it before the first call begins.
   void align(duration to_wall) noexcept;
 
   std::uint64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
-  /// A call starts. Returns how many are under way, this one included.
+  /// Counts a call that starts. Returns the number of calls under way, including this one.
   std::uint64_t begin() noexcept { return in_flight_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  /// Called when a call has ended. Gives its place back. Without an outcome the call is no sample.
+  /// Call it when a call has ended. Gives its slot back. Without `how`, the algorithm ignores the call.
   void end(admission& home, permit place, limit_sample s, std::optional<sample_outcome> how) noexcept;
   readings read() const noexcept;
   duration latency() const noexcept;

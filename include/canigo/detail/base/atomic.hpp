@@ -4,7 +4,8 @@
 
 namespace canigo::detail {
 
-/// An atomic whose steps other threads race with; the tests put one in its place that explores every such race.
+/// An atomic variable that several threads use concurrently. The interleaving tests replace it by a type that explores
+/// all interleavings.
 template <class T>
 using atomic = std::atomic<T>;
 

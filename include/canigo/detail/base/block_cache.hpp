@@ -5,22 +5,22 @@
 
 namespace canigo::detail {
 
-/// Blocks of one size. The thread that frees a block keeps it, so an object that is made and freed often costs no
+/// Memory blocks of one size. The thread that frees a block caches it, so objects that are made and freed often need no
 /// malloc.
 ///
-/// A thread keeps up to 64 blocks. It gives a surplus, in batches, to a store that all threads share, up to 2048
-/// blocks. A thread without blocks takes a batch from there. So allocation stays cheap if one thread makes the objects
-/// that another one frees.
+/// A thread caches up to 64 blocks. It moves further blocks, in batches, to a store of up to 2048 blocks that all
+/// threads share. A thread without blocks takes a batch from there. So allocation stays cheap if one thread makes
+/// objects that another one frees.
 inline constexpr std::size_t block_size = 256;
 
-/// A block from the cache if `size` fits one, else memory from the heap. Throws std::bad_alloc.
+/// A block from the cache if `size` fits into one, otherwise memory from the heap. Throws std::bad_alloc.
 void* allocate_block(std::size_t size);
 void deallocate_block(void* p, std::size_t size) noexcept;
 
-/// Makes sure that the next `n` blocks, 1 to 16, that this thread allocates are there. Throws std::bad_alloc.
+/// Makes sure that this thread can allocate its next `n` blocks (1 to 16) without failure. Throws std::bad_alloc.
 void reserve_blocks(std::size_t n);
 
-/// A standard allocator over the cache. It has no state, so it may outlive anything.
+/// A standard allocator that uses the block cache. It has no state, so its lifetime does not matter.
 template <class T>
 struct block_allocator {
   using value_type = T;

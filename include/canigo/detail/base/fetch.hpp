@@ -4,8 +4,8 @@
 
 namespace canigo::detail {
 
-/// Makes the processor begin to load `size` bytes into its cache, to be written. For memory that another processor has
-/// written last.
+/// Makes the processor load `size` bytes into its cache for writing. Use it for memory that another core has written
+/// last.
 inline void fetch(const void* p, std::size_t size) noexcept {
   constexpr std::size_t line = 64;
   for (std::size_t i = 0; i < size; i += line) __builtin_prefetch(static_cast<const std::byte*>(p) + i, 1);

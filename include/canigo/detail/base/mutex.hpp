@@ -4,11 +4,11 @@
 
 namespace canigo::detail {
 
-/// The library's only lock, for critical sections of some tens of instructions.
+/// The only lock type of the library, for critical sections of some tens of instructions.
 ///
-/// A free one costs one exchange and one store, half of std::mutex. At a taken one a thread spins briefly, then yields,
-/// then sleeps, so that a holder that lost its core gets one. Never hold it while user code runs. docs/decisions/0001
-/// has the reasons and the price.
+/// Locking and unlocking a free lock costs one exchange and one store, half of std::mutex. If the lock is taken, a
+/// thread spins briefly, then yields, then sleeps, so that a holder that lost its core can run. Never call user code
+/// under it. docs/decisions/0001 has the reasons and the disadvantages.
 class mutex {
  public:
   mutex() noexcept = default;

@@ -4,7 +4,7 @@
 
 namespace canigo::detail {
 
-/// 64 random bits, as good from any state as from another.
+/// 64 random bits from a generator whose state may be seeded with any value.
 ///
 /// Source: G. Steele, D. Lea, C. Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014.
 constexpr std::uint64_t next_random(std::uint64_t& state) noexcept {

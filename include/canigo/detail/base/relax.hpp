@@ -2,7 +2,7 @@
 
 namespace canigo::detail {
 
-/// A pause of a thread that looks at a value again and again: some tens of cycles of the processor.
+/// Pauses a thread that polls a value, for some tens of processor cycles.
 inline void relax() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();

@@ -10,9 +10,10 @@
 
 namespace canigo::detail {
 
-/// The calls that ended in a span of time: how many, how long they took, and how many were under way.
+/// The calls that ended in a span of time: their number, their latencies, and how many were under way.
 ///
-/// The median comes from a histogram of eighth octaves, from 64 ns to ten hours. Threads: not safe. Allocates: never.
+/// The median is computed from a histogram of eight buckets per power of two, from 64 ns to ten hours. Threads: not
+/// thread-safe. Allocates: never.
 class sample_window {
  public:
   void open(time_point now) noexcept {
@@ -40,17 +41,18 @@ class sample_window {
   }
   std::uint64_t ok() const noexcept { return ok_; }
   std::uint64_t all() const noexcept { return ok_ + dropped_; }
-  /// The share of the dropped calls in all calls, and their share in the time of all calls. 0 to 1.
+  /// Two shares of dropped calls, from 0 to 1: dropped_share() of the number of all calls, dropped_time_share() of the
+  /// time of all calls.
   double dropped_share() const noexcept {
     return all() == 0 ? 0 : static_cast<double>(dropped_) / static_cast<double>(all());
   }
   double dropped_time_share() const noexcept { return dropped_ns_ == 0 ? 0 : dropped_ns_ / (dropped_ns_ + sum_ns_); }
-  /// The most calls that were under way when a call started.
+  /// The max number of calls that were under way when a call started.
   std::uint64_t peak() const noexcept { return peak_; }
   double sum_ns() const noexcept { return sum_ns_; }
-  /// The mean latency of the calls that were not dropped; 0 if there are none.
+  /// The mean latency of calls that were not dropped; 0 if there are none.
   double mean_ns() const noexcept { return ok_ == 0 ? 0 : sum_ns_ / static_cast<double>(ok_); }
-  /// The median latency of the calls that were not dropped; 0 if there are none.
+  /// The median latency of calls that were not dropped; 0 if there are none.
   double median_ns() const noexcept;
 
  private:

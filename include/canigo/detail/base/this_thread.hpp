@@ -4,12 +4,12 @@ namespace canigo::detail {
 
 class context_visit;
 
-// The things that each thread has for itself. In the interleaving tests a fiber takes the place of a thread.
+// Data that each thread has for itself. In the interleaving tests a fiber takes the place of a thread.
 
-/// The visit that the calling thread has begun last and not ended, or nullptr.
+/// The context_visit that the calling thread began last and has not ended, or nullptr.
 context_visit*& innermost_visit() noexcept;
 
-/// Waits until another thread has made `ready(object)` true. It polls: use it for a wait that is rare and short.
+/// Waits until another thread has made `ready(object)` true. It polls, so use it only for rare and short waits.
 void wait_until(bool (*ready)(const void*), const void* object) noexcept;
 
 }  // namespace canigo::detail

@@ -8,10 +8,11 @@
 
 namespace canigo::detail {
 
-/// The base of an adaptive limit that decides once in a window: the limit in its bounds, the window, the last decision.
+/// The base of the algorithms of adaptive limits: the limit with its bounds, the current window, and the last decision.
+/// It decides once per window.
 ///
-/// After the limit falls, the next window begins when the calls from before have ended.
-/// Threads: not safe by itself; its owner holds a lock. Allocates: never.
+/// After the limit falls, the next window begins when all calls from before have ended.
+/// Threads: not thread-safe; its owner must hold a lock. Allocates: never.
 class windowed_limit {
  public:
   std::uint64_t limit() const noexcept { return static_cast<std::uint64_t>(limit_); }
@@ -25,19 +26,20 @@ class windowed_limit {
   windowed_limit(const windowed_limit&) = default;
   windowed_limit& operator=(const windowed_limit&) = default;
 
-  /// Whether the call that has ended began before the limit fell. If it did not, there is a window for it.
+  /// Whether the call that has ended began before the limit fell. If it did not, the call belongs to the current
+  /// window.
   bool is_settling(const limit_sample& s, time_point now) noexcept;
-  /// Sets the limit, notes the reason, and begins a new window.
+  /// Sets the limit, records the reason, and begins a new window.
   void decide(double limit, limit_reason why, time_point now) noexcept;
 
-  // Latencies are in nanoseconds.
+  // All latencies are in nanoseconds.
   double limit_;
   double least_, most_;
-  double last_ = 0;  // the median of the last window
+  double last_ = 0;  // the median latency of the last window
   sample_window window_;
 
  private:
-  bool is_settling_ = false;  // since the limit fell, calls from before are still on their way
+  bool is_settling_ = false;  // whether calls from before the last fall of the limit are still under way
   time_point fell_at_{};
   limit_decision decision_{};
 };

@@ -26,21 +26,21 @@
 #include <type_traits>
 #include <utility>
 
-// The calls of a channel, in the types of its values. They see nothing of the engine but a channel_port.
+// The calls of a channel, templates over the type of its values. They use the engine only through channel_port.
 
 namespace canigo::detail {
 
 class channel_group;
 class channel_port;
 
-/// A value on its way through a channel. As a node of a wait_queue it has its class in `priority`, and its bytes in
-/// `tokens`. The channel moves nodes; only code outside of its lock touches the values in them.
+/// A value that passes through a channel. `priority` is its class, and `tokens` its size in bytes. The channel moves
+/// nodes; only code outside its lock touches the values in them.
 class channel_node : public wait_node {
  public:
   virtual ~channel_node() = default;
-  /// The send begins: takes a borrowed value from its place.
+  /// Called when the send begins: moves a borrowed value into the node.
   virtual void fetch() noexcept = 0;
-  /// It was not sent: a borrowed value goes back to its place.
+  /// Called when the send failed: moves a borrowed value back to the caller.
   virtual void restore() noexcept = 0;
 
  private:
@@ -49,10 +49,10 @@ class channel_node : public wait_node {
   channel_node* next_ = nullptr;
 };
 
-/// A node that some code has for itself.
+/// A node with a single owner.
 using owned_node = std::unique_ptr<channel_node>;
 
-/// A node with room for a T.
+/// A node with storage for a T.
 template <class T>
 class value_node final : public channel_node {
  public:
@@ -65,7 +65,7 @@ class value_node final : public channel_node {
     ::new (static_cast<void*>(storage_)) T(std::move(value));
     has_value_ = true;
   }
-  /// For a value that stays at its place until fetch(), and comes back if it is not sent.
+  /// Refers to a value that stays with the caller until fetch(), and is moved back if it is not sent.
   void borrow(T& value) noexcept { from_ = std::addressof(value); }
   void fetch() noexcept override {
     if (from_ != nullptr) put(std::move(*from_));
@@ -94,23 +94,23 @@ class value_node final : public channel_node {
   bool has_value_ = false;
 };
 
-/// A caller that waits for room in a channel, or for a value of it.
+/// A caller that waits for room in a channel, or for a value.
 class channel_waiter : public suspended, public wait_node {
  public:
-  /// `value`: where a sender has its value, until the channel takes it; nullptr: this is a receiver.
+  /// `value` is the sender's pointer to its node, until the channel takes the node; nullptr for a receiver.
   channel_waiter(channel_port& c, bool at_home, bool holds_work, owned_node* value) noexcept;
 
   void request_cancel() noexcept;
-  /// The caller gets no result. A value that was promised to this receiver goes to the next one.
+  /// Called if the caller gets no result. A value that was assigned to this receiver goes to the next receiver.
   void abandon() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
 
  protected:
   ~channel_waiter() = default;
-  /// Gives up the reference to the engine that a waiter has which is foreign, or pushed.
+  /// Releases the reference to the engine that a waiter has if its handler has another executor, or if it was pushed.
   void let_go_of_engine() noexcept;
 
-  channel_port* channel_;  // stays while this is queued, or has a value promised
+  channel_port* channel_;  // valid while this waiter is queued, or has a value assigned
   outcome outcome_ = outcome::granted;
 
  private:
@@ -121,11 +121,11 @@ class channel_waiter : public suspended, public wait_node {
   channel_group* group_;
   owned_node* value_;
   state state_ = state::fresh;
-  const bool at_home_;     // completes on the executor of the channel
-  const bool holds_work_;  // the engine keeps the loop running for it
+  const bool at_home_;     // whether it completes on the executor of the channel
+  const bool holds_work_;  // whether the engine keeps the loop running for it
 };
 
-/// Waits for room, for a caller that came with a completion token.
+/// Waits for room, for a caller with a completion token.
 class sending : public channel_waiter {
  public:
   sending(channel_port& c, bool at_home, bool holds_work, owned_node&& value) noexcept
@@ -142,8 +142,8 @@ class sending : public channel_waiter {
   owned_node own_;
 };
 
-/// Waits for room or for a value, for a coroutine whose frame has the value and the outcome. A value that is promised
-/// to it stays promised.
+/// Waits for room or for a value, for a coroutine whose frame holds the value and the outcome. A value that was
+/// assigned to it stays assigned until the coroutine takes it.
 class waiting_in_frame : public channel_waiter {
  public:
   waiting_in_frame(channel_port& c, bool at_home, owned_node* value, outcome* how) noexcept
@@ -159,7 +159,7 @@ class waiting_in_frame : public channel_waiter {
   outcome* how_;
 };
 
-/// The counts of a channel, of one moment.
+/// The counts of a channel at one instant.
 struct channel_counts {
   std::uint64_t items = 0;
   std::uint64_t bytes = 0;
@@ -173,47 +173,47 @@ struct channel_counts {
   std::uint64_t most_bytes = 0;
 };
 
-/// The engine of a channel, as its calls see it.
+/// The interface of a channel's engine for the calls of the channel.
 class channel_port {
  public:
   channel_port(const channel_port&) = delete;
   channel_port& operator=(const channel_port&) = delete;
 
   virtual const net::any_io_executor& executor() const noexcept = 0;
-  /// The handle is gone: ends all who wait, and drops the values that are promised to no receiver.
+  /// Called by the destructor of the handle: ends all waiters, and drops values that are not assigned to a receiver.
   virtual void abandon() noexcept = 0;
 
-  /// A node to be filled; nullptr: make one.
+  /// Returns an empty node for reuse; nullptr: the caller must make one.
   virtual owned_node spare_node() noexcept = 0;
   virtual void keep_node(owned_node n) noexcept = 0;
 
-  /// Takes `n` in, with this class and its `tokens` as bytes, if that needs no wait. Otherwise `n` stays.
+  /// Sends `n`, with the given class and `n->tokens` bytes, if that needs no wait. Otherwise `n` is not moved from.
   virtual outcome try_send(owned_node& n, int priority) noexcept = 0;
-  /// Like try_send(), and lets `w`, which has the value, wait for room. Ends by a post, always.
+  /// Like try_send(), but if there is no room, `w`, which has the value, waits for it. Always ends with a post.
   virtual void send(channel_waiter& w, int priority) noexcept = 0;
-  /// The most important value, if one is there that is promised to no receiver. Otherwise nullptr, and `why`.
+  /// Returns the most important value that is not assigned to a receiver. Otherwise returns nullptr and sets `why`.
   virtual owned_node try_receive(outcome& why) noexcept = 0;
-  /// Lets `w` wait until a value is promised to it. Ends by a post, always.
+  /// Makes `w` wait until a value is assigned to it. Always ends with a post.
   virtual void receive(channel_waiter& w) noexcept = 0;
-  /// Takes the value that was promised to a receiver. Then done() must follow.
+  /// Takes a value that was assigned to a receiver. The caller must then call done().
   virtual owned_node take_promised() noexcept = 0;
-  /// Takes back the node of such a value. This may be gone then.
+  /// Takes back the node of the value from take_promised(). The port may be destroyed during this call.
   virtual void done(owned_node n) noexcept = 0;
-  /// Ends `w`, which did not come to wait, by a post.
+  /// Ends `w`, which could not begin to wait, with a post.
   virtual void fail(channel_waiter& w, outcome o) noexcept = 0;
 
-  /// Senders end with errc::closed, and so do receivers once no value is left.
+  /// Closes the channel: senders end with errc::closed, and receivers do when no value is left.
   virtual void close() noexcept = 0;
   virtual bool is_closed() const noexcept = 0;
   virtual channel_counts counts() const noexcept = 0;
-  /// For the texts of errors; null: it has none.
+  /// The name of the channel for error messages; null: none.
   virtual const std::shared_ptr<const std::string>& name() const noexcept = 0;
 
-  /// This stays from hold() to let_go().
+  /// Keeps the port alive from hold() to let_go().
   virtual void hold() noexcept = 0;
   virtual void let_go() noexcept = 0;
 
-  /// Whether a coroutine that never waits is to pass through the event loop, for the sake of other handlers.
+  /// Whether a coroutine whose calls never wait must now pass through the event loop, so that other handlers run.
   bool takes_turn() noexcept {
     const unsigned n = calls_.load(std::memory_order_relaxed) + 1u;
     calls_.store(n > calls_in_a_row ? 0 : n, std::memory_order_relaxed);
@@ -229,7 +229,7 @@ class channel_port {
   atomic<unsigned> calls_{0};
 };
 
-/// The options of a channel without its type, unchecked.
+/// The options of a channel without the value type, not yet checked.
 struct channel_setup {
   std::uint64_t capacity = 0;
   std::uint64_t bytes = 0;
@@ -242,13 +242,13 @@ struct channel_setup {
   const std::string* name = nullptr;
 };
 
-/// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+/// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
 channel_port* open_channel(const net::any_io_executor& executor, const channel_setup& s);
 
-/// The body of try_send(). If it fails, the value goes back to where it came from.
+/// The body of try_send(). If it fails, a borrowed value is moved back to the caller.
 bool try_send_node(channel_port& c, owned_node& n, int priority);
 
-/// Keeps a channel until it is destroyed.
+/// Calls hold() of a channel in the constructor, and let_go() in the destructor.
 class held_core {
  public:
   held_core() noexcept = default;
@@ -267,15 +267,15 @@ class held_core {
   channel_port* core_ = nullptr;
 };
 
-/// Lets a coroutine pass through the event loop. The channel must be held meanwhile.
+/// Passes a coroutine through the event loop. The channel must be held meanwhile.
 net::awaitable<void> pass_through_loop(channel_port& held);
-/// A co_await has thrown before it began: the coroutine was cancelled, or there is no memory.
+/// The outcome for a co_await that threw before it began: the coroutine was cancelled, or there was no memory.
 outcome why_not_started(const std::exception_ptr& e) noexcept;
-/// Waits for room with the value in `value`, or for a value to be promised if there is none.
+/// Waits for room for the node in `*value`; if `value` is null, waits until a value is assigned.
 net::awaitable<void> wait_in_frame(channel_port* c, owned_node* value, int priority, outcome* how);
-/// The body of every send(). Tells by `error`, or throws if that is null. An empty `value` stands for no memory.
+/// The body of every send(). Sets `*error`, or throws if `error` is null. `value` is empty if it had no memory.
 net::awaitable<void> send_node(channel_port* c, owned_node value, int priority, std::error_code* error);
-/// Throws how a wait of a channel of this name ended.
+/// Throws the outcome of a wait at a channel with this name.
 [[noreturn]] void throw_end(const std::shared_ptr<const std::string>& name, outcome o);
 
 template <class T>
@@ -286,7 +286,7 @@ T value_out_of(channel_node& n) noexcept {
   return v;
 }
 
-/// Takes the value that was promised to a receiver of `c`, which may be gone then.
+/// Takes the value that was assigned to a receiver of `c`. The channel may be destroyed during this call.
 template <class T>
 T take_promised_value(channel_port& c) noexcept {
   owned_node n = c.take_promised();
@@ -295,7 +295,7 @@ T take_promised_value(channel_port& c) noexcept {
   return v;
 }
 
-/// Waits for a value, for a caller that came with a completion token.
+/// Waits for a value, for a caller with a completion token.
 template <class T>
 class receiving : public channel_waiter {
  public:
@@ -312,7 +312,7 @@ class receiving : public channel_waiter {
   static results failed(errc code) noexcept { return {make_error_code(code), std::nullopt}; }
 };
 
-/// Initiates a send of a caller that came with a completion token.
+/// Starts a send for a caller with a completion token.
 struct start_sending {
   channel_port* channel;
 
@@ -336,7 +336,7 @@ struct start_sending {
   }
 };
 
-/// Initiates a receive of a caller that came with a completion token.
+/// Starts a receive for a caller with a completion token.
 template <class T>
 struct start_receiving {
   channel_port* channel;
@@ -378,7 +378,7 @@ net::awaitable<T> receive_value(channel_port* c) {
   co_return std::move(v);
 }
 
-/// Like receive_value(), with an error code instead of exceptions.
+/// Like receive_value(), but reports errors in `*error` instead of throwing.
 template <class T>
 net::awaitable<std::optional<T>> try_to_receive_value(channel_port* c, std::error_code* error) {
   outcome o = outcome::granted;

@@ -19,7 +19,7 @@
 
 namespace canigo::detail {
 
-/// The options of a channel without its type, checked.
+/// The options of a channel without the value type, already checked.
 struct channel_terms {
   channel_load limit;
   channel_load reserved;
@@ -28,7 +28,7 @@ struct channel_terms {
   std::shared_ptr<const std::string> name = {};
 };
 
-/// Nodes that are to be destroyed when no lock is held.
+/// Nodes that will be destroyed when no lock is held.
 class node_list {
  public:
   node_list() = default;
@@ -43,8 +43,8 @@ class node_list {
   channel_node* first_ = nullptr;
 };
 
-/// The nodes of a channel that hold no value, to be used again. So a channel allocates only while it grows fuller than
-/// it ever was.
+/// The empty nodes of a channel, kept for reuse. So a channel allocates only when it holds more values than ever
+/// before.
 class channel_nodes {
  public:
   channel_nodes() = default;
@@ -52,7 +52,7 @@ class channel_nodes {
   channel_nodes& operator=(const channel_nodes&) = delete;
   ~channel_nodes();
 
-  /// A node that was given back; nullptr: there is none.
+  /// Returns an empty node for reuse, or nullptr if there is none.
   owned_node take() noexcept;
   void give_back(owned_node n) noexcept;
 
@@ -61,17 +61,18 @@ class channel_nodes {
   channel_node* first_ = nullptr;
 };
 
-/// A channel without its type: values, callers that wait for room, callers that wait for a value.
+/// The engine of a channel without its value type: the values, the waiting senders and the waiting receivers.
 ///
-/// The lock of its group guards it. A receiver whose turn it is has a value promised, but none bound. When it goes on,
-/// it takes the most important one that is there then. So a receiver that is destroyed meanwhile loses none.
+/// The lock of its group guards it. When it is a receiver's turn, the receiver is promised a value, but no particular
+/// one. When the receiver resumes, it takes the value that is then the most important one. So if the receiver is
+/// destroyed before, no value is lost.
 ///
-/// It lives until its handle is gone and no value is promised any more.
+/// It lives until its handle is destroyed and no value is promised any more.
 class channel_core final : public channel_port {
  public:
-  /// Takes a reference of `group` over.
+  /// Creates a channel. It takes over one reference to `group`.
   ///
-  /// Errors: errc::invalid_argument if `t.reserved` is more than the group has unassigned.
+  /// Errors: errc::invalid_argument if `t.reserved` exceeds the unassigned room of the group.
   static channel_core* open(channel_group& group, const channel_terms& t);
 
   channel_group& group() const noexcept { return group_; }
@@ -93,15 +94,15 @@ class channel_core final : public channel_port {
   void hold() noexcept override;
   void let_go() noexcept override;
 
-  /// The receiver that has a promise takes no value. This may be gone then.
+  /// Called if a receiver with a promised value does not take one. This object may be destroyed during the call.
   void drop_promise() noexcept;
-  /// Throws for a value that can never be sent, naming what is wrong.
+  /// Throws for a value that can never be sent; the message names the reason.
   void check(std::uint64_t bytes, int priority) const;
   std::exception_ptr why_wrong(std::uint64_t bytes, int priority) const noexcept;
 
  private:
   friend class channel_group;
-  /// Its place among the channels that wait for shared room.
+  /// The registration of this channel among the channels that wait for shared room.
   struct seat : wait_node {
     explicit seat(channel_core& c) noexcept : owner{&c} {}
     channel_core* owner;
@@ -131,11 +132,13 @@ class channel_core final : public channel_port {
   wait_queue senders_;
   wait_queue receivers_;
   seat seat_;
-  std::uint64_t tag_ = 0;               // the virtual time from which its next value competes
-  std::size_t index_ = 0;               // among the channels of the group
-  std::size_t promised_ = 0;            // values
-  std::size_t in_hand_ = 0;             // reasons to stay: each receiver with a promise, and each hold()
-  outcome ended_ = outcome::must_wait;  // otherwise: how senders and receivers end
+  std::uint64_t tag_ = 0;     // the virtual time at which its next value competes
+  std::size_t index_ = 0;     // the index of this channel in the group
+  std::size_t promised_ = 0;  // number of values promised to receivers
+  // number of references that keep this alive: receivers with a promised value, and calls of hold()
+  std::size_t in_hand_ = 0;
+  // must_wait while the channel is open; afterwards the outcome for senders and receivers
+  outcome ended_ = outcome::must_wait;
   bool has_handle_ = true;
   std::uint64_t sent_ = 0;
   std::uint64_t received_ = 0;

@@ -18,26 +18,25 @@ namespace canigo::detail {
 
 class channel_core;
 
-/// The counts of a capacity, of one moment.
+/// The counts of a shared capacity at one instant.
 struct group_counts {
   channel_load used;
   std::size_t channels = 0;
   std::size_t senders = 0;
 };
 
-/// The engine of the channels that share a capacity. A channel with a capacity of its own has an engine for itself.
+/// The engine of all channels that share a capacity. A channel with its own capacity has an engine for itself.
 ///
-/// One lock guards all of them. So a value moves in the step that makes room for it. In that step a receiver takes one,
-/// the value of the first sender comes in, and the first receiver of its channel is told. No code of users runs under
-/// the lock.
+/// One lock guards all of these channels. So when a receiver takes a value, the same step lets the value of the first
+/// sender in, and wakes the first receiver of its channel. No user code runs under the lock.
 ///
-/// A channel whose first sender lacks only shared room has a seat. Seats go by class. Inside a class each channel gets
-/// the same share, by start-time fair queueing as in fair_queue. A value moves the seat of its channel back by its part
-/// of the capacity. However large its value is, the first seat is overtaken only by values that need nothing but room
-/// that is reserved for their channel.
+/// A channel is registered for shared room if its first sender lacks only shared room. Registered channels are served
+/// by class. Inside a class each channel gets the same share, by start-time fair queueing as in fair_queue: a value
+/// moves its channel back by its part of the capacity. The first registered channel is never overtaken for shared room,
+/// however large its value is. Only values that fit into reserved room of their own channel may enter before it.
 class channel_group final : public delivery {
  public:
-  /// The caller gets a reference.
+  /// Returns a new group with one reference, which the caller must release.
   static channel_group* open(const net::any_io_executor& executor, const channel_load& limit);
 
   group_counts counts() const noexcept;
@@ -52,11 +51,12 @@ class channel_group final : public delivery {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  /// Makes room for seats of so many classes.
+  /// Allocates the queues for this number of priority classes.
   void make_room_for(int priorities);
-  /// Room was reserved for another channel: senders of the others may wait for room that will never be free.
+  /// Call it when room was reserved for a new channel. It ends senders of other channels whose values can never fit any
+  /// more.
   void end_too_large() noexcept;
-  /// The room of `c`, or its first sender, is another one now.
+  /// Call it when the free room of `c`, or its first sender, has changed.
   void serve(channel_core& c) noexcept;
   void seat_anew(channel_core& c) noexcept;
   void let_in(channel_core& c) noexcept;
@@ -65,7 +65,7 @@ class channel_group final : public delivery {
   void end(channel_waiter& w, outcome o) noexcept;
 
   shared_room room_;
-  bool is_short_ = false;  // channels may lack room that is reserved for them
+  bool is_short_ = false;  // whether channels may lack room that is reserved for them
   std::uint64_t virtual_time_ = 0;
   std::vector<channel_core*> channels_;
   std::unique_ptr<wait_queue> seats_;

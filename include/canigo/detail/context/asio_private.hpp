@@ -8,24 +8,24 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/version.hpp>
 
-/// All that this library takes from inside Asio, where names may change with any version. No other file names one.
+/// All names that this library uses from inside Asio, which may change with any version. No other file uses one.
 ///
-/// asio_private_test.cpp states what is expected of each. The message of give_this_a_name_before_co_await, which g++ 12
-/// alone needs, is tested with the compile errors.
+/// asio_private_test.cpp states what the library expects of each name. The message of give_this_a_name_before_co_await,
+/// needed only for g++ 12, is tested together with the other compile errors.
 namespace canigo::detail::asio_private {
 
-/// The handler that use_awaitable makes. It is built from the thread that a frame gives away (`detach_thread()`), and
-/// its co_spawn keeps the loop running.
+/// The handler that use_awaitable makes. It is constructed from the awaitable_thread that a frame detaches
+/// (`detach_thread()`). The co_spawn of that coroutine keeps the loop running.
 template <class Executor, class... Args>
 using coroutine_handler = net::detail::awaitable_handler<Executor, Args...>;
 
-/// co_await calls a function with the frame that awaits. The function returns the thread that goes on, or null.
+/// co_await calls a function with the awaiting frame. The function returns the thread that continues, or null.
 using coroutine_frame = net::detail::awaitable_frame_base<net::any_io_executor>;
 using coroutine_thread = net::detail::awaitable_thread<net::any_io_executor>;
 
 #if ASIO_VERSION < 102300
-/// Resumes the coroutine that waits, behind its co_await. A coroutine_handler ends that coroutine instead, and returns
-/// the handler's arguments for it.
+/// A handler that resumes the waiting coroutine after its co_await. A coroutine_handler instead ends the coroutine that
+/// waits, and the handler's arguments become its result.
 class resuming_handler : public coroutine_handler<net::any_io_executor> {
  public:
   using coroutine_handler<net::any_io_executor>::coroutine_handler;
@@ -38,7 +38,7 @@ class resuming_handler : public coroutine_handler<net::any_io_executor> {
 };
 #endif
 
-/// The service of a context that its strands need.
+/// The service that Asio's strands need in their context.
 using strand_service = net::detail::strand_executor_service;
 
 }  // namespace canigo::detail::asio_private

@@ -41,15 +41,16 @@ struct asio_futex;
 template <bool Value>
 struct asio_fortified_endpoints;
 
-/// The library defines it for each of the settings that it was built with, and for no other.
+/// The library defines this function for each setting of Asio that it was built with, and for no other setting.
 ///
-/// All of Asio is in headers, and these settings change the layout of its objects. A program that has another of them
-/// would hand the library objects that it misunderstands. So what includes a header of canigo refers to this for all
-/// of its own settings, and the linker names those in which the two differ.
+/// Asio consists of headers, and these settings change the layout of its objects. A program with another setting would
+/// pass the library objects with the wrong layout. So every file that includes a canigo header refers to this function
+/// for all of its own settings. If a setting differs, the linker reports the missing function, whose name tells the
+/// setting.
 template <class Setting>
 void library_was_not_built_with() noexcept;
 
-/// A reference that no optimization and no linker drops: a pointer that the linker fills in, and nothing reads.
+/// A reference that neither the compiler nor the linker removes: a pointer that the linker sets, and no code reads.
 template <class Setting>
 #if defined(__ELF__)
 [[gnu::used, gnu::retain]]
@@ -60,7 +61,8 @@ inline constexpr auto* setting_of_library = &library_was_not_built_with<Setting>
 
 template <class... Settings>
 struct asio_settings {
-  // Not compared with nullptr: g++ with its undefined-behaviour sanitizer takes that for no constant.
+  // Not compared with nullptr, because g++ with its undefined-behaviour sanitizer does not accept that as a constant
+  // expression.
   static_assert((... && (static_cast<void>(&setting_of_library<Settings>), true)));
 };
 
@@ -135,7 +137,7 @@ static_assert(sizeof(asio_settings<asio_version<ASIO_VERSION / 100000, ASIO_VERS
 #else
                                    asio_futex<false>,
 #endif
-// 1.36 and 1.37 have larger endpoints with it, and so has Boost 1.89, whose Asio is 1.36.
+// With _FORTIFY_SOURCE, Asio 1.36 and 1.37 have larger endpoints. So has Boost 1.89, which contains Asio 1.36.
 #if (ASIO_VERSION / 100 == 1036 || ASIO_VERSION / 100 == 1037) && defined(_FORTIFY_SOURCE)
                                    asio_fortified_endpoints<true>,
 #else

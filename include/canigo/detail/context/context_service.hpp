@@ -13,13 +13,14 @@
 
 namespace canigo::detail {
 
-/// An object that lives on an execution context and must let go of it before it goes away.
+/// The base of an object that uses an execution context and must stop using it when the context is destroyed.
 class context_member {
  public:
   context_member(const context_member&) = delete;
   context_member& operator=(const context_member&) = delete;
 
-  /// The context is shutting down: destroy what waits, call nothing, touch the context no more.
+  /// Called when the context shuts down. The object must destroy its waiters, call no handler, and not use the context
+  /// any more.
   virtual void context_shutdown() noexcept = 0;
 
  protected:
@@ -33,8 +34,8 @@ class context_member {
   bool is_known_ = false;
 };
 
-/// Knows every canigo object of a context, so that an object may outlive its context, and may sit in a coroutine that
-/// the context destroys.
+/// Knows every canigo object of a context. So an object may outlive its context, and may be in a coroutine that the
+/// context destroys.
 class context_service : public net::execution_context::service {
  public:
   using key_type = context_service;
@@ -42,19 +43,19 @@ class context_service : public net::execution_context::service {
 
   explicit context_service(net::execution_context& context);
 
-  /// The service of the context that `executor` belongs to, made at the first call.
+  /// The service of the context of `executor`. The first call creates it.
   static context_service& of(const net::any_io_executor& executor);
 
   void add(context_member& member) noexcept;
-  /// False if the context is shutting down and has turned to `member` already: its context_shutdown() is called, or
-  /// was.
+  /// Removes a member. Returns false if the context is shutting down and has already begun or finished
+  /// member.context_shutdown().
   bool remove(context_member& member) noexcept;
 
-  /// For a thread that does not know whether the context stays. A member calls this under its own lock, and only if it
-  /// was not shut down: then the context is still there.
+  /// For a thread that does not know whether another thread is destroying the context. A member may call this only
+  /// under its own lock and before its context_shutdown(): then the context still exists.
   context_visits& visits() noexcept { return visits_; }
 
-  /// A number that no other call gets. Any thread.
+  /// A number that no other call returns. Any thread may call it.
   std::uint64_t next_number() noexcept { return numbers_.fetch_add(1, std::memory_order_relaxed); }
 
  private:

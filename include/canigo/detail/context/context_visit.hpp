@@ -6,34 +6,35 @@
 
 namespace canigo::detail {
 
-/// Counts the threads that are using a context although another one may be about to destroy it.
+/// Counts the threads that use a context while another thread may begin to destroy it.
 class context_visits {
  public:
-  /// The context is about to go. No visit begins any more. This ends the visits of the calling thread, and waits for
-  /// those of other threads.
+  /// Called when the context is about to be destroyed. No visit can begin any more. This ends the visits of the calling
+  /// thread, and waits until visits of other threads have ended.
   void end() noexcept;
 
  private:
   friend class context_visit;
   static constexpr std::uint32_t over = std::uint32_t{1} << 31;
-  atomic<std::uint32_t> count_{0};  // under way, and `over`
+  atomic<std::uint32_t> count_{0};  // number of visits under way, and the flag `over`
 };
 
-/// The calling thread uses a context: it posts there, or destroys what reaches for it. The context stays meanwhile.
+/// While this object exists, the calling thread may use a context: it may post there, or destroy objects that refer to
+/// it. The context is not destroyed meanwhile.
 ///
-/// An engine posts after it has released its lock, and the context may go as soon as the lock is free. So a visit
-/// begins under that lock, while the engine knows that its context is there, and ends after the post.
+/// An engine posts after it has released its lock, and the context may be destroyed as soon as the lock is free. So a
+/// visit begins under that lock, while the context certainly exists, and ends after the post.
 class context_visit {
  public:
-  /// One that does not last.
+  /// A visit that does not protect any context.
   context_visit() noexcept = default;
   explicit context_visit(context_visits& v) noexcept;
   ~context_visit();
   context_visit(const context_visit&) = delete;
   context_visit& operator=(const context_visit&) = delete;
 
-  /// Whether the context stays until this ends. False if the context was already about to go, and also from the moment
-  /// when this thread itself destroys it.
+  /// Whether the context exists until this visit ends. False if the destruction of the context had already begun, and
+  /// after this thread itself has begun to destroy it.
   bool lasts() const noexcept { return visits_ != nullptr; }
 
  private:

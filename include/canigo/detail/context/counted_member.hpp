@@ -15,42 +15,43 @@
 
 namespace canigo::detail {
 
-/// A member of a context with a count of references. It is deleted when the last reference goes. Its context may go
-/// earlier, later, or at that moment on another thread.
+/// A member of a context with a reference count. It is deleted with its last reference. The context may be destroyed
+/// before, after, or at the same moment on another thread.
 class counted_member : private context_member {
  public:
   void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release_ref() noexcept {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) unreferenced();
   }
-  /// A visit of the context, from any thread. It does not last if the context is gone.
+  /// A visit of the context, from any thread. It lasts() only if the context still exists.
   context_visit visit() noexcept;
 
  protected:
-  /// Begins with one reference. The derived class calls join() at the end of its constructor, or after it.
+  /// Starts with one reference. The derived class must call join() at the end of its constructor, or after it.
   explicit counted_member(const net::any_io_executor& executor);
   virtual ~counted_member() = default;
   void join() noexcept { context_->add(*this); }
 
-  /// Deletes this, unless something else is about to.
+  /// Deletes this, unless the shutdown of the context will do that.
   void unreferenced() noexcept;
-  /// Of the context, which must not be gone.
+  /// The visits of the context, which must exist.
   context_visits& visits() const noexcept { return context_->visits(); }
-  /// Call it under the lock if a visit was refused. Ready callers can't be posted any more. They, and this, stay until
-  /// the context calls end_with_context().
+  /// Call it under the lock if a visit was refused. Callers that are ready can't be posted any more. They and this
+  /// object stay until the context calls end_with_context().
   void leave_to_context() noexcept {
     if (!std::exchange(has_left_something_, true)) add_ref();
   }
-  /// Whether this can be deleted at once. If not, the derived class calls unreferenced() again later. Called under the
-  /// lock, while the context is there.
+  /// Whether this can be deleted now. If not, the derived class must call unreferenced() again later. Called under the
+  /// lock, while the context exists.
   virtual bool may_go() noexcept { return true; }
   /// Gives up all members whose use or destructor needs the context. Called under the lock when no reference is left,
-  /// and perhaps twice.
+  /// possibly twice.
   virtual void let_go_of_context() noexcept = 0;
-  /// The context is going: destroy what waits, call nothing, touch the context no more. With a reference held.
+  /// Called with a reference held when the context shuts down: destroy the waiters, call no handler, and do not use the
+  /// context any more.
   virtual void end_with_context() noexcept = 0;
 
-  /// The time. Real time needs neither the lock nor the context; virtual time needs both.
+  /// The current time. Real time needs neither the lock nor the context; virtual time needs both.
   time_point clock() const noexcept {
     if (!is_virtual_) [[likely]]
       return processor_clock.now();
@@ -66,8 +67,9 @@ class counted_member : private context_member {
   void context_shutdown() noexcept final;
   bool add_ref_if_there_is_one() noexcept;
 
-  bool has_left_something_ = false;  // for end_with_context(): a reference is held until then
-  bool is_left_to_context_ = false;  // the last reference went during the shutdown: context_shutdown() deletes this
+  bool has_left_something_ = false;  // a reference is held until end_with_context()
+  // the last reference was released during the shutdown; context_shutdown() deletes this
+  bool is_left_to_context_ = false;
   atomic<std::size_t> references_{1};
   context_service* context_;
 };

@@ -16,25 +16,27 @@ namespace canigo::detail {
 
 class stealing_service;
 
-/// The base of an engine. It carries out after the lock what the engine decides under the lock.
+/// The base of an engine. After the engine's lock is released, it carries out what the engine decided under the lock.
 ///
-/// - One drain resumes all callers that are ready. A post brings the drain to the engine's executor.
-/// - With the executor of work_stealing each caller is an operation of its own, which threads may take from each other.
-///   It goes into the queue of the thread that ended the wait, without a post.
-/// - A foreign caller has another executor. It gets a post of its own there.
-/// - A call goes from the engine to a strand on the engine's context. It gets a post of its own there, too.
-/// - Without memory for a post, the caller or call stays where it is. The engine tries again a millisecond later.
-/// - Once the context is gone, the engine posts nothing to it. It destroys callers and calls, as an executor does that
-///   drops them. It still posts to foreign callers, because their context may be there.
+/// - One drain resumes all ready callers whose handlers have the engine's executor. It is posted to that executor.
+/// - With the executor of work_stealing, each ready caller is a separate work item, which threads may steal. It is
+///   pushed to the queue of the thread that ended the wait, without a post.
+/// - A caller whose handler has another executor gets its own post to that executor.
+/// - A call from the engine to a strand on the engine's context also gets its own post.
+/// - If there is no memory for a post, the caller or call stays where it is. The engine tries again a millisecond
+///   later.
+/// - Once the context is destroyed, the engine posts nothing to it, and destroys callers and calls as an executor does.
+///   It still posts to callers with other executors, because their contexts may exist.
 ///
-/// It does not know what the callers wait for. All members are under the lock unless they say otherwise.
+/// It does not know what the callers wait for. All members are used under the lock, unless their comment says
+/// otherwise.
 class delivery : public counted_member {
  public:
   const net::any_io_executor& executor() const noexcept { return executor_; }
 
  protected:
   friend class engine_alarm;
-  /// Holds the lock. Its end releases the lock and carries out what was decided.
+  /// Holds the lock. Its destructor releases the lock and carries out what was decided.
   class change {
    public:
     explicit change(delivery& d) noexcept : delivery_{d} { d.mutex_.lock(); }
@@ -54,11 +56,13 @@ class delivery : public counted_member {
       return carry_out(false);
     mutex_.unlock();
   }
-  /// Carries out what is due and releases the lock. A drain that goes on after this needs no other drain.
+  /// Carries out what was decided and releases the lock. If a drain continues after this call, no further drain is
+  /// posted.
   virtual void carry_out(bool drain_goes_on) noexcept { hand_over(drain_goes_on); }
   void hand_over(bool drain_goes_on) noexcept;
 
-  /// The wait of `s` has ended. Unless `s` is at home, it holds a reference to the engine until it is resumed.
+  /// Call it when the wait of `s` has ended. If `s` is not `at_home`, it holds a reference to the engine until it is
+  /// resumed.
   void make_ready(suspended& s, bool at_home) noexcept {
     is_due_ = true;
     if (at_home) {
@@ -69,47 +73,50 @@ class delivery : public counted_member {
       foreign_.push(s);
     }
   }
-  /// Whether make_pushed() is to be used instead of make_ready() for callers that are at home.
+  /// Whether callers with the engine's executor are passed to make_pushed() instead of make_ready().
   bool pushes() const noexcept { return pumps_ != nullptr; }
-  /// The wait of `s`, which is at home, has ended. It holds a reference to the engine until it is resumed.
+  /// Call it when the wait of `s`, whose handler has the engine's executor, has ended. It holds a reference to the
+  /// engine until it is resumed.
   void make_pushed(suspended& s) noexcept {
     is_due_ = true;
     add_ref();
     pushed_.push(s);
   }
-  /// Posts a call of the engine's own, which then holds a reference to the engine.
+  /// Posts a call of the engine itself; the call holds a reference to the engine.
   void post_soon(suspended& call) noexcept {
     add_ref();
     post_kept(call);
   }
-  /// Like post_soon(), for a call that keeps the engine alive itself.
+  /// Like post_soon(), for a call that already keeps the engine alive.
   void post_kept(suspended& call) noexcept {
     is_due_ = true;
     calls_.push(call);
   }
-  /// The engine itself has something to carry out.
+  /// Notes that the engine itself has work to carry out.
   void note_due() noexcept { is_due_ = true; }
-  /// Keeps a call whose post failed, with the reference that it holds; it is posted when there is memory.
+  /// Keeps a call whose post failed, and the reference that it holds. It is posted when there is memory.
   void post_later(suspended& call) noexcept;
-  /// Tries again a millisecond later what there is no memory for.
+  /// Schedules another attempt in a millisecond, for steps that failed without memory.
   void retry_soon() noexcept;
-  /// The millisecond is over: the engine tries again what it had no memory for.
+  /// Called a millisecond after retry_soon(): the engine repeats the steps that failed without memory.
   virtual void retry() noexcept {}
 
-  /// A reason to keep the loop of the executor running, and the end of it.
+  /// Adds or removes a reason to keep the loop of the executor running.
   void hold_loop() noexcept { loop_.add_reason(executor_); }
   void release_loop() noexcept { loop_.remove_reason(); }
 
-  /// One turn of the loop on this thread, without the lock. A subclass may limit the turn by more than its length.
+  /// One turn of the loop on this thread, without the lock. A subclass may add a further limit to the length of the
+  /// turn.
   virtual void run_turn() { resume_ready(); }
-  /// Resumes ready callers, while `work_left`, if there is one, is above 0.
+  /// Resumes ready callers. If `work_left` is not null, it stops when `*work_left` is 0.
   void resume_ready(const int* work_left = nullptr);
 
-  /// Takes all that is due, to be destroyed after the lock: the context goes.
+  /// Takes all callers and calls that are due when the context shuts down. The caller destroys them after the lock is
+  /// released.
   suspended_list take_all() noexcept;
   void let_go_of_context() noexcept override;
 
-  const bool runs_on_io_context_;  // the executor is an io_context's own, or that of work_stealing
+  const bool runs_on_io_context_;  // whether the executor is an io_context's own, or that of work_stealing
 
  private:
   struct drain final : suspended {
@@ -129,14 +136,15 @@ class delivery : public counted_member {
   bool keep(suspended& s, suspended_list& home) noexcept;
   void end_turn() noexcept;
 
-  bool is_due_ = false;            // something is to be carried out after the lock
-  bool is_drain_posted_ = false;   // and has not begun
-  atomic<bool> has_ready_{false};  // whether ready_ has any; a drain looks at it without the lock first
+  bool is_due_ = false;            // whether there is anything to carry out after the lock is released
+  bool is_drain_posted_ = false;   // a drain is posted and has not begun
+  atomic<bool> has_ready_{false};  // whether ready_ has any callers; a drain checks it without the lock first
   suspended_list ready_;
   suspended_list pushed_;
   suspended_list foreign_;
   suspended_list calls_;
-  stealing_service* const pumps_;  // of the executor, if that is work_stealing's; there as long as the context is
+  // the pumps of a work_stealing executor, otherwise null; valid as long as the context exists
+  stealing_service* const pumps_;
   net::any_io_executor executor_;
   loop_hold loop_;
   drain drain_;

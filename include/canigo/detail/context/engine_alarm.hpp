@@ -7,12 +7,12 @@ namespace canigo::detail {
 
 class delivery;
 
-/// A deadline of an engine. While it is armed it holds a reference to the engine. All under the engine's lock.
+/// A deadline of an engine. While armed, it holds a reference to the engine. Used only under the engine's lock.
 class engine_alarm : public deadline {
  public:
   using function_type = void (*)(delivery&, engine_alarm&) noexcept;
 
-  /// Calls `f` under the engine's lock, unless the context goes first.
+  /// Calls `f` under the engine's lock, unless the context is destroyed first.
   engine_alarm(delivery& engine, function_type f) noexcept;
 
   bool is_armed() const noexcept { return is_armed_; }

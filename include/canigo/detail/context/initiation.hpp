@@ -20,8 +20,9 @@
 
 namespace canigo::detail {
 
-/// Lets a made operation begin, by `start(op, has_memory)`. Without memory nothing can cancel it, so it is to end with
-/// errc::not_enough_memory. The operation may be gone when this returns.
+/// Starts an operation that was made, by `start(op, has_memory)`. `has_memory` is false if there was no memory for its
+/// cancellation; then the operation must end with errc::not_enough_memory. The operation may be destroyed when this
+/// returns.
 template <class Operation, class Start>
 void begin(Operation& op, const Start& start) noexcept {
   bool has_memory = true;
@@ -33,29 +34,29 @@ void begin(Operation& op, const Start& start) noexcept {
   start(op, has_memory);
 }
 
-/// Makes an operation for a handler that came with a completion token, and lets it begin. `Base` is that of a
-/// suspended_op, is made of `args`, and has
+/// Makes an operation for a handler of a completion token, and starts it. `Base` must fit suspended_op, is constructed
+/// from `args`, and has
 ///   static results failed(errc)   the arguments of the handler if there is no memory for the operation
 template <class Base, class Handler, class Start, class... Args>
 void initiate(Handler& handler, const net::any_io_executor& home, const Start& start, Args&&... args) {
   try {
     begin(*make_suspended<Base>(handler, home, std::forward<Args>(args)...), start);
   } catch (const std::bad_alloc&) {
-    // Under co_await a throw from here would be std::terminate.
-    const auto executor = completion_executor(handler, home);  // while the handler is still there
+    // Inside co_await, an exception thrown here would call std::terminate.
+    const auto executor = completion_executor(handler, home);  // read before the handler is moved
     net::post(executor,
               [h = std::move(handler)]() mutable { std::apply(std::move(h), Base::failed(errc::not_enough_memory)); });
   }
 }
 
-/// Like initiate(), for a coroutine, whose frame has room for the operation. Allocates nothing.
+/// Like initiate(), for a coroutine whose frame has memory for the operation. Allocates nothing.
 template <class Base, std::size_t Size, class Handler, class Start, class... Args>
 void initiate_in(frame_room<Size>& room, Handler&& handler, const Start& start, Args&&... args) noexcept {
   std::decay_t<Handler> h(std::forward<Handler>(handler));
   begin(*make_suspended_in<Base>(room, h, std::forward<Args>(args)...), start);
 }
 
-/// park() for a handler that takes `Before...` and then a T, unless that is void.
+/// park() for a handler that takes `Before...` and then a T, if T is not void.
 template <class T, class... Before, class Start>
 auto park_for(Start start) {
   if constexpr (std::is_void_v<T>) {
@@ -65,12 +66,12 @@ auto park_for(Start start) {
   }
 }
 
-/// Whether `co_return co_await park_for<T, Before...>(start)` compiles. If not, the co_await is enough, as nothing
-/// follows it.
+/// Whether `co_return co_await park_for<T, Before...>(start)` compiles. If not, co_await alone is sufficient, because
+/// no code follows it.
 template <class T, class... Before>
 inline constexpr bool park_returns_a = park_returns<Before..., T> || std::is_void_v<T>;
 
-/// Lets an operation of an edge begin; see initiation.
+/// Starts an operation of an edge; see initiation.
 struct start_operation {
   template <class Operation>
   void operator()(Operation& op, bool has_memory) const noexcept {
@@ -79,11 +80,11 @@ struct start_operation {
   }
 };
 
-/// Initiates an operation of an edge for a completion token.
+/// Starts an operation of an edge for a completion token.
 ///
-/// `Home` is the engine that carries the operation out. The operation keeps it alive. The namespace of `Home` has a
-/// function `executor_of(const Home&)`. `Base` is that of a suspended_op. Its constructor takes a pointer to the home
-/// and the arguments. It also has:
+/// `Home` is the engine that executes the operation; the operation keeps it alive. The namespace of `Home` has a
+/// function `executor_of(const Home&)`. `Base` must fit suspended_op. Its constructor takes a pointer to the engine and
+/// the arguments. It also has:
 ///
 ///     start(Base&) noexcept          a function beside it: from here on the operation ends by a post
 ///     fail(errc) noexcept            notes that the operation fails, before it is started
@@ -102,7 +103,7 @@ struct initiation {
   }
 };
 
-/// The type of a co_await expression, from the arguments of the handler.
+/// The result type of a co_await expression, derived from the arguments of the handler.
 template <class Results>
 struct awaited;
 template <>
@@ -114,13 +115,13 @@ struct awaited<std::tuple<std::error_code, T>> {
   using type = T;
 };
 
-/// Initiates an operation of an edge for a coroutine. `Base` and `Home` are those of an initiation.
+/// Starts an operation of an edge for a coroutine. `Base` and `Home` are as for `initiation`.
 template <class Base, class Home, class... Args>
 auto await_operation(std::shared_ptr<Home> home, Args... args)
     -> net::awaitable<typename awaited<typename Base::results>::type> {
   using value = typename awaited<typename Base::results>::type;
   constexpr std::size_t most_handler = 16;
-  frame_room<sizeof(Base) + most_handler + sizeof(void*)> room;  // the pointer is that to the canceller
+  frame_room<sizeof(Base) + most_handler + sizeof(void*)> room;  // plus a pointer to the canceller
   const auto start = [&](auto&& handler) noexcept {
     initiate_in<Base>(room, std::forward<decltype(handler)>(handler), start_operation{}, std::move(home), args...);
   };

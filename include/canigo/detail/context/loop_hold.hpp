@@ -8,24 +8,24 @@
 
 namespace canigo::detail {
 
-/// Keeps a loop running while there is a reason to.
+/// Keeps a loop running while there is at least one reason.
 ///
-/// The owner adds and removes reasons under its lock. It lets go of the loop only after the lock, because the next
-/// reason has usually come by then.
+/// The owner adds and removes reasons under its lock. It releases the loop only after the lock, because a new reason
+/// has usually come by then.
 class loop_hold {
  public:
-  /// Holds the loop below `executor`. If there is no memory for that, the loop is not held. Only an executor that is
-  /// too large for the room inside any_io_executor needs memory.
+  /// Holds the loop of `executor`. If there is no memory for that, the loop is not held. Memory is needed only if the
+  /// executor does not fit into the buffer inside any_io_executor.
   void add_reason(const net::any_io_executor& executor) noexcept {
     if (reasons_++ == 0 && !is_held_) hold(executor);
   }
   void remove_reason() noexcept { --reasons_; }
 
-  /// Whether the loop is held for no reason.
+  /// Whether the loop is held although there is no reason.
   bool is_over() const noexcept { return is_held_ && reasons_ == 0; }
-  /// Lets go of the loop if is_over(). The returned executor keeps the loop running until it is destroyed.
+  /// Releases the loop if is_over(). The returned executor keeps the loop running until it is destroyed.
   net::any_io_executor let_go() noexcept;
-  /// Like let_go(), but also if there is a reason: the context is about to go.
+  /// Like let_go(), but even if there is a reason, because the context is about to be destroyed.
   net::any_io_executor give_up() noexcept;
 
  private:

@@ -13,9 +13,10 @@
 
 namespace canigo::detail {
 
-/// Brings callers home to a loop that is not that of the object they waited for.
+/// The ready queue of a loop for callers that waited for an object on another loop.
 ///
-/// The first one costs a post, and perhaps wakes the loop. Those that come until the loop turns to it cost a lock.
+/// The first caller costs a post, and may wake the loop. Callers that arrive before the loop runs that post cost only a
+/// lock.
 class loop_inbox : public net::execution_context::service {
  public:
   using key_type = loop_inbox;
@@ -24,22 +25,24 @@ class loop_inbox : public net::execution_context::service {
   explicit loop_inbox(net::execution_context& loop);
   ~loop_inbox() override;
 
-  /// That of `loop`, made at the first call. Throws if there is no memory for it.
+  /// The inbox of `loop`. The first call creates it; throws if there is no memory for it.
   static loop_inbox& of(net::io_context& loop);
-  /// That of `loop`, or nullptr. A loop that goes makes no service any more.
+  /// The inbox of `loop`, or nullptr if it has none. A loop that is being destroyed creates no service any more.
   static loop_inbox* find(net::io_context& loop);
 
-  /// That of a loop at which another thread looks out just now, or nullptr: then a post is as good.
+  /// The inbox of the executor's loop, if a thread is busy polling it; otherwise nullptr, because then a post is as
+  /// fast.
   static loop_inbox* watched(const net::io_context::executor_type& executor) noexcept {
     return any_looks_out.load(std::memory_order_relaxed) ? find_watched(executor) : nullptr;
   }
 
-  /// Brings `s` to its loop, which resumes it. Any thread. If this throws, nothing has happened.
+  /// Queues `s` for its loop, which resumes it. Any thread may call it. If this throws, nothing has happened.
   void push(suspended& s);
 
-  /// Looks out for about a microsecond, by a thread that runs the loop and has nothing to do. A caller that comes
-  /// meanwhile costs no post, which would meet this thread at the lock of the loop. A thread that lets several go is
-  /// left alone until no more come, or some microseconds have passed: both would want the same lock.
+  /// Busy-polls for about a microsecond; called on a thread that runs the loop and has nothing to do. A caller that
+  /// arrives meanwhile needs no post, whose lock would compete with this thread. If another thread queues several
+  /// callers in a row, the poll waits until no more arrive or some microseconds have passed, because both threads need
+  /// the same lock.
   void look_out();
 
  private:
@@ -54,15 +57,16 @@ class loop_inbox : public net::execution_context::service {
   void set_size(int n) noexcept { size_.store(n, std::memory_order_relaxed); }
   suspended* next(int& left, bool is_first) noexcept;
 
-  /// Whether any thread has ever looked out. Other programs pay for this look alone.
+  /// Whether any thread has ever called look_out(). Programs that never do pay only for reading this flag.
   static std::atomic<bool> any_looks_out;
 
   net::io_context::executor_type executor_;
   mutex mutex_;
   suspended_list ready_;
-  atomic<int> size_{0};          // of ready_; a thread that looks out reads it without the lock
-  atomic<int> lookouts_{0};      // threads that look out
-  bool is_turn_posted_ = false;  // and has not begun; always if a caller is ready, no thread looks out and no turn runs
+  atomic<int> size_{0};      // size of ready_; a polling thread reads it without the lock
+  atomic<int> lookouts_{0};  // number of threads that poll
+  // a turn is posted and has not begun; true if a caller is ready, no thread polls and no turn runs
+  bool is_turn_posted_ = false;
   bool is_over_ = false;
   fixed_memory<160> memory_;
 };

@@ -12,27 +12,28 @@
 
 namespace canigo::detail {
 
-/// The base of a mark, which says for which object (`maker`) work runs on an executor.
+/// The base of a mark, which tells for which object (`maker`) the work on an executor runs.
 ///
-/// A copy of an executor may be kept for long, so a mark may outlive the work. Only the maker knows, under its own
+/// Copies of an executor may be kept for long, so a mark may outlive the work. Only the maker knows, under its own
 /// lock, whether the work has ended.
 struct executor_mark {
   executor_mark(const void* whose, const net::any_io_executor& executor)
       : maker{whose}, inner{executor}, posting{net::require(executor, net::execution::blocking.never)} {}
   virtual ~executor_mark() = default;
   const void* const maker;
-  const net::any_io_executor inner;    // where the work runs
-  const net::any_io_executor posting;  // `inner`, never from inside execute()
+  const net::any_io_executor inner;    // the executor on which the work runs
+  const net::any_io_executor posting;  // like `inner`, but never runs functions inside execute()
 
-  /// Returns whether the work holds a permit. If so, the permit is not released before let_go(), even if the work ends.
+  /// Returns whether the work holds a permit. If so, the permit is not released before let_go(), even if the work ends
+  /// earlier.
   virtual bool keep() noexcept { return false; }
   virtual void let_go() noexcept {}
 };
 
-/// An executor with a mark. Operations that a coroutine starts on it can find out by mark_of() that they run inside of
+/// An executor with a mark. Operations that a coroutine starts on it can use mark_of() to find out that they run inside
 /// the marked work.
 ///
-/// Everything else is as in the inner executor: it is a strand only if that one is.
+/// All other properties are those of the inner executor: it is a strand only if the inner executor is one.
 class marked_executor {
  public:
   explicit marked_executor(std::shared_ptr<executor_mark> mark) noexcept : mark_{std::move(mark)} {}
@@ -40,7 +41,8 @@ class marked_executor {
   net::execution_context& query(net::execution::context_t) const noexcept {
     return net::query(mark_->inner, net::execution::context);
   }
-  /// For a strand on top of this executor. Unless this returns blocking.never, the strand runs a post at once.
+  /// For a strand on top of this executor. Unless this returns blocking.never, the strand runs a posted function
+  /// immediately.
   net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
     return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
                          : net::execution::blocking_t{net::execution::blocking.possibly};
@@ -68,7 +70,7 @@ class marked_executor {
   bool never_blocks_ = false;
 };
 
-/// While it exists, each marked work on `executor` that holds a permit keeps that permit, even if the work ends.
+/// While this object exists, each marked work on `executor` that holds a permit keeps it, even if the work ends.
 class kept_places {
  public:
   explicit kept_places(const net::any_io_executor& executor);
@@ -80,7 +82,7 @@ class kept_places {
   std::vector<std::shared_ptr<executor_mark>> marks_;
 };
 
-/// The innermost mark of `maker` on `executor` or on an executor below it; null if there is none.
+/// The innermost mark of `maker` on `executor`, or on an executor below it; null if there is none.
 std::shared_ptr<executor_mark> mark_of(const net::any_io_executor& executor, const void* maker);
 
 }  // namespace canigo::detail

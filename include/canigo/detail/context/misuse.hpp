@@ -14,7 +14,7 @@ class rate;
 
 namespace canigo::detail {
 
-/// Takes a value of any type, and `{10, 3s}`.
+/// Converts from a value of any type, and from `{10, 3s}`.
 struct any_value {
   constexpr any_value() noexcept = default;
   template <class T>
@@ -23,54 +23,54 @@ struct any_value {
   constexpr any_value(const T&, const U&) noexcept {}
 };
 
-/// Takes a request with a field of another type, so that an overload can say so.
+/// Matches a request with a field of the wrong type, so that an overload can report it.
 struct misfit_request {
   any_value priority, tokens, deadline, flow, amounts, tag, since;
 };
 
-/// A context that is taken as const, so that an overload for wrong options is never better than the one for right ones.
+/// An execution context, matched as const, so that an overload for invalid options is never better than the valid one.
 template <class Context>
 concept any_context = std::derived_from<Context, net::execution_context>;
 
-/// Takes the options of a scheduler, a semaphore or a pool with a field of another type.
+/// Matches the options of a scheduler, a semaphore or a pool with a field of the wrong type.
 struct misfit_options {
   any_value concurrency, permits, rate, burst, initial_tokens, priorities, queue_limit, on_overflow, timeout, retry,
       restart, observer, make, reset, check, destroy, idle_timeout, min_idle, call_timeout, ageing, shedding, slack,
       mode;
 };
 
-/// Like misfit_options, for a limiter, which has rates, and no rate.
+/// Like misfit_options, for a limiter, which has `rates` instead of `rate`.
 struct misfit_limiter_options {
   any_value rate, burst, initial_tokens, rates, permits, concurrency, share, priorities, queue_limit, on_overflow,
       ageing, shedding, slack, mode;
 };
 
-/// Takes the options of a channel with a field of another type.
+/// Matches the options of a channel with a field of the wrong type.
 struct misfit_channel_options {
   any_value capacity, bytes, size_of, shared, reserved_capacity, reserved_bytes, permits, concurrency, rate, rates,
       burst, priorities, queue_limit, on_overflow, ageing, name;
 };
 
-/// The value of a field, a number or a rate, that is handed over without its name and in the place of the options.
+/// A plain value, such as a number or a rate, that is passed instead of an options struct.
 template <class Value, class Options>
 concept bare_value =
     (std::is_arithmetic_v<Value> || std::same_as<Value, rate>) && !std::convertible_to<const Value&, Options>;
 
-/// Refuses a completion token that drops the permit in the moment in which it is granted.
+/// Rejects a completion token that would drop the permit as soon as it is granted.
 template <class Token>
 constexpr void refuse_to_drop_permit() noexcept {
   static_assert(!std::is_same_v<std::remove_cvref_t<Token>, net::detached_t>,
                 "async_acquire: detached drops the permit at once, so nothing is limited: take it with a handler");
 }
 
-/// Refuses a completion token that drops the value that was received.
+/// Rejects a completion token that would drop the received value.
 template <class Token>
 constexpr void refuse_to_drop_value() noexcept {
   static_assert(!std::is_same_v<std::remove_cvref_t<Token>, net::detached_t>,
                 "async_receive: detached drops the value: take it with a handler");
 }
 
-/// Takes the results of any operation: for concepts that ask whether there is one.
+/// A handler that takes any results, for concepts that check whether an operation exists.
 struct any_handler {
   template <class... Results>
   void operator()(Results&&...) const noexcept {}

@@ -15,7 +15,7 @@
 
 namespace canigo::detail {
 
-/// Room for one operation that is posted again and again, so that posting it needs no allocation and can't fail.
+/// Memory for one operation that is posted repeatedly, so that posting it never allocates and never fails.
 template <std::size_t Size>
 class fixed_memory {
  public:
@@ -35,7 +35,8 @@ class fixed_memory {
   std::atomic<bool> in_use_{false};
 };
 
-/// An allocator over a fixed_memory. If a request does not fit, or the memory is in use, it allocates from the heap.
+/// An allocator that uses a fixed_memory. If a request does not fit, or the memory is in use, it allocates from the
+/// heap.
 template <class T, std::size_t Size>
 class fixed_allocator {
  public:
@@ -68,11 +69,10 @@ class fixed_allocator {
   fixed_memory<Size>* memory_;
 };
 
-/// The concrete executor inside `executor` if it is an `Executor`, else nullptr.
+/// A pointer to the concrete executor inside `executor` if it is an `Executor`, otherwise nullptr.
 ///
-/// any_executor::target() itself does not look at the type in Asio 1.22: it returns a pointer to whatever is there.
-/// With ASIO_NO_TYPEID the type is unknown. Then this returns nullptr, and callers take the slower way for any
-/// executor.
+/// In Asio 1.22, any_executor::target() does not check the type, and returns a pointer to any executor. With
+/// ASIO_NO_TYPEID the type is unknown. Then this returns nullptr, and callers use the slower path for all executors.
 template <class Executor>
 const Executor* target_of(const net::any_io_executor& executor) noexcept {
 #if defined(ASIO_NO_TYPEID)
@@ -83,22 +83,22 @@ const Executor* target_of(const net::any_io_executor& executor) noexcept {
 #endif
 }
 
-/// Posts to `executor`; to the executor of an io_context directly if there is one inside.
+/// Posts to `executor`. If it contains the executor of an io_context, posts to that one directly.
 ///
-/// Asio's any_executor allocates for each function and does not ask the function's allocator. The executor of an
-/// io_context does.
+/// Asio's any_executor allocates for each function and does not use the function's allocator. The executor of an
+/// io_context does use it.
 template <class Function>
 void post(const net::any_io_executor& executor, Function&& function) {
   if (const auto* io = target_of<net::io_context::executor_type>(executor)) {
     net::post(*io, std::forward<Function>(function));
   } else {
-    // Some versions of Asio would crash, others would throw this.
+    // An empty executor makes some versions of Asio crash, and others throw bad_executor.
     if (!executor) throw net::execution::bad_executor{};
     net::post(executor, std::forward<Function>(function));
   }
 }
 
-/// The executor of the io_context below a strand or a mark; any other executor as it is.
+/// The executor of the io_context below a strand or a mark; any other executor unchanged.
 net::any_io_executor context_executor(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

@@ -41,9 +41,9 @@ class stealing_executor;
 
 /// A post of a suspended caller that is under way on this thread.
 ///
-/// An executor may destroy the posted function in two ways. If it fails to allocate, it destroys the function before
-/// the exception arrives here: the caller must stay where it was. If it drops the function without an exception, the
-/// caller must be destroyed with it.
+/// An executor may destroy the posted function in two ways. If it fails to allocate, it destroys the function and
+/// throws: the caller must stay where it was. If it drops the function without an exception, the caller must be
+/// destroyed, too.
 class posting {
  public:
   explicit posting(suspended& s) noexcept;
@@ -54,7 +54,7 @@ class posting {
   bool was_dropped() const noexcept { return dropped_; }
   /// Whether this thread is inside a post of `s`.
   static bool is_under_way(const suspended& s) noexcept;
-  /// Notes that the posted function of `s` was destroyed. False if no post of `s` is under way on this thread.
+  /// Records that the posted function of `s` was destroyed. False if no post of `s` is under way on this thread.
   static bool note_dropped(const suspended& s) noexcept;
 
  private:
@@ -65,7 +65,7 @@ class posting {
   bool dropped_ = false;
 };
 
-/// Stands for a suspended caller in the queue of an executor.
+/// The function that an executor queues for a suspended caller.
 template <class Allocator>
 class resumption {
  public:
@@ -87,10 +87,10 @@ class resumption {
   [[no_unique_address]] Allocator allocator_;
 };
 
-/// Posts the resumption of `s`. If that throws, nothing has happened to `s`.
+/// Posts the resumption of `s`. If that throws, `s` is unchanged.
 ///
-/// A strand that fails to allocate may throw although it has taken the function, and then never runs anything again.
-/// The caller stays in that strand, and is destroyed with the context.
+/// If a strand fails to allocate, it may throw although it has queued the function, and never run anything again. In
+/// that case the caller stays in the strand, and is destroyed with the context.
 template <class Executor, class Allocator>
 void post_resumption(const Executor& executor, suspended& s, const Allocator& allocator) {
   const posting p{s};
@@ -107,7 +107,7 @@ void post_resumption(const Executor& executor, suspended& s, const Allocator& al
   if (p.was_dropped()) s.destroy();
 }
 
-/// The loop of an executor that is an io_context's own; nullptr for any other.
+/// The io_context of an executor that is an io_context's own; nullptr for any other executor.
 template <class Executor>
 net::io_context* loop_of(const Executor& executor) noexcept {
   if constexpr (std::is_same_v<Executor, net::io_context::executor_type>) {
@@ -120,7 +120,7 @@ net::io_context* loop_of(const Executor& executor) noexcept {
   }
 }
 
-/// The pumps of an executor that is work_stealing's; nullptr for any other.
+/// The pumps of a work_stealing executor; nullptr for any other executor.
 stealing_service* pumps_in(const net::any_io_executor& executor) noexcept;
 template <class Executor>
 stealing_service* pumps_of(const Executor& executor) noexcept {
@@ -132,23 +132,23 @@ stealing_service* pumps_of(const Executor& executor) noexcept {
     return nullptr;
   }
 }
-/// Lets a pump resume `s`.
+/// Queues `s` at the pumps, one of which resumes it.
 void push_to(stealing_service& pumps, suspended& s) noexcept;
 
-/// Makes the inbox of a loop that lives, if there is memory for it.
+/// Creates the inbox of an existing loop, if there is memory for it.
 void make_inbox(net::io_context& loop) noexcept;
-/// Brings `s` to its loop, by the loop's inbox if it has one. If this throws, nothing has happened to `s`.
+/// Queues `s` for its loop, through the loop's inbox if it has one. If this throws, `s` is unchanged.
 void bring_to(net::io_context& loop, suspended& s);
 
-/// Whether a function can be posted to such an executor. Asio's inline_executor takes none, as it runs each function at
-/// once.
+/// Whether a function can be posted to such an executor. Asio's inline_executor can't queue, because it runs each
+/// function immediately.
 template <class Executor>
 inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &&
                                   net::can_require<Executor, net::execution::blocking_t::never_t>::value) ||
                                  net::is_executor<Executor>::value;
 
-/// Whether completions for `Handler` go somewhere of its own choice rather than to the object's executor. The handlers
-/// of stdexec wrap the executor that they are offered, whichever that is, and compare what they wrap.
+/// Whether `Handler` chooses its own executor instead of using the object's executor. Handlers of stdexec wrap any
+/// executor that they are offered, and compare the wrapped ones.
 template <class Handler>
 inline constexpr bool has_own_executor = [] {
   struct none {
@@ -162,7 +162,7 @@ inline constexpr bool has_own_executor = [] {
   }
 }();
 
-/// Where the completion of a handler is posted to.
+/// The executor to which the completion of a handler is posted.
 template <class Handler>
 auto completion_executor(const Handler& handler, const net::any_io_executor& home) {
   if constexpr (has_own_executor<Handler>) {
@@ -172,8 +172,8 @@ auto completion_executor(const Handler& handler, const net::any_io_executor& hom
   }
 }
 
-/// A handler that passes on the allocator of another, as that of async_compose does, names std::allocator if the other
-/// names none.
+/// Whether a handler has its own allocator. A handler that forwards the allocator of another one, such as that of
+/// async_compose, reports std::allocator if the other one has none.
 template <class Handler>
 inline constexpr bool has_own_allocator = [] {
   struct none {};
@@ -185,7 +185,7 @@ inline constexpr bool has_own_allocator = [] {
   }
 }();
 
-/// The allocator of a handler. If the handler names none, Asio's recycling allocator, as Asio itself does:
+/// The allocator of a handler. If the handler has none, it is Asio's recycling allocator, as in Asio itself, because
 /// std::allocator would call malloc each time.
 template <class Handler>
 auto allocator_of(const Handler& handler) noexcept {
@@ -196,7 +196,7 @@ auto allocator_of(const Handler& handler) noexcept {
   }
 }
 
-/// Whether both are the same executor. Compares with the concrete one inside `any`, so that nothing is allocated.
+/// Whether both are the same executor. Compares with the concrete executor inside `any`, so nothing is allocated.
 template <class Executor>
 bool same_executor(const net::any_io_executor& any, const Executor& executor) noexcept {
   if constexpr (std::is_same_v<Executor, net::any_io_executor>) {
@@ -207,13 +207,13 @@ bool same_executor(const net::any_io_executor& any, const Executor& executor) no
   }
 }
 
-/// The loop of a caller that is about to wait elsewhere gets an inbox, if it has an executor of an io_context.
+/// Creates an inbox for the loop of a caller that will wait on another loop, if its executor is that of an io_context.
 template <class Executor>
 [[gnu::noinline, gnu::cold]] void prepare_to_come_back(const Executor& executor) noexcept {
   if (net::io_context* const loop = loop_of(executor)) make_inbox(*loop);
 }
 
-/// Whether a caller that is about to wait completes on the executor of the object that it waits for.
+/// Whether a caller completes on the executor of the object that it will wait for.
 template <class Executor>
 [[gnu::always_inline]] inline bool completes_at(const net::any_io_executor& home, const Executor& executor) noexcept {
   if (same_executor(home, executor)) return true;
@@ -245,14 +245,14 @@ class pending_work {
       executor_;
 };
 
-/// A coroutine that came with use_awaitable: its co_spawn keeps the loop running until it has ended.
+/// Empty for a coroutine that uses use_awaitable: its co_spawn keeps the loop running until the coroutine has ended.
 template <class Executor, class... Args>
 class pending_work<asio_private::coroutine_handler<Executor, Args...>, true> {
  public:
   pending_work(const asio_private::coroutine_handler<Executor, Args...>&, const net::any_io_executor&) noexcept {}
 };
 
-/// The handler of park_here(): gives a coroutine the result of its wait, and resumes it.
+/// The handler of park_here(): stores the result of the wait for a coroutine, and resumes the coroutine.
 template <class Resume, class Result>
 struct result_handler {
   using executor_type = typename net::associated_executor<Resume>::type;
@@ -271,21 +271,21 @@ struct result_handler {
   Resume resume;
 };
 
-/// A coroutine that waits with park_here(): its co_spawn keeps the loop running, too.
+/// Empty for a coroutine that waits with park_here(): its co_spawn keeps the loop running.
 template <class Resume, class Result>
 class pending_work<result_handler<Resume, Result>, true> {
  public:
   pending_work(const result_handler<Resume, Result>&, const net::any_io_executor&) noexcept {}
 };
 
-/// A handler without an executor of its own: the object that it waits for keeps its loop running.
+/// For a handler without its own executor, the object that it waits for keeps its loop running.
 template <class Handler>
 class pending_work<Handler, false> {
  public:
   pending_work(const Handler&, const net::any_io_executor&) noexcept {}
 };
 
-/// A coroutine: co_spawn keeps its loop running until it has ended.
+/// Empty for a coroutine: co_spawn keeps its loop running until the coroutine has ended.
 struct no_work {};
 
 /// A suspended caller with its handler. `Base` is derived from suspended and adds:
@@ -304,7 +304,7 @@ class suspended_op final : public Base {
         work_(std::move(work)),
         allocator_(allocator) {}
 
-  /// Lets the handler's cancellation slot, if it has one, cancel this. Call it before the engine knows of this.
+  /// Connects the handler's cancellation slot, if any, to this. Call it before the engine knows this operation.
   void allow_cancel() {
     if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) {
       slot.template emplace<canceller>(this);
@@ -336,7 +336,7 @@ class suspended_op final : public Base {
   }
 
   void destroy() noexcept override {
-    // The signal may be gone, so its slot can't be cleared.
+    // The signal may be destroyed, so its slot can't be cleared.
     if (canceller_ != nullptr) canceller_->op = nullptr;
     canceller_ = nullptr;
     Base::abandon();
@@ -346,7 +346,7 @@ class suspended_op final : public Base {
   }
 
  private:
-  /// Lives in the slot. The operation and this know each other, and either may be destroyed first.
+  /// The function object in the cancellation slot. It and the operation refer to each other; either may end first.
   struct canceller {
     explicit canceller(suspended_op* o) noexcept : op{o} { op->canceller_ = this; }
     canceller(const canceller&) = delete;
@@ -372,7 +372,7 @@ class suspended_op final : public Base {
   [[no_unique_address]] Allocator allocator_;
 };
 
-/// Room in a coroutine's frame for the one operation that it is suspended in.
+/// Memory in a coroutine's frame for the one operation that the coroutine waits for.
 template <std::size_t Size>
 class frame_room {
  public:
@@ -382,7 +382,7 @@ class frame_room {
   alignas(std::max_align_t) std::byte storage_[Size];
 };
 
-/// The allocator of an operation that lies in a frame_room: there is nothing to give back.
+/// The allocator of an operation in a frame_room: deallocation does nothing.
 template <class T>
 struct frame_allocator {
   using value_type = T;
@@ -392,7 +392,7 @@ struct frame_allocator {
   void deallocate(T*, std::size_t) noexcept {}
 };
 
-/// Makes the operation for a handler that came with a completion token. Throws what its allocator throws.
+/// Makes the operation for a handler of a completion token. Throws what its allocator throws.
 template <class Base, class Handler, class... BaseArgs>
 auto* make_suspended(Handler& handler, const net::any_io_executor& fallback, BaseArgs&&... args) {
   using allocator_type = decltype(allocator_of(handler));
@@ -409,7 +409,7 @@ auto* make_suspended(Handler& handler, const net::any_io_executor& fallback, Bas
   }
 }
 
-/// Makes the operation of an awaiting coroutine in the room that its frame has for it.
+/// Makes the operation of an awaiting coroutine in the memory of its frame.
 template <class Base, class Handler, std::size_t Size, class... BaseArgs>
 auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... args) {
   using op = suspended_op<Base, Handler, frame_allocator<void>, no_work>;
@@ -418,14 +418,14 @@ auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... 
       op(std::move(handler), frame_allocator<void>{}, no_work{}, std::forward<BaseArgs>(args)...);
 }
 
-/// Suspends the calling coroutine: `co_await park<Signature>(start)` as the last thing that it does. `start` is called
-/// with the completion handler once the coroutine is suspended, and must not throw.
+/// Suspends the calling coroutine: `co_await park<Signature>(start)` must be the last step of the coroutine. `start` is
+/// called with the completion handler once the coroutine is suspended, and must not throw.
 #if ASIO_VERSION < 102300
 template <class... Args>
 inline constexpr bool park_returns = false;
 #else
-// From 1.23 on co_await keeps an operation in the awaiting frame. Below 1.28 that does not compile for one that ends
-// with an exception or a value (asio#1190).
+// From Asio 1.23 on, co_await keeps an operation in the awaiting frame. Below 1.28 that does not compile for an
+// operation that ends with an exception or a value (asio#1190).
 template <class... Args>
 inline constexpr bool park_returns =
     ASIO_VERSION >= 102800 || sizeof...(Args) < 2 || !(std::is_same_v<Args, std::exception_ptr> || ...);
@@ -435,9 +435,9 @@ auto park(Start start) {
   return net::async_initiate<const net::deferred_t, void(Args...)>(std::move(start), net::deferred);
 }
 #endif
-// Elsewhere use_awaitable puts a coroutine of its own between ours and the operation: one frame more than Asio
-// recycles. Here our coroutine does the work of that one. The handler ends our frame. So nothing after the co_await is
-// run, and our coroutine returns the arguments of the handler.
+// With other versions of Asio, use_awaitable puts one more coroutine between this coroutine and the operation: one
+// frame more than Asio recycles. This function avoids that: its handler ends the calling coroutine's frame, and the
+// arguments of the handler become the coroutine's result. So no code after the co_await is run.
 template <class... Args, class Start>
   requires(!park_returns<Args...>)
 auto park(Start start) {
@@ -448,11 +448,11 @@ auto park(Start start) {
   };
 }
 
-/// Suspends the calling coroutine, and goes on behind the co_await. `start` is called with a completion handler when
-/// the coroutine is suspended, and must not throw. `result` is made of the handler's arguments. `stop` cancels the
-/// wait, instead of the coroutine's own slot. Both must outlive the wait.
+/// Suspends the calling coroutine, which continues after the co_await. `start` is called with a completion handler when
+/// the coroutine is suspended, and must not throw. `result` is constructed from the handler's arguments. `stop` cancels
+/// the wait, instead of the coroutine's own slot. Both must outlive the wait.
 ///
-/// A wait costs no frame besides that of the caller, where park() needs one of its own.
+/// A wait needs no frame of its own, unlike park().
 template <class Result, class Start>
 auto park_here(Result& result, net::cancellation_slot stop, Start start) {
 #if ASIO_VERSION < 102300

@@ -5,10 +5,10 @@
 
 namespace canigo::detail {
 
-/// The deadline of a call that waits in an engine, and whether the call has ended. All under the engine's lock.
+/// The deadline of a call that waits in an engine, and whether the call has ended. Used only under the engine's lock.
 ///
-/// Another thread may be calling the deadline just now. Then the call must stay until that thread has reached the
-/// engine by `Call::time_is_up(due)`. There the engine asks rang(), and does what it could not do before.
+/// Another thread may be calling the deadline. Then the call must live until that thread has called
+/// `Call::time_is_up(due)` of the engine. There the engine asks rang(), and completes the call if it has ended.
 template <class Call>
 class timed_call : public deadline {
  public:
@@ -16,16 +16,16 @@ class timed_call : public deadline {
       : deadline{[](deadline& d, due why) noexcept { static_cast<timed_call&>(d).call_->time_is_up(why); }},
         call_{&c} {}
 
-  /// Moves it to `when`; time_point::max() takes it back. Does nothing if it is being called just now.
+  /// Moves the deadline to `when`; time_point::max() disarms it. Does nothing if another thread is calling it.
   void set(time_source& time, time_point when) noexcept {
     if (disarm(time)) is_armed_ = when != time_point::max() && time.arm(*this, when);
   }
-  /// The call has ended. Whether it may be handed over now: if not, rang() says when.
+  /// Call it when the call has ended. Returns whether the call may be completed now; otherwise rang() will return true.
   [[nodiscard]] bool end(time_source& time) noexcept {
     has_ended_ = true;
     return disarm(time);
   }
-  /// Its time is up. True if the call has ended meanwhile: then it is to be handed over now.
+  /// Call it when the deadline was called. Returns true if the call has ended meanwhile, and must be completed now.
   [[nodiscard]] bool rang() noexcept {
     is_armed_ = false;
     return has_ended_;
@@ -40,7 +40,7 @@ class timed_call : public deadline {
   }
 
   Call* call_;
-  bool is_armed_ = false;  // until it was called, or taken back
+  bool is_armed_ = false;  // true until the deadline was called or disarmed
   bool has_ended_ = false;
 };
 

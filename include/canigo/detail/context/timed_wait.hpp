@@ -6,10 +6,10 @@
 
 namespace canigo::detail {
 
-/// A caller that waits until an instant, and for nothing else that has a lock.
+/// A caller that waits for an instant, and for no event that needs a lock.
 ///
-/// Its end is with the one that takes its deadline back, or with the call of the deadline. If there is no memory to
-/// post the end, the deadline brings it again a millisecond later. Once the context is gone, this is destroyed.
+/// The code that disarms its deadline ends the wait; otherwise the deadline's call does. If there is no memory to post
+/// the end, the deadline tries again a millisecond later. If the context is destroyed, this is destroyed, too.
 class timed_wait : public suspended, private deadline {
  protected:
   explicit timed_wait(time_source& time) noexcept
@@ -24,7 +24,7 @@ class timed_wait : public suspended, private deadline {
         time_{time} {}
   ~timed_wait() = default;
 
-  /// It ends through the event loop, even if `t` has passed.
+  /// Starts the wait. It always ends through the event loop, even if `t` has passed.
   void wait_until(time_point t) noexcept {
     if (t <= time_.now()) {
       end();
@@ -32,7 +32,7 @@ class timed_wait : public suspended, private deadline {
       arm(t);
     }
   }
-  /// Whether the end is now with the one that calls this.
+  /// Disarms the deadline. Returns true if the caller of this function must now end the wait.
   [[nodiscard]] bool take_back() noexcept { return time_.cancel(*this); }
   void end() noexcept {
     try {

@@ -7,18 +7,18 @@
 
 namespace canigo::detail {
 
-/// Work that is ready, and waits for a thread. It lies in one list or ring at a time, so that no queue allocates.
+/// Work that is ready and waits for a thread. It is in only one list or ring at a time, so queues need not allocate.
 ///
-/// The code that takes it calls exactly one of resume and destroy, once.
+/// The code that takes it must call either resume() or destroy(), exactly once.
 class work_item {
  public:
   work_item() = default;
   work_item(const work_item&) = delete;
   work_item& operator=(const work_item&) = delete;
 
-  /// Frees this and does the work.
+  /// Frees this object and does the work.
   virtual void resume() = 0;
-  /// Frees this and does nothing.
+  /// Frees this object without doing the work.
   virtual void destroy() noexcept = 0;
 
  protected:
@@ -30,7 +30,7 @@ class work_item {
   work_item* next_item_ = nullptr;
 };
 
-/// A FIFO of work items. `Item` is work_item or derives from it.
+/// A FIFO list of work items. `Item` is work_item or derived from it.
 template <class Item>
 class item_list {
  public:
@@ -63,21 +63,21 @@ class item_list {
   work_item* last_ = nullptr;
 };
 
-/// How many callers a drain resumes before the rest of the loop has its turn.
+/// The number of callers that a drain resumes before other handlers of the loop run.
 inline constexpr int resumptions_per_turn = 128;
-/// A step that failed for lack of memory is tried again after this time.
+/// The delay before a step that failed for lack of memory is tried again.
 inline constexpr duration retry_after = std::chrono::milliseconds{1};
 
-/// A caller that is suspended: its completion handler, and the way back to it.
+/// A suspended caller: its completion handler, and the way to resume it.
 ///
-/// The code that ends the wait calls exactly one of resume, post and destroy, once. resume() frees this and calls the
-/// handler: only on the handler's executor. destroy() gives back what was granted, frees this and the handler, and
-/// calls nothing.
+/// The code that ends the wait must call exactly one of resume(), post() and destroy(), once. resume() frees this
+/// object and calls the handler; call it only on the handler's executor. destroy() gives back what was granted, and
+/// frees this object and the handler without calling it.
 class suspended : public work_item {
  public:
   /// Posts resume() to the handler's executor. If that throws, nothing has happened.
   virtual void post() = 0;
-  /// Like post(), for a caller whose executor is not that of the object it waits for.
+  /// Like post(), for a caller whose executor differs from that of the object it waited for.
   virtual void post_across() { post(); }
 
  protected:

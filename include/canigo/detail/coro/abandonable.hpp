@@ -21,7 +21,7 @@
 
 namespace canigo::detail {
 
-/// The end of an operation that its caller may leave behind. The caller and the operation share it.
+/// The end of an operation that its caller may stop waiting for. The caller and the operation share this object.
 class abandonable_end {
  public:
   explicit abandonable_end(const net::any_io_executor& executor);
@@ -30,11 +30,11 @@ class abandonable_end {
   abandonable_end& operator=(const abandonable_end&) = delete;
 
   bool has_ended() const noexcept { return has_ended_.load(std::memory_order_acquire); }
-  /// Waits until the operation has ended, or until `t`. Returns how the wait has failed: errc::timed_out,
-  /// operation_aborted.
+  /// Waits until the operation has ended, or until `t`. Returns the error of the wait: errc::timed_out,
+  /// operation_aborted, or none.
   net::awaitable<std::error_code> wait_until(time_point t);
 
-  /// The operation runs until this is destroyed, on whatever thread.
+  /// A token that the operation holds while it runs. Its destructor, on any thread, reports the end of the operation.
   class running {
    public:
     explicit running(std::shared_ptr<abandonable_end> end);
@@ -52,13 +52,13 @@ class abandonable_end {
   std::atomic<bool> has_ended_{false};
 };
 
-/// An abandonable_end with the operation's result. The members are the operation's until it has ended.
+/// An abandonable_end with the operation's result. Only the operation uses the members until it has ended.
 template <class T>
 class abandonable : public abandonable_end {
  public:
   using abandonable_end::abandonable_end;
 
-  /// Runs `op` to its end. A child that never starts leaves neither a value nor a failure.
+  /// Runs `op` to its end. If the coroutine never starts, it stores neither a value nor a failure.
   static net::awaitable<void> run(std::shared_ptr<abandonable> self, running, net::awaitable<T> op) {
     try {
       if constexpr (std::is_void_v<T>) {
@@ -72,7 +72,7 @@ class abandonable : public abandonable_end {
     }
   }
 
-  /// The result of an operation that has ended; `late`: why its caller waits no longer, or 0.
+  /// The result of an operation that has ended. `late` is the reason why its caller stopped waiting, or no error.
   T take(std::error_code late, bool was_told_to_end) {
     if (!value_) {
       if (late) throw std::system_error{late};

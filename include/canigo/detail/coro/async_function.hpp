@@ -14,7 +14,7 @@ namespace canigo::detail {
 template <class Signature>
 class async_function;
 
-/// A std::function that returns an awaitable; made from a callable that does, or from one that just returns a T.
+/// A std::function that returns an awaitable. It is made from a callable that returns an awaitable or a plain T.
 template <class T, class... Args>
 class async_function<T(Args...)> {
  public:
@@ -34,7 +34,7 @@ class async_function<T(Args...)> {
     if constexpr (std::same_as<result, net::awaitable<T>>) {
       return std::forward<F>(f);
     } else {
-      // The coroutine is a function of its own, so that it does not refer to a lambda that may have moved.
+      // The coroutine is a separate function, so that it does not refer to this lambda, which may be moved meanwhile.
       return [g = std::forward<F>(f)](Args... args) mutable {
         return call<std::decay_t<F>>(g, std::forward<Args>(args)...);
       };

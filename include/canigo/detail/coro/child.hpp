@@ -26,11 +26,11 @@
 
 namespace canigo::detail {
 
-/// The place in which a coroutine on another executor leaves its result for the coroutine that waits for it.
+/// Storage in which a coroutine on another executor leaves its result for the coroutine that waits for it.
 ///
-/// It lies in the frame of the coroutine that waits. Asio's co_spawn hands a result on only if T has a default
-/// constructor, and would let an exception of a move out of the loop. The coroutine that waits lives until the other
-/// one has ended, because the completion handler owns it.
+/// It is part of the frame of the waiting coroutine. Asio's co_spawn returns a result only if T has a default
+/// constructor, and lets an exception of T's move constructor leave the loop. The waiting coroutine lives until the
+/// other one has ended, because the completion handler owns it.
 template <class T>
 class left_result {
  public:
@@ -47,9 +47,9 @@ class left_result<void> {
   void take() const noexcept {}
 };
 
-/// A coroutine that another one waits for, and that can be cancelled from any thread.
+/// A coroutine that another coroutine waits for, and that any thread can cancel.
 ///
-/// It runs on a strand, because two threads must not use a cancellation signal or a coroutine at once.
+/// It runs on a strand, because two threads must not use a cancellation signal or a coroutine at the same time.
 class child : public std::enable_shared_from_this<child> {
  public:
   explicit child(const net::any_io_executor& parent);
@@ -57,7 +57,7 @@ class child : public std::enable_shared_from_this<child> {
   child(const child&) = delete;
   child& operator=(const child&) = delete;
 
-  /// Runs on the strand from construction to destruction: the operation of a child, as far as that can be cancelled.
+  /// Lives on the strand while the operation of the child runs, that is while the child can be cancelled.
   class life {
    public:
     explicit life(child& c);
@@ -69,17 +69,17 @@ class child : public std::enable_shared_from_this<child> {
     child& child_;
   };
 
-  /// Asks the child to end, by a post to its strand. If the child has not started yet, it never will. On a child that
-  /// has ended this has no effect.
+  /// Cancels the child by a post to its strand. If the child has not started yet, it never will. If it has ended, this
+  /// has no effect.
   void cancel(net::cancellation_type type) { cancel(type, false); }
-  /// Ends the child (terminal) for its owner: a time limit, a source or a group. If the operation then has no result,
-  /// any exception of it counts as the effect of this. For example, `a || b` and channels answer a cancellation by
-  /// exceptions of their own.
+  /// Ends the child (terminal) for its owner: a time limit, a cancel_source or a group. If the operation then has no
+  /// result, any exception of it counts as caused by end(). For example, `a || b` and channels react to a cancellation
+  /// with exceptions of their own types.
   void end() { cancel(net::cancellation_type::terminal, true); }
-  /// Whether end() came first: before the child's end, and before a terminal cancellation. Ask once the child has
-  /// ended.
+  /// Whether end() came first: before the child's end, and before any other terminal cancellation. Call it once the
+  /// child has ended.
   bool was_ended() const noexcept { return request_.is_of_owner(); }
-  /// Call it once the child has ended or is gone. A result may outlive the context, so it must keep no strand.
+  /// Call it when the child has ended. It releases the strand, because a stored result may outlive the context.
   void let_go_of_strand() noexcept;
 
   /// Call it before the child has started.
@@ -92,13 +92,14 @@ class child : public std::enable_shared_from_this<child> {
   mutex mutex_;
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
-  bool is_started_ = false;    // this and the next: on the strand only, unchanged once the child is over
-  bool is_cancelled_ = false;  // it was cancelled before it started
+  // is_started_ and is_cancelled_ are used on the strand only, and do not change after the end
+  bool is_started_ = false;
+  bool is_cancelled_ = false;  // whether the child was cancelled before it started
   bool is_over_ = false;
   end_request request_;
 };
 
-/// The first frame of a child. It accepts all kinds of cancellation, because its parent has already filtered them.
+/// The first frame of a child. It accepts all types of cancellation, because its parent has already filtered them.
 template <class T>
 net::awaitable<void> child_main(std::shared_ptr<child> c, net::awaitable<T> op, left_result<T>* result) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
@@ -111,12 +112,12 @@ net::awaitable<void> child_main(std::shared_ptr<child> c, net::awaitable<T> op, 
 }
 
 /// Runs `op` as the child `c` of the calling coroutine, and passes the coroutine's own cancellation on. If `op` has no
-/// result after c->end(), this throws `ended`, at the place where `op` was.
+/// result after c->end(), this throws `ended`, with the place where `op` was.
 template <class T>
 net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op, std::error_code ended) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
   if (auto slot = state.slot(); slot.is_connected()) {
-    // A weak reference, because the signal may outlive the child and the context of its strand.
+    // The slot holds a weak reference, because the signal may outlive the child and the context of its strand.
     slot.assign([weak = std::weak_ptr<child>{c}](net::cancellation_type type) {
       if (const auto own = weak.lock()) own->cancel(type);
     });
@@ -135,7 +136,7 @@ net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op, std:
   throw std::system_error{ended};
 }
 
-/// A child that is ended when its time is up.
+/// A child with a deadline, at which it is ended.
 class timed_child : public child {
  public:
   explicit timed_child(const net::any_io_executor& parent);

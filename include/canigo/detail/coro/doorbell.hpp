@@ -12,10 +12,10 @@ class time_source;
 
 namespace canigo::detail {
 
-/// Lets one coroutine wait until ring() is called, or until a time.
+/// An event for one coroutine, which waits until ring() is called, or until an instant.
 ///
-/// The coroutine and all calls of ring() run on one strand. A cancellation does not end the wait: `cancelled` is called
-/// on the strand, and makes sure that ring() is called.
+/// The coroutine and all calls of ring() run on one strand. A cancellation does not end the wait. Instead, the function
+/// `cancelled` is called on the strand, and must make sure that ring() is called.
 class doorbell {
  public:
   explicit doorbell(const net::any_io_executor& strand);
@@ -23,7 +23,8 @@ class doorbell {
   doorbell& operator=(const doorbell&) = delete;
 
   void ring() noexcept;
-  /// Goes through the event loop, even if the bell was rung before or `t` has passed.
+  /// Waits until ring() or `t`. It always goes through the event loop, even if ring() was called before or `t` has
+  /// passed.
   net::awaitable<void> wait_until(time_point t);
 
   time_source& time() noexcept { return time_; }

@@ -6,16 +6,17 @@
 
 namespace canigo::detail {
 
-/// Which request to end an operation came first. That one decides how the operation ends.
+/// Records which request to end an operation came first. That request decides how the operation ends.
 ///
-/// The owner of the operation asks by a time limit, a source or a group. All others ask by Asio's cancellation.
-/// Threads: one at a time.
+/// The owner of the operation requests it by a time limit, a cancel_source or a group. All other requests come as
+/// Asio's cancellation.
+/// Threads: one thread at a time.
 class end_request {
  public:
   void by_owner() noexcept {
     if (from_ == who::none) from_ = who::owner;
   }
-  /// Only a terminal cancellation is a request to end.
+  /// Records a cancellation. Only a terminal cancellation is a request to end.
   void by_cancellation(net::cancellation_type type) noexcept {
     const bool is_terminal = (type & net::cancellation_type::terminal) != net::cancellation_type::none;
     if (is_terminal && from_ == who::none) from_ = who::other;

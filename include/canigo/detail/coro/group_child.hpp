@@ -37,7 +37,7 @@ class group_child : public child {
 
  private:
   friend class task_group_core;
-  group_child* previous_ = nullptr;  // links of the list of children that run and were not told to end
+  group_child* previous_ = nullptr;  // links the running children that were not told to end
   group_child* next_ = nullptr;
   bool is_listed_ = false;
   std::shared_ptr<group_child> next_failed_;
@@ -59,10 +59,10 @@ class group_child_of<void> : public group_child {
   using group_child::group_child;
 };
 
-/// The state that a task_group and its children share. It lives as long as any of them.
+/// The state that a task_group and its children share. It lives as long as the group or any child.
 class task_group_core : public std::enable_shared_from_this<task_group_core> {
  public:
-  /// A child that runs, from spawn to the destruction of its completion handler.
+  /// A running child, from spawn() to the destruction of its completion handler.
   class running {
    public:
     running(std::shared_ptr<task_group_core> core, std::shared_ptr<group_child> c);
@@ -86,7 +86,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   std::size_t count() const noexcept { return idle_->occupied(); }
   permit occupy();
   void cancel() noexcept;
-  /// Call it when the group is gone: no caller waits for the children any more.
+  /// Call it when the group is destroyed: no caller waits for the children any more.
   void detach() noexcept;
 
   static net::awaitable<void> join(std::shared_ptr<task_group_core> self);
@@ -114,11 +114,11 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   std::shared_ptr<group_child> first_failed_;
   group_child* last_failed_ = nullptr;
   bool is_cancelled_ = false;
-  bool first_ends_all_ = false;          // a caller is in join()
-  shared_alarm<task_group_core> retry_;  // for a second try to cancel
+  bool first_ends_all_ = false;          // true while a caller is in join()
+  shared_alarm<task_group_core> retry_;  // for another attempt to cancel, after memory was short
 };
 
-/// The first frame of a child. It accepts all kinds of cancellation, because its group has already filtered them.
+/// The first frame of a child. It accepts all types of cancellation, because its group has already filtered them.
 template <class T>
 net::awaitable<void> group_child_main(std::shared_ptr<group_child_of<T>> c, net::awaitable<T> op) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());

@@ -28,14 +28,14 @@
 
 namespace canigo::detail {
 
-/// The copies of one hedge(), and the coroutine that starts, ends and awaits them. All of them are on one strand.
+/// The copies of one hedge(), and the coroutine that starts, ends and awaits them. All of them run on one strand.
 class hedge_race : public std::enable_shared_from_this<hedge_race>, private doorbell {
  public:
-  /// Returns when the race is over: all copies have ended, or the group has the ones that lost.
+  /// Ends when all copies have ended, or when the group has taken over the copies that lost.
   static net::awaitable<void> run(std::shared_ptr<hedge_race> self);
 
  protected:
-  /// A copy that runs, from its start to the destruction of its completion handler.
+  /// A running copy, from its start to the destruction of its completion handler.
   class running {
    public:
     running(std::shared_ptr<hedge_race> race, std::size_t index) noexcept : race_{std::move(race)}, index_{index} {}
@@ -44,7 +44,7 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
     ~running() = default;
     void operator()(const std::exception_ptr& failure) noexcept {
       const permit last = race_->ended(index_, failure);
-      race_.reset();  // the group may let go of what the operation uses when the last one has left it
+      race_.reset();  // when the last copy has left it, the group may release what the operation uses
     }
 
    private:
@@ -55,10 +55,10 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   hedge_race(const net::any_io_executor& strand, const hedge_options& options);
   ~hedge_race() = default;
 
-  /// Starts the operation number `index`, from 0.
+  /// Starts the operation with this index, counted from 0.
   virtual void start(std::size_t index) = 0;
   net::cancellation_slot slot_of(std::size_t index) { return signals_[index]->slot(); }
-  /// Whether a copy is to end: another copy has won, or the caller was cancelled.
+  /// Whether the copies must end, because one copy has a result or the caller was cancelled.
   bool is_over() const noexcept { return has_winner_ || is_cancelled_; }
   bool has_winner() const noexcept { return has_winner_; }
   void note_winner(std::size_t index) noexcept;
@@ -75,17 +75,17 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   time_point next_start();
 
   const hedge_options options_;
-  std::vector<std::unique_ptr<net::cancellation_signal>> signals_;  // by copy; null if there was no memory for it
+  std::vector<std::unique_ptr<net::cancellation_signal>> signals_;  // one per copy; null if there was no memory for it
   std::vector<bool> runs_;
   std::size_t running_ = 0;
-  time_point started_at_{};  // when the first copy started
+  time_point started_at_{};  // when the first copy was started
   time_point last_start_{};
   bool is_first_noted_ = false;
   bool may_start_ = true;
   bool has_winner_ = false;
   bool is_cancelled_ = false;
-  std::exception_ptr failure_;  // the last one
-  permit in_group_;             // while the group waits for the copies that lost
+  std::exception_ptr failure_;  // the last failure of a copy
+  permit in_group_;             // keeps the group waiting for the copies that lost
 };
 
 /// A hedge_race with its operation and its result.
@@ -99,7 +99,7 @@ class hedge_race_of final : public hedge_race {
   hedge_race_of(const net::any_io_executor& strand, Make make, const hedge_options& options)
       : hedge_race{strand, options}, make_{std::move(make)} {}
 
-  /// The result of the copy that won. Throws the last failure if none has. Call it once the race is over.
+  /// The result of the winning copy. Throws the last failure if there is none. Call it once the race is over.
   result take() {
     if (!has_winner()) std::rethrow_exception(last_failure());
     if constexpr (!std::is_void_v<result>) return std::move(*value_);

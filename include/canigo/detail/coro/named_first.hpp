@@ -10,10 +10,11 @@
 
 namespace canigo::detail {
 
-/// The result of a function that takes a callable, under g++ 12, if the callable's captures need a destructor.
+/// Under g++ 12, the result of a function whose argument is a callable with non-trivial captures.
 ///
-/// That compiler destroys the captures of a lambda twice when it is written inside a co_await expression (GCC bug
-/// 100611 and others, fixed in 13). So this can't be awaited directly, only once it is a net::awaitable with a name:
+/// That compiler destroys the captures of a lambda twice if the lambda is written inside a co_await expression (GCC bug
+/// 100611 and others, fixed in 13). So this result can't be awaited directly. It must first be converted to a named
+/// net::awaitable:
 ///
 ///     net::awaitable<int> op = pool.run([p = std::move(p)] { return *p; });
 ///     int n = co_await std::move(op);
@@ -24,14 +25,15 @@ class [[nodiscard]] give_this_a_name_before_co_await {
   operator net::awaitable<T>() && { return std::move(awaitable_); }  // NOLINT: the conversion is the point
   net::awaitable<T> awaitable() && { return std::move(awaitable_); }
 
-  /// Never called. Besides awaitables, co_await takes functions like this one. See operator co_await below.
+  /// Never called. co_await accepts functions with this signature, so the operator co_await below can reject the
+  /// expression.
   asio_private::coroutine_thread* operator()(asio_private::coroutine_frame*) const noexcept;
 
  private:
   net::awaitable<T> awaitable_;
 };
 
-/// The result of a function that takes an `F&&` and has a result of type T.
+/// The result type of a function that takes an `F&&` and returns an awaitable of T.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 template <class F, class T>
 using named_first =
@@ -46,7 +48,7 @@ using named_first = net::awaitable<T>;
 
 namespace asio::detail {
 
-/// Says what is wrong, and what to do.
+/// Reports the misuse with a static_assert that tells what to write instead.
 template <class Transformed>
   requires requires(Transformed& t) {
     []<class T>(const canigo::detail::give_this_a_name_before_co_await<T>&) {}(t.function_);

@@ -20,7 +20,7 @@ inline constexpr bool is_awaitable<net::awaitable<T>> = true;
 template <class Make>
 inline constexpr bool takes_number = std::is_invocable_v<Make&, std::uint32_t>;
 
-/// Makes another operation at each call; `number` counts the calls, from 1.
+/// Calls `make`, which returns a new operation each time. `number` counts the calls, from 1.
 template <class Make>
 auto call_repeatable(Make& make, [[maybe_unused]] std::uint32_t number) {
   if constexpr (takes_number<Make>) {
@@ -30,18 +30,18 @@ auto call_repeatable(Make& make, [[maybe_unused]] std::uint32_t number) {
   }
 }
 
-/// The type that a call of `Make` returns. It does not exist if `Make` can't be called, so that a concept can test for
-/// it.
+/// The type that a call of `Make` returns. If `Make` can't be called, there is no member `type`, so a concept can check
+/// for it.
 template <class Make, bool = takes_number<Make>>
 struct made_by : std::invoke_result<Make&> {};
 template <class Make>
 struct made_by<Make, true> : std::invoke_result<Make&, std::uint32_t> {};
 
-/// A callable that returns an awaitable, with or without the number of the call.
+/// A callable that returns an awaitable; it may take the number of the call.
 template <class Make>
 concept repeatable = requires { typename made_by<Make>::type; } && is_awaitable<typename made_by<Make>::type>;
 
-/// Says what is wrong with a `Make` that is not repeatable.
+/// Reports with a static_assert why `Make` is not repeatable.
 template <class Make>
 constexpr void refuse_to_repeat() noexcept {
   if constexpr (is_awaitable<Make>) {
@@ -66,7 +66,7 @@ using result_of_repeatable = typename value_of_awaitable<typename made_by<Make>:
 /// Throws errc::deadline_unreachable if `deadline` has passed.
 void check_deadline(const net::any_io_executor& executor, time_point deadline);
 
-/// Random bits for a delay. They differ at each call, and in virtual time each run has the same ones.
+/// Random bits for a delay. Each call returns different bits; in virtual time each run gets the same sequence.
 std::uint64_t random_of(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

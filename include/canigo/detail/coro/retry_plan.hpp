@@ -8,19 +8,19 @@
 
 namespace canigo::detail {
 
-/// Decides for retry() what follows a failure. It has no executor, and takes the time as an argument.
+/// Decides for retry() whether and when another attempt follows. It has no executor, and takes the time as an argument.
 class retry_plan {
  public:
-  /// Throws errc::invalid_argument for a policy that has a field outside its range.
+  /// Throws errc::invalid_argument for a policy with a field out of range.
   retry_plan(const retry_policy& policy, time_point deadline);
 
-  /// The number of the attempt that is under way or comes next, from 1.
+  /// The number of the current or next attempt, counted from 1.
   std::uint32_t attempt() const noexcept { return attempt_; }
 
   /// Pays into the budget for the first attempt.
   void begin() noexcept;
-  /// When the next attempt may begin after a failure at `now`. time_point::max(): never, the failure is the end.
-  /// `random` is any 64 random bits.
+  /// The instant of the next attempt after a failure at `now`; time_point::max() if there is none. `random` is any 64
+  /// random bits.
   time_point again_at(const std::exception_ptr& failure, time_point now, std::uint64_t random) noexcept;
 
  private:

@@ -16,8 +16,8 @@
 
 namespace canigo::detail {
 
-/// The first frame of a coroutine on another executor. It accepts all kinds of cancellation, because the coroutine that
-/// waits for it has already filtered them.
+/// The first frame of a coroutine on another executor. It accepts all types of cancellation, because the waiting
+/// coroutine has already filtered them.
 template <class T>
 net::awaitable<void> first_frame(net::awaitable<T> op, left_result<T>* result) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
@@ -31,15 +31,15 @@ net::awaitable<void> first_frame(net::awaitable<T> op, left_result<T>* result) {
   } catch (...) {
     error = std::current_exception();
   }
-  // Asio 1.26 to 1.30.0 throws out of run() where a coroutine is cancelled and ends without having been suspended.
+  // Asio 1.26 to 1.30.0 throws from run() if a coroutine is cancelled and ends without having been suspended.
   co_await net::this_coro::throw_if_cancelled(false);
   if (error) std::rethrow_exception(error);
 }
 
 /// Runs `op` on `executor`, and passes the cancellation of the calling coroutine on.
 ///
-/// `executor` must not let two threads in if the calling coroutine's lets in one at a time. For example, it is the
-/// caller's own with a mark. A coroutine that needs a strand of its own is a detail::child.
+/// If the caller's executor allows only one thread at a time, `executor` must do the same, for example as the caller's
+/// own executor with a mark. For a coroutine that needs its own strand, use detail::child.
 template <class T>
 net::awaitable<T> run_on(net::any_io_executor executor, net::awaitable<T> op) {
   left_result<T> result;

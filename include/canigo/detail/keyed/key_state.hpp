@@ -8,17 +8,17 @@
 
 namespace canigo::detail {
 
-/// The engine of one key, while a request waits for the key or is about to.
+/// The engine of one key, which exists while a request waits for the key or is about to wait.
 struct key_room {
   admission* engine = nullptr;
   std::uint64_t hash = 0;
-  std::size_t users = 0;  // users of the room; like all members, under the lock of the shard
+  std::size_t users = 0;  // number of users of the engine; like all members, under the lock of the shard
   bool is_told_to_stop = false;
   key_room* previous = nullptr;
   key_room* next = nullptr;
 };
 
-/// Stands beside a key in the table: its level, or its room. The engine of the room then has the level. 16 bytes.
+/// The state of a key in the table: its level, or a pointer to its key_room, whose engine then has the level. 16 bytes.
 class key_state {
  public:
   explicit key_state(const key_level& l) noexcept : level_{l} {}
@@ -32,7 +32,7 @@ class key_state {
   const key_level& level() const noexcept { return level_; }
 
  private:
-  // No bucket lacks so many tokens, and no semaphore has so many permits.
+  // A value of `taken` that no bucket and no semaphore can have.
   static constexpr std::uint64_t in_room = ~std::uint64_t{0};
   key_level level_;
 };

@@ -18,7 +18,7 @@
 
 namespace canigo::detail {
 
-/// Closes its engine at the end, unless another owner has taken it.
+/// Owns an engine, and closes it in the destructor unless the engine was released to another owner.
 class engine_owner {
  public:
   engine_owner() noexcept = default;
@@ -39,9 +39,9 @@ class engine_owner {
   admission* engine_ = nullptr;
 };
 
-/// A keyed limit without its keys: a member of a context, its time, its bounds, and how its engines are made.
+/// The part of a keyed limit that does not depend on the key type: its time, its bounds, and how its engines are made.
 ///
-/// It is counted: by the handle, by each operation that waits, and by each permit.
+/// The handle, each waiting operation and each permit hold a counted reference to it.
 class keyed_base : public counted_member {
  public:
   struct bounds {
@@ -49,32 +49,32 @@ class keyed_base : public counted_member {
     std::size_t most_waiting;
   };
 
-  /// Throws if a field of `r` is wrong, naming it.
+  /// Throws if a field of `r` is invalid; the message names the field.
   void check(const request& r) const;
   time_point now() const noexcept;
   net::any_io_executor executor() const;
   bool is_stopped() const noexcept { return is_stopped_.load(std::memory_order_acquire); }
 
-  /// Claims a place for one more key; gives up the places of some keys.
+  /// Counts one more key. Returns false if there are `most_keys` already.
   bool claim_key() noexcept;
   void give_up_keys(std::size_t n) noexcept { keys_.fetch_sub(n, std::memory_order_relaxed); }
   std::size_t keys() const noexcept { return keys_.load(std::memory_order_relaxed); }
   bool is_full() const noexcept { return keys() >= bounds_.most_keys; }
   std::size_t most_keys() const noexcept { return bounds_.most_keys; }
 
-  /// Claims a place for one more waiter; gives it up.
+  /// Counts one more waiter. Returns false if there are `most_waiting` already.
   bool claim_waiter() noexcept;
   void give_up_waiter() noexcept { waiting_.fetch_sub(1, std::memory_order_relaxed); }
   std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
 
-  /// Whether a coroutine is to pass through the event loop before it asks: one in 128 is.
+  /// Whether a coroutine must pass through the event loop before its request: one in 128 must.
   bool is_loop_due() noexcept { return turns_.fetch_add(1, std::memory_order_relaxed) % 128 == 127; }
 
  protected:
   keyed_base(const net::any_io_executor& executor, const bounds& b, const admission_options& o,
              std::uint64_t largest_request);
 
-  /// A new engine. Throws errc::stopped once the context has gone, and bad_alloc.
+  /// Opens a new engine. Throws errc::stopped once the context is destroyed, and std::bad_alloc.
   engine_owner open_engine(supplies s);
   void note_stopped() noexcept { is_stopped_.store(true, std::memory_order_release); }
 
@@ -92,10 +92,10 @@ class keyed_base : public counted_member {
   std::atomic<bool> is_stopped_{false};
 };
 
-/// The state of a key without waiters, of any limit.
+/// The state of a key without waiters: of a scheduler or a semaphore.
 using key_level = token_bucket::level;
 
-/// The tokens of a key: how keyed schedulers keep and use a level, and hand it over to an engine and back.
+/// The rules of keyed schedulers: how a key's level is read, changed, moved into an engine and moved back.
 struct keyed_tokens {
   static key_level fresh(time_point now) noexcept { return {now.time_since_epoch().count(), 0}; }
   bool try_take(key_level& l, time_point now, std::uint64_t tokens) const noexcept {
@@ -104,7 +104,7 @@ struct keyed_tokens {
     l = b.save();
     return true;
   }
-  /// Whether the key can't be told from a new one.
+  /// Whether the state of the key equals that of a new key.
   bool is_fresh(const key_level& l, time_point now) const noexcept { return bucket(l).is_as_new(now); }
   token_bucket bucket(const key_level& l) const noexcept {
     token_bucket b = full;
@@ -120,10 +120,10 @@ struct keyed_tokens {
     return engine.look([](const supplies& s, auto&&...) { return s.rates().front().save(); });
   }
 
-  token_bucket full;  // the bucket of a new key
+  token_bucket full;  // the bucket of a new key, which is full
 };
 
-/// The permits of a key, as keyed semaphores keep them. A level counts the permits that are out.
+/// The rules of keyed semaphores. The level of a key counts its permits in use.
 struct keyed_places {
   static key_level fresh(time_point) noexcept { return {}; }
   bool try_take(key_level& l, time_point, std::uint64_t places) const noexcept {
@@ -135,7 +135,8 @@ struct keyed_places {
 
   supplies make_supplies() const { return supplies{{}, permits, supplies::occupancy::tokens}; }
   static void hand_over(admission& engine, const key_level& l) noexcept { engine.occupy(l.taken); }
-  /// Takes the level back from an engine without waiters. The engine keeps no place, so that it can be destroyed.
+  /// Moves the level back from an engine without waiters. Afterwards the engine holds no slot, so that it can be
+  /// destroyed.
   static key_level take_back(admission& engine) noexcept {
     const std::uint64_t taken = engine.occupied();
     if (taken > 0) engine.release(taken);
@@ -145,7 +146,7 @@ struct keyed_places {
   std::uint64_t permits;
 };
 
-/// The options of a keyed limit, checked.
+/// The options of a keyed limit, already checked.
 template <class Limit>
 struct keyed_setup {
   Limit limit;
@@ -155,7 +156,7 @@ struct keyed_setup {
   admission_options queue;
 };
 
-/// Returns `o` if each field is in its range; otherwise throws, naming the field.
+/// Returns the converted options if each field is in its range; otherwise throws, naming the field.
 keyed_setup<keyed_tokens> checked(const keyed_scheduler_options& o);
 keyed_setup<keyed_places> checked(const keyed_semaphore_options& o);
 

@@ -31,10 +31,10 @@
 
 namespace canigo::detail {
 
-/// The keys of a keyed limit, in shards that have a lock each. `Limit` defines the state of a key.
+/// The keys of a keyed limit, distributed over shards with a lock each. `Limit` defines the state of a key.
 ///
-/// A shard's lock is held for a look-up and the arithmetic, and while the shard's table grows. Of the user's code, only
-/// the hash, the comparison, the copy and the move of keys run under it. Lock order: a shard before an engine.
+/// The lock of a shard is held for a lookup and its arithmetic, and while the shard's table grows. Of the user's code,
+/// only the hash, comparison, copy and move of keys run under it. Lock order: a shard before an engine.
 template <class Key, class Hash, class Limit>
 class keyed_core final : public keyed_home<Key> {
   using view = key_view<Key>;
@@ -51,10 +51,10 @@ class keyed_core final : public keyed_home<Key> {
     std::uint64_t granted = 0, refused = 0, given_up = 0, beyond = 0, forgotten = 0;
   };
 
-  /// A user of a key's room. The engine stays as long as the room has a user.
+  /// A user of a key's room. The room's engine lives as long as the room has a user.
   class seat {
    public:
-    /// Call it under the lock of the shard.
+    /// Registers a user. Call it under the lock of the shard.
     seat(keyed_core& core, shard& s, key_room& r) noexcept : core_{&core}, shard_{&s}, room_{&r} { ++r.users; }
     seat(seat&& other) noexcept
         : core_{std::exchange(other.core_, nullptr)}, shard_{other.shard_}, room_{other.room_} {}
@@ -110,7 +110,7 @@ class keyed_core final : public keyed_home<Key> {
     this->release_ref();
   }
 
-  /// How a request that does not wait was granted.
+  /// How try_acquire() granted a request: not at all, from the key's own limit, or from the shared limit.
   enum class grant { none, own, shared };
 
   /// Takes the tokens or permits if they are available and the key has no waiters. Throws std::system_error for a
@@ -138,7 +138,7 @@ class keyed_core final : public keyed_home<Key> {
     return !is_granted ? grant::none : in_room ? grant::own : grant::shared;
   }
 
-  /// Waits for the request. `Result` is void or the permit of the key.
+  /// Waits until the request is granted. `Result` is void or the permit of the key.
   template <class Result>
   static net::awaitable<Result> acquire(keyed_ref<keyed_core> core, Key key, request r) {
     core->check(r);
@@ -158,8 +158,8 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// Like acquire() above, with an error code. A refusal by a bound costs no exception. An exception for an invalid
-  /// argument is caught here.
+  /// Like acquire() above, but sets `*error`. A refusal for a full table or queue throws no exception; an exception for
+  /// an invalid argument is caught here.
   template <class Result>
   static net::awaitable<Result> acquire(keyed_ref<keyed_core> core, Key key, request r, std::error_code* error) {
     bool is_shared = false;
@@ -207,7 +207,7 @@ class keyed_core final : public keyed_home<Key> {
     if (in_room) in_room->engine().release(places);
   }
 
-  /// When a request of the key could be granted at the earliest.
+  /// The earliest instant at which a request of the key can be granted, as a duration from now.
   duration retry_after(view key, const request& r) {
     this->check(r);
     const time_point now = this->now();
@@ -257,10 +257,10 @@ class keyed_core final : public keyed_home<Key> {
 
  private:
   static constexpr int shard_bits = 6;
-  // If `most_keys` is below this, one shard is enough.
+  // With fewer keys than this, one shard is sufficient.
   static constexpr std::size_t many_keys = std::size_t{64} << shard_bits;
-  // The most slots of a table that one request examines to find a key to forget. This bounds the time of each request
-  // while others flood the table with new keys.
+  // The max number of table slots that one request examines to find a key to drop. It bounds the time of each request
+  // while the table is flooded with new keys.
   static constexpr std::size_t places_per_new_key = 2;
   static constexpr std::size_t places_when_full = 16;
 
@@ -275,7 +275,7 @@ class keyed_core final : public keyed_home<Key> {
   shard& shard_of(std::uint64_t hash) const noexcept {
     return shards_[static_cast<std::size_t>((uint128{hash} * shards_count_) >> 64)];
   }
-  /// The bits that choose the shard must not choose the slot in its table.
+  /// The hash of a key for its table. Rotated, so that the bits that choose the shard do not choose the slot, too.
   static std::uint64_t in_table(std::uint64_t hash) noexcept { return std::rotl(hash, shard_bits); }
 
   static bool count(shard& s, bool is_granted) noexcept {
@@ -290,7 +290,7 @@ class keyed_core final : public keyed_home<Key> {
   }
 
   /// Calls `f` under the lock of the key's shard, with the key's entry. The entry is nullptr if the key is new and the
-  /// limit is full.
+  /// table is full.
   template <class Function>
   auto at(view key, std::uint64_t hash, time_point now, Function&& f) {
     shard& s = shard_of(hash);
@@ -335,7 +335,7 @@ class keyed_core final : public keyed_home<Key> {
     return forget(s, places_when_full, now) > 0;
   }
 
-  /// Forgets keys of a crowded table. Grows the table unless this frees more than an eighth of its slots.
+  /// Drops keys of a crowded table. Grows the table unless that frees more than an eighth of its slots.
   void make_space(shard& s, time_point now) {
     const std::size_t places = s.keys.capacity();
     if (forget(s, places, now) <= places / 8) {
@@ -348,9 +348,9 @@ class keyed_core final : public keyed_home<Key> {
     this->give_up_keys(1);
   }
 
-  /// Takes the tokens or permits if they are available now, and returns true. Otherwise either `refused` is set, or the
-  /// request counts as a waiter. A waiter waits at the engine of its key if `own` is set. Else the table is full, and
-  /// it waits at the shared engine. Errors without an errc are thrown.
+  /// Takes the tokens or permits if they are available, and returns true. Otherwise `refused` is set, or the request
+  /// counts as a waiter. If `own` is set, it waits at the engine of its key. Otherwise the table is full, and it waits
+  /// at the shared engine. Errors without an errc are thrown.
   bool enter(const Key& key, std::uint64_t hash, const request& r, std::optional<seat>& own, errc& refused) {
     if (try_to_enter(key, hash, r, own, refused)) return true;
     if (refused == errc{} && !this->claim_waiter()) refused = errc::queue_full;
@@ -403,7 +403,7 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// Called under the lock of the shard.
+  /// Moves the level of a key into the engine of its room. Called under the lock of the shard.
   void open_room(shard& s, entry& e, key_room& r, engine_owner& engine) noexcept {
     limit_.hand_over(*engine.get(), e.value.level());
     r.engine = engine.release();
@@ -414,7 +414,7 @@ class keyed_core final : public keyed_home<Key> {
     e.value.enter(r);
   }
 
-  /// When the last user leaves, closes the engine of the room and puts the key's level back into the table.
+  /// Removes a user of a room. The last one closes the room's engine and moves the key's level back into the table.
   void leave(shard& s, key_room& r) noexcept {
     const time_point now = this->now();
     {
@@ -441,7 +441,7 @@ class keyed_core final : public keyed_home<Key> {
 
   const Limit limit_;
   const Hash hash_;
-  engine_owner shared_;  // the engine of all new keys while the table is full; null: such keys are refused
+  engine_owner shared_;  // engine of all new keys while the table is full; null: such keys are refused
   std::atomic<std::size_t> next_swept_{0};
   const std::size_t shards_count_;
   const std::unique_ptr<shard[]> shards_;

@@ -8,11 +8,11 @@
 
 namespace canigo::detail {
 
-/// A keyed limit as a permit sees it.
+/// The interface of a keyed limit for its permits.
 template <class Key>
 class keyed_home : public keyed_base {
  public:
-  /// `key` is one of the keys that share a limit if `is_shared`.
+  /// Gives back permits. If `is_shared`, they belong to the limit that several keys share.
   virtual void give_back(key_view<Key> key, std::uint64_t places, bool is_shared) noexcept = 0;
 
  protected:

@@ -12,15 +12,15 @@
 
 namespace canigo::detail {
 
-/// A hash table with open addressing: keys and values in one row, and four bytes for each place in another.
+/// A hash table with open addressing: an array of keys and values, and an array of marks of four bytes, one per slot.
 ///
-/// It grows by half, so a place in two to a place in eight is free. Nothing is left behind by a key that is erased.
+/// It grows by half, so an eighth to a half of the slots is free. An erased key leaves no tombstone.
 ///
-/// Entries that are far from the place which their hash names come first. So a search is short, and ends without a look
-/// at every entry of a cluster. Source: P. Celis, "Robin Hood Hashing", 1986; the bytes that tell distance and a part
-/// of the hash are those of M. Ankerl's unordered_dense.
+/// Entries that are far from their home slot, which their hash selects, have precedence. So a search is short, and ends
+/// before it has checked all entries of a cluster. Source: P. Celis, "Robin Hood Hashing", 1986; the marks with
+/// distance and a part of the hash are those of M. Ankerl's unordered_dense.
 ///
-/// Threads: not safe by itself. Allocates: in grow(), and when the copy of a key allocates.
+/// Threads: not thread-safe. Allocates: in grow(), and if copying a key allocates.
 template <class Key, class Value>
 class key_table {
  public:
@@ -38,12 +38,12 @@ class key_table {
 
   std::size_t size() const noexcept { return size_; }
   std::size_t capacity() const noexcept { return capacity_; }
-  /// The bytes that the table has on the heap, without those that the keys have there.
+  /// The size of the table on the heap, without heap memory that the keys own.
   std::size_t bytes() const noexcept { return capacity_ * (sizeof(entry) + sizeof(mark)); }
   /// Whether one more entry needs a larger table.
   bool is_crowded() const noexcept { return (size_ + 1) * 8 > capacity_ * 7; }
 
-  /// The entry for which `is_it` says yes among those of this hash, or nullptr.
+  /// The entry with this hash for which `is_it` returns true, or nullptr.
   template <class Predicate>
   entry* find_if(std::uint64_t hash, Predicate&& is_it) noexcept {
     if (size_ == 0) return nullptr;
@@ -58,13 +58,15 @@ class key_table {
     return find_if(hash, [&key](const entry& e) { return e.key == key; });
   }
 
-  /// Adds a key that is not there, once is_crowded() says no. Throws only what the copy of the key throws.
+  /// Adds a new key. Precondition: the key is not in the table, and is_crowded() is false. Throws only if copying the
+  /// key throws.
   template <class View>
   entry& insert(std::uint64_t hash, const View& key, const Value& value) {
     return place(hash, entry{Key(key), value});
   }
 
-  /// Makes room for half as many more. Throws bad_alloc, and changes nothing then. `hash_of` hashes a key again.
+  /// Makes the table half as large again. If it throws std::bad_alloc, nothing has changed. `hash_of` computes the hash
+  /// of a key.
   template <class Hash>
   void grow(const Hash& hash_of) {
     key_table larger;
@@ -84,7 +86,7 @@ class key_table {
     --size_;
   }
 
-  /// Looks at the next `places` places, and erases the entries for which `goes` says yes. Returns their number.
+  /// Examines the next `places` slots, and erases the entries for which `goes` returns true. Returns their number.
   /// Successive calls go round the table.
   template <class Predicate>
   std::size_t sweep(std::size_t places, Predicate&& goes) noexcept {
@@ -93,7 +95,7 @@ class key_table {
     while (places > 0 && size_ > 0) {
       if (hand_ >= capacity_) hand_ = 0;
       if (marks_[hand_] != 0 && goes(std::as_const(entries_[hand_]))) {
-        erase(entries_[hand_]);  // another entry may stand there now
+        erase(entries_[hand_]);  // another entry may have moved into this slot
         ++erased;
       } else {
         ++hand_;
@@ -111,11 +113,11 @@ class key_table {
   }
 
  private:
-  /// The upper bits are the distance from home, plus one. The lower eight bits are from inside the hash. 0: the place
-  /// is free.
+  /// The upper bits are the distance to the home slot, plus one. The lower eight bits are a part of the hash. 0: the
+  /// slot is free.
   using mark = std::uint32_t;
   static constexpr mark one_place = 1 << 8;
-  static constexpr std::size_t most_places = (std::size_t{1} << 24) - 2;  // a mark can express no greater distance
+  static constexpr std::size_t most_places = (std::size_t{1} << 24) - 2;  // the greatest distance that a mark can store
 
   static mark first_mark(std::uint64_t hash) noexcept { return one_place | static_cast<mark>(hash >> 16 & 0xff); }
   std::size_t home(std::uint64_t hash) const noexcept {
@@ -134,7 +136,7 @@ class key_table {
     for (; own < marks_[at]; own += one_place) at = after(at);
     std::size_t free = at;
     while (marks_[free] != 0) free = after(free);
-    // The entries from here on move one place farther.
+    // The entries from here on move to the next slot.
     for (std::size_t to = free; to != at;) {
       const std::size_t from = to == 0 ? capacity_ - 1 : to - 1;
       ::new (static_cast<void*>(&entries_[to])) entry(std::move(entries_[from]));

@@ -7,7 +7,7 @@
 
 namespace canigo::detail {
 
-/// The key of a hash: two words that are secret to the process.
+/// The secret key of the hash function: two words that differ in each process.
 struct hash_seed {
   std::uint64_t first = 0;
   std::uint64_t second = 0;
@@ -16,11 +16,11 @@ struct hash_seed {
 /// The seed of this process, drawn at the first call.
 const hash_seed& process_hash_seed();
 
-/// SipHash with `Rounds` rounds for each word and `LastRounds` at the end. Without the seed a stranger can't choose
-/// keys that collide.
+/// SipHash with `Rounds` rounds per word and `LastRounds` at the end. An attacker who does not know the seed can't
+/// choose keys that collide.
 ///
-/// Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012. The variant 1-3 is that
-/// of the tables of Rust and Python.
+/// Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012. The hash tables of Rust
+/// and Python use the variant 1-3.
 template <int Rounds, int LastRounds>
 class sip_hash {
  public:

@@ -32,10 +32,10 @@ struct policy_stats;
 
 namespace canigo::detail {
 
-/// The parts that a policy owns, and what it has counted.
+/// The parts that a policy owns, and its statistics.
 class policy_core {
  public:
-  /// Throws std::system_error, errc::invalid_argument, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   policy_core(const net::any_io_executor& executor, const policy_options& options);
   policy_core(const policy_core&) = delete;
   policy_core& operator=(const policy_core&) = delete;
@@ -43,12 +43,12 @@ class policy_core {
 
   void stop() noexcept;
   policy_stats stats() const noexcept;
-  /// How many places for operations there are now.
+  /// The current number of slots for operations.
   std::size_t places() const;
 
  private:
   struct account;
-  const std::unique_ptr<account> account_;  // before the parts, which refer to what it owns
+  const std::unique_ptr<account> account_;  // declared before the parts, which refer to what it owns
 
  public:
   std::optional<circuit_breaker> breaker;
@@ -57,39 +57,40 @@ class policy_core {
   const std::string name;
   const std::optional<duration> timeout;
   const std::optional<duration> attempt_timeout;
-  const duration blamed_from;  // a call that ends at its deadline with less time for the callee is no sample
+  // a call that reaches its deadline counts as a failure only if operations ran for this time
+  const duration blamed_from;
   std::optional<hedge_options> hedge;
   std::optional<retry_policy> retry;
-  const bool has_places;  // a cap, or an adaptive limit
+  const bool has_places;  // whether there is a cap or an adaptive limit
 
  private:
   friend class policy_call;
   const std::optional<shared_cap> share_;
 };
 
-struct operation_mark;  // the mark of an operation that holds a place, on its executor
+struct operation_mark;  // the executor mark of an operation that holds a slot
 
-/// One call of a policy, from its beginning to its end: its request, its operations, and how it counts.
+/// One call of a policy, from its beginning to its end: its request, its operations, and its result for the statistics.
 ///
-/// Threads: one at a time. Allocates: for an operation if there are places, else never.
+/// Threads: one thread at a time. Allocates: for each operation if the policy has slots, otherwise never.
 class policy_call {
  public:
   policy_call(policy_core& core, const net::any_io_executor& executor, const request& r);
-  /// A call that has reported nothing was cancelled.
+  /// If neither succeeded() nor failed() was called, the call counts as cancelled.
   ~policy_call();
   policy_call(const policy_call&) = delete;
   policy_call& operator=(const policy_call&) = delete;
 
   /// The request, with the deadline of the whole call.
   const request& asks() const noexcept { return request_; }
-  /// The request for a place, without the fields that only the limits know, such as a flow.
+  /// The request for a slot, without fields that only the limits understand, such as a flow.
   request asks_place() const noexcept { return {.priority = request_.priority, .deadline = latest_start()}; }
   time_point deadline() const noexcept { return request_.deadline; }
   adaptive_limit* adaptive() const noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
   limiter* limits() const noexcept { return core_.limits ? &*core_.limits : nullptr; }
   const std::optional<duration>& attempt_timeout() const noexcept { return core_.attempt_timeout; }
 
-  /// Asks the breaker. Throws circuit_open_error if the breaker refuses the call.
+  /// Passes the breaker. Throws circuit_open_error if the breaker refuses the call.
   void enter();
 
   /// An operation of the call, from its start to its end.
@@ -100,10 +101,10 @@ class policy_call {
     operation(const operation&) = delete;
     operation& operator=(const operation&) = delete;
 
-    /// Takes the permit. It is given back after the end, once no mark keeps the place.
+    /// Stores the permit. It is released after the end of the operation, once no mark keeps its slot.
     void hold(permit p) noexcept;
 
-    /// `op`, on an executor by which a call of the same policy inside of it is recognized.
+    /// `op` on a marked executor, by which a nested call of the same policy is recognized.
     template <class T>
     net::awaitable<T> marked(net::awaitable<T> op) {
       if (!mark_) return op;
@@ -114,18 +115,18 @@ class policy_call {
     net::any_io_executor executor() const;  // the executor with the mark
 
     policy_call& call_;
-    std::shared_ptr<operation_mark> mark_;  // set if there are places
-    permit permit_;                         // set if there are no places
+    std::shared_ptr<operation_mark> mark_;  // set if the policy has slots
+    permit permit_;                         // set if the policy has no slots
 
    public:
-    const std::uint32_t number;  // from 1
+    const std::uint32_t number;  // the number of the operation in its call, from 1
   };
 
-  /// The wait for a place. It matters if the call is made inside an operation of the same policy.
+  /// The wait for a slot. It is recorded if the call is made inside an operation of the same policy.
   class wait {
    public:
-    /// Throws std::system_error, std::errc::resource_deadlock_would_occur, if the operations of all places would wait
-    /// for a place.
+    /// Throws std::system_error (std::errc::resource_deadlock_would_occur) if the operations in all slots would wait
+    /// for a slot.
     explicit wait(policy_call& call);
     ~wait();
     wait(const wait&) = delete;
@@ -133,36 +134,37 @@ class policy_call {
 
    private:
     policy_call& call_;
-    std::size_t depth_ = 0;  // operations around the call that this holds up
+    std::size_t depth_ = 0;  // number of operations around this call, which this wait holds up
   };
 
-  /// Ends the call: the wait for a place has left too little time for an operation. `e`: how the wait ended.
+  /// Throws the error of a call whose wait for a slot left too little time for an operation. `e` is the error of the
+  /// wait.
   [[noreturn]] static void throw_too_late(const std::system_error& e);
 
   void succeeded() noexcept;
-  /// Returns the error for the caller. `is_cancelled`: the caller does not want it any more.
+  /// Returns the error for the caller. `is_cancelled` tells whether the caller has cancelled the call.
   std::exception_ptr failed(std::exception_ptr error, bool is_cancelled) noexcept;
 
  private:
   std::uint32_t begin_operation() noexcept;
   void end_operation() noexcept;
-  /// The error of a call that has ended at its deadline: its place at that time, and the parts of its time.
+  /// The error of a call that reached its deadline. Its text says where the call was, and how long each part took.
   std::exception_ptr late(const std::exception_ptr& error, bool never_started, duration waited) const noexcept;
-  /// An operation that starts later has hardly a chance to end before the deadline. At least half of the time that is
-  /// left is for the wait.
+  /// The latest instant for the start of an operation that can still end before the deadline. At least half of the
+  /// remaining time may be spent waiting.
   time_point latest_start() const noexcept;
   void end(std::uint64_t policy_stats::* outcome) noexcept;
 
   policy_core& core_;
-  const std::shared_ptr<operation_mark> outer_;  // the mark of the operation in which this call is made
+  const std::shared_ptr<operation_mark> outer_;  // the mark of the operation inside which this call is made
   time_source& time_;
   const time_point since_;
   request request_;
   circuit_pass pass_;
   std::uint32_t operations_ = 0;
-  std::uint32_t running_ = 0;  // how many operations of the call run
+  std::uint32_t running_ = 0;  // number of running operations of the call
   time_point running_since_{};
-  duration had_{};  // time of the callee, in which operations ran
+  duration had_{};  // the time during which operations of this call ran
   bool has_ended_ = false;
 };
 

@@ -22,7 +22,8 @@ R& resource_of(task_context& c) noexcept {
 
 namespace detail {
 
-/// Calls an operation with what it wants of (R&, task_context&). R is void for a pool without resources.
+/// Calls an operation with those of the arguments (R&, task_context&) that it takes. R is void for a pool without
+/// resources.
 template <class R, class F>
 decltype(auto) invoke_operation(F& f, task_context& c) {
   if constexpr (!std::is_void_v<R>) {
@@ -67,7 +68,7 @@ using operation_traits =
 template <class R, class F>
 using operation_result = typename operation_traits<R, std::decay_t<F>>::type;
 
-/// Says what is wrong with an `F` that is no operation.
+/// Reports with a static_assert why `F` is not an operation.
 template <class F, class R>
 constexpr void refuse_operation() noexcept {
   if constexpr (operation_value<F>::is_long) {
@@ -83,17 +84,17 @@ constexpr void refuse_operation() noexcept {
   }
 }
 
-/// A task with room for its result.
+/// A task with storage for its result.
 template <class T>
 class result_task : public pool_task {
  public:
   using pool_task::pool_task;
-  /// Returns the result, or throws. Call it once.
+  /// Returns the result, or throws. May be called only once.
   T take() {
     throw_if_failed();
     return std::move(*value_);
   }
-  /// Like take(), but may be called again and again; T must be copyable.
+  /// Like take(), but copies the result, so it may be called repeatedly. T must be copyable.
   T share() {
     throw_if_failed();
     if constexpr (std::is_copy_constructible_v<T>) {
@@ -113,7 +114,7 @@ class result_task<void> : public pool_task {
   using pool_task::pool_task;
 };
 
-/// A task with its callable. Deduced: F the callable, R the resource it works on or void.
+/// A task with its callable F. R is the resource type that F needs, or void.
 template <class F, class R>
 class task_of final : public result_task<typename operation_traits<R, F>::type> {
   using traits = operation_traits<R, F>;
@@ -123,12 +124,12 @@ class task_of final : public result_task<typename operation_traits<R, F>::type> 
   template <class G>
   explicit task_of(G&& g) : result_task<value>(traits::is_long), callable_(std::in_place, std::forward<G>(g)) {}
 
-  /// Puts the callable back to where it was moved from.
+  /// Moves the callable back to the object that it was moved from.
   void give_back(F& origin) noexcept {
     if constexpr (std::is_nothrow_move_assignable_v<F>) {
       origin = std::move(*callable_);
     } else if constexpr (std::is_nothrow_move_constructible_v<F>) {
-      std::destroy_at(&origin);  // a lambda can't be assigned
+      std::destroy_at(&origin);  // a lambda is not assignable
       std::construct_at(&origin, std::move(*callable_));
     }
   }

@@ -13,12 +13,12 @@ namespace canigo::detail {
 
 class fair_queue;
 
-/// The tasks of a pool that do not run: queued, delayed until their time has come, or held back until there is room.
+/// The tasks of a pool that are not running: queued, delayed until an instant, or held back until the queue has room.
 ///
-/// From the first flow on, the queued ones are in a fair_queue.
+/// From the first flow on, queued tasks are in a fair_queue.
 ///
-/// It sets their state, and ends no task. Threads: none; its owner holds a lock. Allocates: in the constructor, and for
-/// flows.
+/// It sets the state of tasks, but never ends a task. Threads: not thread-safe; its owner must hold a lock. Allocates:
+/// in the constructor, and for flows.
 class pool_backlog {
  public:
   pool_backlog(int priorities, std::size_t limit, overflow on_overflow);
@@ -27,33 +27,34 @@ class pool_backlog {
   std::size_t size() const noexcept { return queued() + delayed_.size() + held_.size(); }
   std::size_t queued() const noexcept;
   std::size_t queued(int priority) const noexcept;
-  /// The task that has been queued for longest, or nullptr.
+  /// The task that was queued first, or nullptr.
   pool_task* oldest() const noexcept;
   std::size_t delayed() const noexcept { return delayed_.size(); }
   std::size_t held() const noexcept { return held_.size(); }
 
-  /// Whether there is room for one more task, by a first look.
+  /// Whether there is certainly room for one more task. A fast check; if it returns false, has_room(t, ...) decides.
   bool has_room() const noexcept { return queue_.size() + delayed_.size() < limit_at_first_look_; }
-  /// Whether there is room for `t`, by a closer look. Tasks that free workers are about to take do not count, because
-  /// the limit is on tasks that wait. A worker takes no task of a flow that is held.
+  /// Whether there is room for `t`. Tasks that free workers are about to take do not count, because the limit is for
+  /// waiting tasks. Free workers take no task of a flow that its ceiling holds back.
   bool has_room(const pool_task& t, std::size_t free_workers, time_point now) const noexcept;
-  /// Whether a newcomer is let in, and which task makes room for it: one of its flow if there is no room there.
+  /// Whether a new task is accepted, and which task must be evicted for it: one of the same flow if that flow has no
+  /// room.
   struct entry {
     bool is_let_in;
     pool_task* victim;
   };
   entry admit(pool_task& t, std::size_t free_workers, time_point now) noexcept;
 
-  /// Adds a new task, which is queued from the start.
+  /// Adds a new task, which is queued immediately.
   void add(pool_task& t, time_point now) noexcept { queue_.push(t, now); }
   void queue(pool_task& t, time_point now) noexcept;
   void delay(pool_task& t, time_point now) noexcept;
   void hold(pool_task& t, time_point now) noexcept;
 
-  /// Whether a worker that looks for a task finds one.
+  /// Whether take() would find a task.
   bool has_ready() const noexcept { return !queue_.empty() || (flows_ != nullptr && has_ready_in_flows()); }
-  /// Takes out the task that runs next, or returns nullptr. If there are flows, they choose it, at the time of
-  /// `watcher`. After that, `watcher` looks again.
+  /// Removes the task that runs next and returns it, or nullptr. With flows, they choose the task at the time of
+  /// `watcher.now()`; then `watcher` checks the flows again.
   template <class Watcher>
   pool_task* take(Watcher& watcher) noexcept {
     if (wait_node* n = queue_.first_of_most_important()) [[likely]] {
@@ -64,21 +65,21 @@ class pool_backlog {
     if (t != nullptr) watcher.look_again();
     return t;
   }
-  /// The first of the tasks that are held back; the second function also takes it out. There must be one.
+  /// The first task that is held back; take_held() also removes it. Precondition: a task is held back.
   pool_task& first_held(time_point now) noexcept { return static_cast<pool_task&>(*held_.front(now)); }
   pool_task& take_held(time_point now) noexcept;
-  /// Takes a task out, wherever it is.
+  /// Removes a task, whatever its state is.
   void remove(pool_task& t) noexcept;
-  /// Takes out a task that is held back, or any task; nullptr when none is left.
+  /// Each of these two removes a task, one that is held back or any one. Returns nullptr if there is none.
   pool_task* take_any_held() noexcept;
   pool_task* take_any() noexcept;
 
   bool has_flows() const noexcept { return flows_ != nullptr; }
-  /// The queue of the flows, for pool_flows, or nullptr.
+  /// The fair_queue with the flows, for pool_flows, or nullptr.
   fair_queue* flows() const noexcept { return flows_.get(); }
-  /// From now on there are flows. A throw changes nothing.
+  /// Moves the queued tasks into a fair_queue, for flows. If it throws, nothing has changed.
   void begin_flows(time_point now);
-  /// Calls `f` for each task that is delayed or held back; it may remove that one.
+  /// Calls `f` for each task that is delayed or held back; `f` may remove that task.
   template <class Function>
   void for_each_before_queue(Function&& f) {
     const auto of_task = [&f](wait_node& n) { f(static_cast<pool_task&>(n)); };
@@ -103,8 +104,8 @@ class pool_backlog {
   wait_queue queue_;
   wait_queue delayed_;
   wait_queue held_;
-  std::unique_ptr<fair_queue> flows_;  // from then on queue_ is empty
-  std::size_t limit_at_first_look_;    // 0 with flows: each newcomer is looked at closely
+  std::unique_ptr<fair_queue> flows_;  // if not null, it has the queued tasks, and queue_ is empty
+  std::size_t limit_at_first_look_;    // 0 with flows, so that every new task gets the full check
   const std::size_t limit_;
   const overflow on_overflow_;
 };

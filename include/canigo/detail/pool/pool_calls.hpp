@@ -32,16 +32,17 @@ template <class T>
 using result_signature = typename result_signature_of<T>::type;
 
 bool cancel_task(pool_task& t) noexcept;
-/// Throws errc::invalid_argument for a handle on no task.
+/// Throws errc::invalid_argument for a handle without a task.
 [[noreturn]] void throw_no_task();
 
-/// Whether a result can be an argument of a handler: the handler gets a T even if there is an error.
+/// Whether a T can be passed to a handler even after an error: T is void, or its default and move constructors do not
+/// throw.
 template <class T>
 inline constexpr bool is_easily_passed =
     std::is_void_v<T> || (std::is_nothrow_default_constructible_v<T> && std::is_nothrow_move_constructible_v<T>);
 
-/// Waits for a task; with purpose run, hands it over first. Uses one coroutine if it can, because Asio recycles the
-/// memory of no more than two that wait for each other.
+/// Waits for a task; with purpose::run it submits the task first. If possible it needs only one coroutine, because Asio
+/// recycles the memory of at most two nested coroutines.
 template <class T>
 net::awaitable<T> await_task(pool_waiter::purpose purpose, task_ref<result_task<T>> t) {
   if constexpr (is_easily_passed<T>) {
@@ -70,7 +71,7 @@ net::awaitable<T> await_task(pool_waiter::purpose purpose, task_ref<result_task<
   }
 }
 
-/// Waits for a task on behalf of a handler.
+/// Starts the wait for a task, for a caller with a completion token.
 template <class T>
 struct start_task_wait {
   const pool_core* core;

@@ -36,35 +36,36 @@ class pool_worker;
 
 /// The engine of strand_pool and resource_pool: a queue of tasks, workers that take them, and the time.
 ///
-/// One lock guards it and is never held while foreign code runs. A worker gets its next task at the instant that it is
-/// free, one task at a time. So an important task never stands behind one that was taken earlier. After the lock, the
-/// pool wakes workers, posts cancellations, destroys callables and tells callers what was decided; see `delivery`.
+/// One lock guards it; no foreign code runs under the lock. A worker gets its next task at the instant at which it
+/// becomes free, and only one task at a time. So an important task never waits behind a task that a worker has taken in
+/// advance. After the lock is released, the pool wakes workers, posts cancellations, destroys callables and resumes
+/// callers; see `delivery`.
 ///
-/// It lives as long as anything refers to it: its handle, its workers, handles of tasks, deliveries under way.
+/// It lives as long as anything refers to it: its handle, its workers, handles of tasks, or deliveries under way.
 class pool_core final : public delivery {
  public:
-  /// The caller gets its reference, and releases it. Throws errc::invalid_argument.
+  /// Returns a new pool with one reference, which the caller must release. Throws errc::invalid_argument.
   static pool_core* open(const net::any_io_executor& executor, const pool_core_options& options,
                          std::unique_ptr<pool_resources> resources);
 
-  /// Throws for invalid options.
+  /// Throws if an option of a task is invalid.
   void check(const task_options& o) const {
     check_task(o, options_.priorities);
     if (o.flow != nullptr) flows_.check(*o.flow);
   }
-  /// Whether the instant `t` has come. The answer is right even if no thread is free to handle the end of a delay.
+  /// Whether the instant `t` has come. The answer is right even if no thread is free to run the deadline for `t`.
   bool has_come(time_point t) const noexcept;
-  /// Takes a task, with one reference, once its options, if it has any, are checked. Returns false if it was refused:
-  /// then the reference is still the caller's. Throws std::bad_alloc.
+  /// Submits a task, and takes over one reference to it. The options, if any, must have been checked. Returns false if
+  /// the task was refused; then the caller keeps the reference. Throws std::bad_alloc.
   bool post(pool_task& t, const task_options* o);
-  /// Notes the options, once they are checked, and lets the task keep this alive, as its handle may outlive the pool's.
-  /// Throws std::bad_alloc.
+  /// Stores the checked options in the task, and makes the task keep this pool alive, because its handle may outlive
+  /// that of the pool. Throws std::bad_alloc.
   void prepare_for_handle(pool_task& t, const task_options* o);
-  /// Takes a prepared task. If it is refused, the task ends with that error.
+  /// Submits a prepared task. If the pool refuses it, the task ends with that error.
   void submit(pool_task& t) noexcept;
-  /// Like submit(), for a caller that waits for the end.
+  /// Like submit(), for a caller that waits for the end of the task.
   void run(pool_task& t, pool_waiter& w) noexcept;
-  /// Ends the task, or asks its operation to; false if it has ended.
+  /// Ends the task, or asks its operation to end. Returns false if the task has already ended.
   bool cancel(pool_task& t) noexcept;
 
   std::size_t cancel_group(std::uint64_t group) noexcept;
@@ -72,7 +73,7 @@ class pool_core final : public delivery {
   void wait_group(std::uint64_t group, pool_waiter& w) noexcept;
   void wait_closed(pool_waiter& w) noexcept;
   void cancel_wait(pool_waiter& w) noexcept;
-  /// Ends a wait that could not be set up.
+  /// Ends a wait for which there was no memory.
   void fail(pool_waiter& w, int code) noexcept;
 
   void resize(std::size_t concurrency);
@@ -96,7 +97,7 @@ class pool_core final : public delivery {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  // Called once the lock is released.
+  // These functions are called after the lock is released.
   void carry_out(bool drain_goes_on) noexcept override;
   void run_turn() override;
   void retry() noexcept override;
@@ -128,7 +129,7 @@ class pool_core final : public delivery {
   void ready_all(pool_waiter_list& list) noexcept;
   void end_hopeless_wait() noexcept;
 
-  // The next steps of the workers.
+  // Functions for the next step of a worker.
   time_point fresh_now() noexcept;
   void wake_one() noexcept;
   void wake_all() noexcept;
@@ -138,8 +139,8 @@ class pool_core final : public delivery {
   pool_task* take_next(pool_worker& w, bool clock_is_right) noexcept;
   bool finish(pool_worker& w, pool_task& t) noexcept;
 
-  // Workers that leave, break and come back.
-  /// Whether a worker that looks for work is to leave. Inline, because each worker calls it before each operation.
+  // Functions for workers that leave, break and restart.
+  /// Whether a worker that looks for work must leave. Inline, because each worker calls it before each operation.
   bool must_leave() const noexcept {
     return crew_.is_too_large() || (stop_.is_asked() && stop_.ends_workers(backlog_.size() + crew_.running()));
   }
@@ -147,24 +148,24 @@ class pool_core final : public delivery {
   bool is_short_of_workers() const noexcept;
   void replace_workers() noexcept;
 
-  // The stop.
+  // Functions for the stop of the pool.
   void apply_stop(stop_mode mode) noexcept;
   void check_stop() noexcept;
   bool has_closed() const noexcept;
 
   pool_backlog backlog_;
   const pool_core_options options_;
-  const bool is_plain_;  // tasks without options of their own need no extras
+  const bool is_plain_;  // tasks without their own options need no task_extras
   std::unique_ptr<pool_resources> resources_;
 
   // The work to do once the lock is released:
   pool_task* ended_ = nullptr;
-  bool replaces_workers_ = false;  // it is time to make other workers for those that were lost
+  bool replaces_workers_ = false;  // whether lost workers must be replaced now
 
   pool_stop stop_;
   pool_crew crew_;
   self_wait self_waits_;
-  std::size_t undelivered_ = 0;  // tasks that have ended and whose callers were not told yet
+  std::size_t undelivered_ = 0;  // tasks that have ended, but whose callers were not resumed yet
   pool_waiter_list closed_waiters_;
   std::uint64_t next_id_ = 0;
   std::uint64_t random_ = 0;

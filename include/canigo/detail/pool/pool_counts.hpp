@@ -6,16 +6,17 @@
 
 namespace canigo::detail {
 
-/// The work of a pool since it was made, in numbers.
+/// The statistics of a pool since its construction.
 struct pool_counts {
-  stop_report report;  // the report on the tasks that the pool took
+  stop_report report;  // the counts of tasks that the pool accepted
   std::uint64_t rejected = 0;
   std::uint64_t evicted = 0;
   std::uint64_t retries = 0;
   std::uint64_t restarts = 0;
   std::uint64_t overdue = 0;
 
-  /// Counts a task that the pool took and that has ended as `s`. `name` counts the tasks of its name, if it has one.
+  /// Counts an accepted task that has ended in state `s`. `name` is the counter for the task's name; null if it has
+  /// none.
   void add_end(task_state s, name_stats* name) noexcept;
   void write(pool_stats& s) const noexcept;
 };

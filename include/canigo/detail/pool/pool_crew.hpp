@@ -6,17 +6,17 @@
 
 namespace canigo::detail {
 
-/// A member of a pool_crew: the base of a worker.
+/// The base of a worker, which is a member of a pool_crew.
 class crew_member {
  public:
   enum class state : std::uint8_t {
-    gone,       // has no coroutine
-    awake,      // looks for work, or was woken to look for work
-    idle,       // has nothing to do
-    running,    // an operation
-    resting,    // waits to start again after it broke
-    repairing,  // works on its resource
-    leaving,    // about to end
+    gone,       // the member has no coroutine
+    awake,      // the member looks for work, or was woken for that
+    idle,       // the member has nothing to do
+    running,    // the member runs an operation
+    resting,    // the member broke, and waits before it restarts
+    repairing,  // the member makes, checks, resets or destroys its resource
+    leaving,    // the member is about to end
   };
 
   crew_member() noexcept = default;
@@ -24,45 +24,45 @@ class crew_member {
   crew_member& operator=(const crew_member&) = delete;
 
   bool is(state s) const noexcept { return state_ == s; }
-  /// Whether it must leave, even if the crew lacks members.
+  /// Whether the member must leave, even if the crew has too few members.
   bool is_retired() const noexcept { return is_retired_; }
   bool is_equipped() const noexcept { return is_equipped_; }
 
  private:
   friend class pool_crew;
-  crew_member* previous_ = nullptr;  // its neighbour in the list of its state
+  crew_member* previous_ = nullptr;  // the previous member in the list of its state
   crew_member* next_ = nullptr;
   state state_ = state::gone;
   bool is_retired_ = false;
   bool is_equipped_ = false;
 };
 
-/// Counts the workers of a pool by state. Chooses which worker to wake, to start, to keep or to end when the wanted
-/// number changes. A member may have equipment that is slow to get, so members without it are woken last and leave
-/// first.
+/// Counts the workers of a pool by state. If the wanted number changes, it chooses which worker to wake, start, keep or
+/// end. A member may have equipment that is slow to get, so members without equipment are woken last and leave first.
 ///
-/// The state of a member changes only through its crew, so that the counts are right. Threads: its owner holds a lock.
+/// Only the crew changes the state of a member, so that the counts are right. Threads: not thread-safe; its owner must
+/// hold a lock.
 class pool_crew {
  public:
   using state = crew_member::state;
 
-  /// `needs_equipment`: a member must get equipment before it works.
+  /// `needs_equipment` tells whether a member must get equipment before it works.
   explicit pool_crew(bool needs_equipment = false) noexcept : needs_equipment_{needs_equipment} {}
 
-  /// Adds a member, in the state gone.
+  /// Adds a member in state `gone`.
   void add(crew_member& m) noexcept;
 
   std::size_t wanted() const noexcept { return wanted_; }
   void want(std::size_t n) noexcept { wanted_ = n; }
 
-  /// The members with a coroutine that are not about to leave.
+  /// The number of members with a coroutine, without those about to leave.
   std::size_t staying() const noexcept { return present_ - leaving_; }
   bool is_empty() const noexcept { return present_ == 0; }
   bool is_short() const noexcept { return staying() < wanted_; }
   bool is_too_large() const noexcept { return staying() > wanted_; }
-  /// How many may work at once.
+  /// The number of members that may work at the same time.
   std::size_t able() const noexcept { return std::min(staying(), wanted_); }
-  /// How many of the able members have nothing to do, or are about to look for work.
+  /// The number of able members that are idle, or are about to look for work.
   std::size_t free() const noexcept {
     const std::size_t most = able();
     const std::size_t busy = running_ + repairing_;
@@ -70,29 +70,29 @@ class pool_crew {
   }
   std::size_t running() const noexcept { return running_; }
   std::size_t idle() const noexcept { return idle_; }
-  /// The members that repair or rest.
+  /// The number of members that repair or rest.
   std::size_t repairing() const noexcept { return repairing_; }
-  /// Whether a member looks for work, or runs a short operation and will soon look for work.
+  /// Whether a member looks for work, or runs a short operation and will look for work soon.
   bool is_on_the_move() const noexcept { return staying() > idle_ + running_long_ + repairing_; }
-  /// The idle member that is woken first, or nullptr.
+  /// The idle member to wake next, or nullptr.
   crew_member* first_idle() const noexcept { return idle_list_.first; }
 
-  // Which member to change so that the crew comes nearer to the wanted number, or nullptr.
-  /// The idle member to send away: idle for longest, or without equipment.
+  // Each of these returns the member that must change to bring the crew closer to the wanted number, or nullptr.
+  /// The idle member that must leave: the one idle for longest, or one without equipment.
   crew_member* to_leave() const noexcept { return is_too_large() ? idle_list_.last : nullptr; }
-  /// The leaving member to keep: one with equipment, if there is one.
+  /// The leaving member that may stay: one with equipment if there is one.
   crew_member* to_stay() const noexcept { return is_short() ? leaving_list_.first : nullptr; }
-  /// The member to bring back: the one that has been gone for longest.
+  /// The gone member that must return: the one gone for longest.
   crew_member* to_join() const noexcept { return is_short() ? gone_.first : nullptr; }
 
-  // The equipment of a member.
+  // Called when a member has got or lost its equipment.
   void equip(crew_member& m) noexcept;
   void unequip(crew_member& m) noexcept;
   std::size_t equipped() const noexcept { return equipped_; }
 
-  // From gone to awake.
+  // Changes the state from gone to awake.
   void join(crew_member& m) noexcept;
-  // From awake to running, and back.
+  // begin() changes the state from awake to running, end() back.
   void begin(crew_member& m, bool is_long) noexcept {
     m.state_ = state::running;
     ++running_;
@@ -103,12 +103,13 @@ class pool_crew {
     --running_;
     if (is_long) --running_long_;
   }
-  // From awake to resting or repairing, and back from either.
+  // These functions change the state from awake to resting or repairing, and back.
   void rest(crew_member& m) noexcept;
   void repair(crew_member& m) noexcept;
   void recover(crew_member& m) noexcept;
-  // From awake to idle, and back. Inline, because both are called for each operation that finds an idle pool. The
-  // member that worked last is woken first: its memory is warm, and the equipment of the others may be given up.
+  // sleep() changes the state from awake to idle, wake() back. Inline, because each operation in an idle pool calls
+  // both. The member that worked last is woken first, because its memory is in the cache, and other members may then
+  // lose their equipment.
   void sleep(crew_member& m) noexcept {
     m.state_ = state::idle;
     idle_list_.add(m, m.is_equipped_ || !needs_equipment_);
@@ -119,18 +120,18 @@ class pool_crew {
     idle_list_.remove(m);
     --idle_;
   }
-  // From awake or resting to leaving.
+  // Changes the state from awake or resting to leaving.
   void leave(crew_member& m) noexcept;
-  // Like leave(), but the member can't stay any more. Also from leaving.
+  // Like leave(), but the member can't stay any more. It may also be leaving already.
   void retire(crew_member& m) noexcept;
-  // From leaving to awake.
+  // Changes the state from leaving to awake.
   void stay(crew_member& m) noexcept;
-  // From any state to gone, without equipment. If the member is running, its operation is a long one: a short one can't
-  // be cut off.
+  // Changes any state to gone, and removes the equipment. If the member is running, its operation must be a long one,
+  // because short operations can't be interrupted.
   void lose(crew_member& m) noexcept;
 
  private:
-  // A member is idle, gone or leaving, so it is in one list at most.
+  // Lists for the states idle, gone and leaving. A member has one state, so it is in at most one list.
   struct list {
     crew_member* first = nullptr;
     crew_member* last = nullptr;
@@ -159,7 +160,7 @@ class pool_crew {
   std::size_t equipped_ = 0;
   list idle_list_;
   list gone_;
-  list leaving_list_;  // the leaving members that may stay; members with equipment come first
+  list leaving_list_;  // leaving members that may stay; those with equipment come first
   const bool needs_equipment_;
 };
 

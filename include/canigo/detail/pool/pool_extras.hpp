@@ -14,7 +14,7 @@ namespace canigo::detail {
 class pool_core;
 class pool_task;
 
-/// The fields that only some tasks have.
+/// The additional fields of tasks that have options of their own.
 struct task_extras : pool_group_member, task_life {
   static void* operator new(std::size_t size) { return allocate_block(size); }
   static void operator delete(void* p, std::size_t size) noexcept { deallocate_block(p, size); }

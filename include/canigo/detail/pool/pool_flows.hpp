@@ -11,17 +11,16 @@ namespace canigo::detail {
 class pool_core;
 class pool_task;
 
-/// The flows of a pool, for canigo::flow and for the workers. The tasks are in the backlog's fair_queue.
+/// The flows of a pool, for canigo::flow and for the workers. The tasks are in the fair_queue of the backlog.
 ///
-/// While a task runs, it counts against the concurrency of its flow. For another attempt it is queued in its flow
-/// again.
+/// A running task counts against the concurrency of its flow. For another attempt it joins the queue of its flow again.
 ///
-/// Threads: any for the functions of flow_host; all others are called under the pool's lock.
+/// Threads: any thread may call the functions of flow_host; call all other functions under the pool's lock.
 class pool_flows final : public flow_host {
  public:
   explicit pool_flows(pool_core& core) noexcept;
 
-  /// Throws for a flow that is not of this pool.
+  /// Throws if the flow is not a flow of this pool.
   void check(const canigo::flow& f) const;
 
   std::uint32_t open_flow(const flow_options& o) override;
@@ -36,19 +35,19 @@ class pool_flows final : public flow_host {
   static void choose(pool_task& t, const canigo::flow& f) noexcept;
   /// Counts a refused task in the statistics of its flow.
   void count_refusal(const pool_task& t) noexcept;
-  /// Call it when an operation has ended: it no longer counts against the concurrency of its flow.
+  /// Call it when an operation has ended. The task no longer counts against the concurrency of its flow.
   void release(const pool_task& t) noexcept;
-  /// Call it when a worker has taken a task, or a flow may run another one. Wakes a worker if a task can run, else
-  /// calls watch().
+  /// Call it when a worker has taken a task, or a flow may run another task. If a task can run, it wakes a worker;
+  /// otherwise it calls watch().
   void look_again() noexcept;
-  /// Sets the alarm to the earliest time at which the ceiling of a held flow lets it go on. The alarm wakes a worker.
+  /// Sets the alarm to the earliest time at which a ceiling allows a held flow to continue. The alarm wakes a worker.
   void watch() noexcept;
-  /// The time; time_point::min() once the context has gone.
+  /// The current time; time_point::min() once the context is destroyed.
   time_point now() const noexcept;
 
  private:
   pool_core* core_;
-  engine_alarm return_;  // rings when rates or a pause hold a flow no longer
+  engine_alarm return_;  // rings when rates or a pause no longer hold back a flow
 };
 
 }  // namespace canigo::detail

@@ -11,18 +11,18 @@
 
 namespace canigo::detail {
 
-/// How the tasks of a pool ended, by name. An entry stays where it is, and its name never changes.
+/// Counts how the tasks of a pool ended, by name. The address and name of an entry never change.
 class pool_names {
  public:
   static constexpr std::size_t most = 256;
 
-  /// The entry of a name; once there are many, one entry for all new names. Throws std::bad_alloc.
+  /// The entry of a name. After 255 names, all further names share one entry. Throws std::bad_alloc.
   name_stats& of(std::string_view name);
 
   std::size_t size() const noexcept { return entries_.size(); }
 
-  /// Writes all but the names to `stats`, which has size() entries, and pointers to the names to `texts`, which has
-  /// memory for them.
+  /// Writes all counts, without names, to `stats`, which must have size() entries. Appends pointers to the names to
+  /// `texts`, which must have memory for them.
   void write(std::vector<name_stats>& stats, std::vector<const std::string*>& texts) const noexcept;
 
  private:

@@ -14,16 +14,16 @@ class pool_observer;
 
 namespace detail {
 
-/// The options of a task that has none of its own. A constant, so that a look at them costs nothing.
+/// The options of a task without its own options. It is a constant, so that checks of it cost nothing.
 inline constexpr task_options no_options{};
 
-/// Whether the task needs no task_extras for its own sake.
+/// Whether a task with these options needs no task_extras.
 constexpr bool is_plain(const task_options& o) noexcept {
   return !o.timeout && o.delay == duration::zero() && o.group == 0 && o.name.empty() && o.retry.attempts <= 1 &&
          o.deadline == time_point::max() && o.flow == nullptr;
 }
 
-/// The options of a pool of either kind.
+/// The options that a pool of any type needs.
 struct pool_core_options {
   std::size_t concurrency = 1;
   int priorities = 1;
@@ -33,10 +33,10 @@ struct pool_core_options {
   retry_policy retry = {};
   restart_policy restart = {};
   pool_observer* observer = nullptr;
-  std::string_view type;  ///< the name of the pool in messages
+  std::string_view type;  ///< the type of the pool, for error messages
 };
 
-/// The options that all pools have.
+/// Copies the options that all pools have.
 template <class Options>
 pool_core_options to_core_options(const Options& o, std::string_view type) {
   return {.concurrency = o.concurrency,
@@ -50,11 +50,11 @@ pool_core_options to_core_options(const Options& o, std::string_view type) {
           .type = type};
 }
 
-// These throw errc::invalid_argument, naming the field, the value and the range.
+// These functions throw errc::invalid_argument, naming the field, the value and the range.
 const pool_core_options& checked(const pool_core_options& o);
 void check_concurrency(std::size_t concurrency, std::string_view type, std::string_view field);
 void check_stop(stop_mode mode);
-/// Throws errc::invalid_priority for a wrong priority.
+/// Throws errc::invalid_priority if the priority is out of range.
 void check_task(const task_options& o, int priorities);
 
 }  // namespace detail

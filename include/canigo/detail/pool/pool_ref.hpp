@@ -18,13 +18,13 @@ class flow_host;
 class pool_core;
 class pool_task;
 
-/// Owns one reference to a pool, and has the functions that handles call. So the headers of handles need no header of
-/// its engine.
+/// Owns one reference to a pool, and forwards calls of handles to it. So headers of handles do not include the pool's
+/// engine.
 ///
 /// Errors, threads and allocation are those of the members of pool_core.
 class pool_ref {
  public:
-  /// A new pool.
+  /// Makes a new pool.
   pool_ref(const net::any_io_executor& executor, const pool_core_options& options,
            std::unique_ptr<pool_resources> resources);
   explicit pool_ref(pool_core& c) noexcept;
@@ -33,7 +33,7 @@ class pool_ref {
   ~pool_ref();
   pool_core& operator*() const noexcept { return *core_; }
 
-  // Most tasks have no options, which the compiler sees here.
+  // Inline, so that the compiler can remove the check for the many tasks without options.
   void check(const task_options& o) const {
     if (has_options(o)) check_options(o);
   }

@@ -7,7 +7,7 @@
 
 namespace canigo::detail {
 
-/// How far the stop of a pool has come, and what that means for its workers and tasks.
+/// The progress of a pool's stop, and what it means for workers and tasks.
 ///
 /// | mode           | new tasks | retries and restarts | workers leave           | lost workers come back |
 /// |----------------|-----------|----------------------|-------------------------|------------------------|
@@ -16,16 +16,16 @@ namespace canigo::detail {
 /// | finish_running | no        | no                   | after their operation   | no                     |
 /// | cancel_all     | no        | no                   | after their operation   | no                     |
 ///
-/// Threads: none; its owner holds a lock.
+/// Threads: not thread-safe; its owner must hold a lock.
 class pool_stop {
  public:
-  /// Goes on to a mode; false if the pool has come so far already.
+  /// Changes to a harder mode. Returns false if the pool already has this mode or a harder one.
   bool raise(stop_mode m) noexcept {
     if (m <= mode_) return false;
     mode_ = m;
     return true;
   }
-  /// From `at` on the pool waits for no operation. False if the grace ends earlier, or is over already.
+  /// Sets the end of the grace time to `at`. Returns false if it already ends earlier, or is over.
   bool end_grace_at(time_point at) noexcept {
     if (mode_ == stop_mode::cancel_all || at >= grace_at_) return false;
     grace_at_ = at;
@@ -35,17 +35,17 @@ class pool_stop {
   bool is_asked() const noexcept { return mode_ != stop_mode{}; }
   bool is_draining() const noexcept { return mode_ == stop_mode::drain; }
   bool cancels() const noexcept { return mode_ == stop_mode::cancel_all; }
-  /// Whether a task that failed may have another attempt, and a worker that broke starts again.
+  /// Whether a failed task may have another attempt, and a broken worker may restart.
   bool tries_again() const noexcept { return mode_ <= stop_mode::drain; }
-  /// Whether a worker without an operation leaves; `tasks` are those that have not ended.
+  /// Whether a worker without an operation must leave. `tasks` is the number of tasks that have not ended.
   bool ends_workers(std::size_t tasks) const noexcept {
     return mode_ >= stop_mode::finish_running || (is_draining() && tasks == 0);
   }
-  /// Whether a worker that was lost is to come back; `tasks` are those that wait.
+  /// Whether a lost worker must be replaced. `tasks` is the number of waiting tasks.
   bool replaces_workers(std::size_t tasks) const noexcept { return !is_asked() || (is_draining() && tasks > 0); }
 
  private:
-  stop_mode mode_ = stop_mode{};  // 0: not stopping
+  stop_mode mode_ = stop_mode{};  // 0: the pool is not stopping
   time_point grace_at_ = time_point::max();
 };
 

@@ -26,9 +26,9 @@ class pool_waiter;
 class pool_worker;
 struct task_extras;
 
-/// An operation that a pool was given: its callable, its state, its end, and the callers that wait for its end.
+/// An operation that was submitted to a pool: its callable, its state, its result, and the callers that wait for it.
 ///
-/// The pool refers to it until it has ended; its handles and those callers refer to it, too.
+/// The pool holds a reference until the task has ended; handles and waiting callers hold references, too.
 class pool_task : public wait_node {
  public:
   static void* operator new(std::size_t size) { return allocate_block(size); }
@@ -45,15 +45,15 @@ class pool_task : public wait_node {
   bool is_long() const noexcept { return is_long_; }
   std::uint64_t id() const noexcept { return id_; }
   task_state state() const noexcept { return state_.load(std::memory_order_acquire); }
-  /// The pool of a task with a handle.
+  /// The pool of a task that has a handle.
   pool_core& home() const noexcept { return *home_; }
 
-  /// Throws the error of a task that ended with one. Call it only once the task has ended.
+  /// Throws the error of the task, if it ended with one. Precondition: the task has ended.
   void throw_if_failed() const {
     if (error_ || code_ != no_code) [[unlikely]]
       throw_failure();
   }
-  /// The error that throw_if_failed() throws, as a value; null for a result.
+  /// The exception that throw_if_failed() throws, as a value; null if the task has a result.
   std::exception_ptr failure() const noexcept;
 
  protected:
@@ -75,23 +75,23 @@ class pool_task : public wait_node {
   enum class place : std::uint8_t {
     queue,       // the queue, in a pool without flows
     flow_queue,  // the queue of flows, in a pool with flows
-    held,        // held back, until there is room in either
+    held,        // held back until the queue has room
   };
 
   static constexpr int no_code = 0;
   static constexpr int aborted = -1;
   static constexpr int deadlock = -2;
-  static constexpr int abandoned = -3;  // above 0: an errc
+  static constexpr int abandoned = -3;  // a code; values above 0 are errc
 
-  /// Runs a short operation, keeps its result and drops the callable. If the operation throws, so does this, and drops
-  /// nothing.
+  /// Runs a short operation, stores its result and destroys the callable. If the operation throws, this throws the same
+  /// exception, and the callable stays.
   virtual void call(task_context& context) = 0;
   /// Like call(), for a long operation.
   virtual net::awaitable<void> start(task_context& context) = 0;
   virtual void drop_callable() noexcept = 0;
 
   bool is_to_end() const noexcept { return end_cause_.load(std::memory_order_acquire) != cause::none; }
-  /// Call it under the lock of the pool.
+  /// Records why the operation was asked to end. Call it under the lock of the pool.
   void note_cause(cause c) noexcept {
     if (end_cause_.load(std::memory_order_relaxed) == cause::none) end_cause_.store(c, std::memory_order_release);
   }
@@ -101,28 +101,28 @@ class pool_task : public wait_node {
     if (s == task_state::running) return is_long_ ? phase::runs_long : phase::runs_short;
     return has_ended(s) ? phase::ended : phase::waits;
   }
-  /// Whether the task has a delay, so that no worker takes it at once.
+  /// Whether the task has a delay, so that workers can't take it immediately.
   bool is_to_be_delayed() const noexcept;
-  /// The code of a task that ended as `s`; no_code: it succeeded, or its exception says more.
+  /// The error code of a task that ended in state `s`; no_code if it succeeded, or if its exception has the details.
   static int code_of(task_state s) noexcept;
-  /// Notes the end. Under the lock of its pool.
+  /// Records the end of the task. Call it under the lock of its pool.
   void set_end(task_state s, int code, std::exception_ptr e) noexcept {
     error_ = std::move(e);
     code_ = code;
     state_.store(s, std::memory_order_release);
   }
-  /// Destroys the callable, if it is there.
+  /// Destroys the callable if it still exists.
   void drop() noexcept {
     if (!std::exchange(is_dropped_, true)) drop_callable();
   }
-  /// The event for an observer; the task has extras then.
+  /// The event for an observer. Precondition: the task has extras.
   task_event event() const noexcept;
   void let_go() noexcept;
   [[noreturn]] void throw_failure() const;
   static std::error_code to_error_code(int code) noexcept;
 
   std::uint64_t id_ = 0;
-  pool_core* home_ = nullptr;  // once the task holds a reference to it
+  pool_core* home_ = nullptr;  // set once the task holds a reference to the pool
   pool_worker* worker_ = nullptr;
   pool_waiter_list waiters_;
   task_extras* extras_ = nullptr;
@@ -131,14 +131,14 @@ class pool_task : public wait_node {
   atomic<std::uint32_t> references_{1};
   int code_ = no_code;
   atomic<task_state> state_{task_state::queued};
-  atomic<cause> end_cause_{cause::none};  // the first cause; an end from then on is for that cause
+  atomic<cause> end_cause_{cause::none};  // why the operation was asked to end; the first cause is kept
   const bool is_long_;
-  place place_ = place::queue;     // where it waits, unless it is delayed
-  bool is_told_ = false;           // has ended for its owner although it still runs
-  bool cancel_requested_ = false;  // the owner has cancelled it
-  bool is_dropped_ = false;        // its callable is gone
-  bool is_delivered_ = false;      // its waiters were told
-  bool has_lost_flow_ = false;     // its flow went while it ran
+  place place_ = place::queue;     // the list in which it waits, unless it is delayed
+  bool is_told_ = false;           // its owner was told of the end although the operation still runs
+  bool cancel_requested_ = false;  // whether the owner has cancelled the task
+  bool is_dropped_ = false;        // whether the callable was destroyed
+  bool is_delivered_ = false;      // whether its waiters were resumed
+  bool has_lost_flow_ = false;     // whether its flow was destroyed while it ran
 };
 
 /// Owns one reference to a task.

@@ -6,10 +6,10 @@ namespace canigo::detail {
 
 class pool_core;
 
-/// One turn of the loop on this thread, for a pool: how much of it is left, and whether the clock was read in it.
+/// One turn of the loop on this thread, for a pool: how many more tasks it may run, and whether it has read the clock.
 class pool_turn {
  public:
-  static constexpr int most_tasks = 64;  // most tasks that workers may begin in one turn
+  static constexpr int most_tasks = 64;  // max number of tasks that workers may begin in one turn
 
   explicit pool_turn(const pool_core& c) noexcept : pool_{&c}, outer_{std::exchange(innermost_, this)} {}
   ~pool_turn() { innermost_ = outer_; }
@@ -18,12 +18,12 @@ class pool_turn {
 
   /// The innermost turn on this thread, or nullptr.
   static pool_turn* here() noexcept { return innermost_; }
-  /// Whether that turn is one of `c`.
+  /// Whether the innermost turn on this thread is one of `c`.
   static bool is_of(const pool_core& c) noexcept {
     const pool_turn* t = innermost_;
     return t != nullptr && t->pool_ == &c;
   }
-  /// Whether to read the clock for `c`: in a turn of `c`, only once.
+  /// Whether the clock must be read for `c`. In a turn of `c`, only the first call returns true.
   static bool needs_time(const pool_core& c) noexcept {
     pool_turn* t = innermost_;
     return t == nullptr || t->pool_ != &c || !std::exchange(t->has_time_, true);

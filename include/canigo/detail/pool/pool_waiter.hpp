@@ -15,12 +15,12 @@
 
 namespace canigo::detail {
 
-/// A caller that waits for something in a pool.
+/// A caller that waits for an event of a pool.
 class pool_waiter : public suspended, public pool_waiter_link, public self_wait::waiter {
  public:
   enum class purpose : std::uint8_t {
-    run,     // the task is the caller's: cancelling the wait cancels the task, and the wait ends with it
-    result,  // the result of a task that goes on without the wait
+    run,     // the caller owns the task: a cancelled wait cancels the task, and ends when the task has ended
+    result,  // the caller waits for the result of a task that does not depend on the wait
     group,
     closed,
   };
@@ -31,14 +31,14 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
   void request_cancel() noexcept;
   void abandon() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Notes the worker whose operation waits here, if it is one of the same pool. The executor of the coroutine tells.
+  /// If the waiting coroutine is an operation of the same pool, records its worker, which its executor tells.
   void comes_from_coroutine(const net::any_io_executor& executor) noexcept {
-    if (!at_home_) find_worker(executor);  // a worker's strand is never the executor that its pool was given
+    if (!at_home_) find_worker(executor);  // a worker's strand is never the executor of its pool
   }
 
  protected:
   ~pool_waiter() = default;
-  /// No error if the wait ended as it should.
+  /// The error of the wait; no error if it ended normally.
   std::error_code take_error() noexcept;
 
  private:
@@ -52,14 +52,14 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
   enum class state : std::uint8_t { fresh, waiting, ending };
 
   pool_core* home_;
-  pool_task* task_ = nullptr;  // the task, for the purposes run and result
+  pool_task* task_ = nullptr;  // the task, for purpose::run and purpose::result
   int code_ = 0;
   state state_ = state::fresh;
   purpose purpose_;
-  bool at_home_;  // completes on the executor of the pool
+  bool at_home_;  // whether it completes on the executor of the pool
 };
 
-/// A coroutine that waits for an event, and looks at the result itself.
+/// A coroutine that waits for an event, and reads the result after it is resumed.
 class parked_waiter : public pool_waiter {
  public:
   using pool_waiter::pool_waiter;
@@ -67,7 +67,7 @@ class parked_waiter : public pool_waiter {
   results take_results() noexcept;
 };
 
-/// A handler that gets the result of a task.
+/// A handler that receives the result of a task.
 class task_waiter : public pool_waiter {
  public:
   task_waiter(pool_core& home, purpose p, bool at_home, task_ref<> task) noexcept

@@ -4,7 +4,7 @@
 
 namespace canigo::detail {
 
-/// The link of a waiter in the list of all that wait for the same event: the base of a waiter.
+/// The base of a waiter, which links it into a list of waiters for the same event.
 class pool_waiter_link {
  public:
   pool_waiter_link() noexcept = default;
@@ -13,11 +13,11 @@ class pool_waiter_link {
 
  private:
   friend class pool_waiter_list;
-  pool_waiter_link** place_ = nullptr;  // the pointer to this, while on a list
+  pool_waiter_link** place_ = nullptr;  // the pointer that points to this object; null if it is in no list
   pool_waiter_link* next_ = nullptr;
 };
 
-/// The waiters for the same event. The last one that came is first.
+/// A list of waiters for the same event. The latest one comes first.
 class pool_waiter_list {
  public:
   pool_waiter_list() noexcept = default;
@@ -34,7 +34,7 @@ class pool_waiter_list {
     if (first_ != nullptr) first_->place_ = &l.next_;
     first_ = &l;
   }
-  /// Removes the link from its list, if it is on one.
+  /// Removes the link from its list, if it is in one.
   static void remove(pool_waiter_link& l) noexcept {
     if (l.place_ == nullptr) return;
     *l.place_ = l.next_;

@@ -25,13 +25,13 @@
 
 namespace canigo::detail {
 
-/// One worker of a pool: a coroutine on a strand of its own that lives as long as the pool.
+/// One worker of a pool: a coroutine on its own strand, which lives as long as the pool.
 ///
-/// It knows how operations run, how they are cancelled, and how its resource is made and mended. Its pool decides which
-/// task is next, and how a task ends. An idle worker is parked. Woken, it runs short operations one after another
-/// without leaving the handler that woke it. It resumes its coroutine only for a long operation or for its resource.
+/// It runs operations, cancels them, and makes and repairs its resource. The pool decides which task is next, and how a
+/// task ends. An idle worker is suspended. When it is woken, it runs short operations one after another inside the
+/// handler that woke it. It resumes its coroutine only for a long operation or for its resource.
 ///
-/// All members are under the lock of the pool unless they say otherwise.
+/// All members are used under the lock of the pool, unless their comment says otherwise.
 class pool_worker : public crew_member, public self_wait::worker {
  public:
   pool_worker(pool_core& home, std::size_t index);
@@ -62,7 +62,8 @@ class pool_worker : public crew_member, public self_wait::worker {
     using strand_call::strand_call;
     void resume() override;
   };
-  /// Wakes the worker on its strand, at once if nothing runs there. The drain of the pool resumes this.
+  /// Wakes the worker on its strand, immediately if the strand is free. The drain of the pool calls resume() of this
+  /// object.
   struct hand_over_call final : suspended {
     explicit hand_over_call(pool_worker& w) noexcept : worker{&w} {}
     void resume() override;
@@ -75,7 +76,7 @@ class pool_worker : public crew_member, public self_wait::worker {
     pool_worker* worker;
   };
   void wake() noexcept;
-  /// Asks the operation or function that it runs to end.
+  /// Asks the running operation, or the running function for the resource, to end.
   void cancel() noexcept;
   bool may_be_cancelled() const noexcept {
     return is(state::running) || is(state::repairing) || (is(state::leaving) && is_overdue_);
@@ -88,9 +89,9 @@ class pool_worker : public crew_member, public self_wait::worker {
   void retire() noexcept;
   void begin_care(worker_resource::function f) noexcept;
 
-  // On the strand, without the lock.
+  // These functions run on the strand, without the lock.
   void spawn();
-  /// The life of a coroutine to come. It holds a reference to the pool.
+  /// A token for the life of a new coroutine. It holds a reference to the pool.
   worker_life live() noexcept;
   void gone() noexcept;
   net::awaitable<void> main();
@@ -102,7 +103,7 @@ class pool_worker : public crew_member, public self_wait::worker {
   void end_care(std::exception_ptr error) noexcept;
   void cancel_now() noexcept;
 
-  /// The mark of the operation that runs, on its executor.
+  /// The mark of the running operation, for its executor.
   std::uint32_t mark() const noexcept { return static_cast<std::uint32_t>(serial_) | 1u << 31; }
 
   pool_core* home_;
@@ -111,24 +112,25 @@ class pool_worker : public crew_member, public self_wait::worker {
   net::cancellation_signal signal_;  // used on the strand only
   suspended* parked_ = nullptr;
   pool_task* current_ = nullptr;
-  pool_task* handed_ = nullptr;  // a long one, for the coroutine to run; on the strand only
+  pool_task* handed_ = nullptr;  // a long task that the coroutine must run; used on the strand only
   attempt_end end_;              // the end of the last operation; used on the strand only
   worker_resource resource_;     // used on the strand only
-  worker_resource::function care_ = worker_resource::function::none;  // the function that is under way
+  worker_resource::function care_ = worker_resource::function::none;  // the function for the resource that is running
   task_context context_;
   wake_call wake_;
   hand_over_call hand_over_;
   cancel_call cancel_;
   worker_cancel cancelling_;
   rest_alarm rest_;
-  std::uint64_t serial_ = 0;    // the number of the operation or function that it runs or ran last
-  int tasks_left_ = 0;          // how many tasks it may begin in this turn; used on the strand only
-  std::uint32_t failures_ = 0;  // how many of its own operations have failed in a row
+  std::uint64_t serial_ = 0;    // the number of the current or last operation or resource function
+  int tasks_left_ = 0;          // how many more tasks it may begin in this turn; used on the strand only
+  std::uint32_t failures_ = 0;  // number of its own operations that failed in a row
   time_point idle_since_{};
-  bool is_overdue_ = false;  // a function for its resource is over its time
+  bool is_overdue_ = false;  // whether a function for its resource has exceeded its time limit
 };
 
-/// The next step of the coroutine of a worker, after it ran `t`, unless that is null. For step::work, `t` is the task.
+/// Returns the next step of the coroutine of a worker, after it ran `t` (or nullptr). For step::work, `t` becomes the
+/// next task.
 inline pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
   if (resources_) return next_step_with_resource(w, t);
   pool_task* done = std::exchange(t, std::exchange(w.handed_, nullptr));

@@ -4,15 +4,16 @@
 
 namespace canigo::detail {
 
-/// Which workers of a pool wait for the pool itself, inside their operations. If all of them did, no worker would be
-/// left to end such a wait.
+/// Tracks which workers of a pool wait for the pool itself, inside their operations. If all of them waited, no worker
+/// could end such a wait.
 ///
+/// Threads: not thread-safe; its owner must hold a lock.
 /// Threads: none; its owner holds a lock.
 class self_wait {
  public:
   class waiter;
 
-  /// The base of a worker. It knows the waits of its operation inside the pool.
+  /// The base of a worker. It knows the waits of the worker's operation for the same pool.
   class worker {
    public:
     worker() noexcept = default;
@@ -32,7 +33,7 @@ class self_wait {
     waiter() noexcept = default;
     waiter(const waiter&) = delete;
     waiter& operator=(const waiter&) = delete;
-    /// The operation of `w` waits here.
+    /// Records that the operation of `w` waits here.
     void comes_from(worker& w) noexcept { inside_ = &w; }
     /// The worker whose operation waits here, or nullptr.
     worker* inside() const noexcept { return inside_; }
@@ -41,18 +42,18 @@ class self_wait {
    private:
     friend class self_wait;
     worker* inside_ = nullptr;
-    waiter* next_ = this;  // this: the waiter does not hold up its worker
+    waiter* next_ = this;  // `this` means: the waiter does not hold up a worker
   };
 
-  /// Begins a wait. False if all `able` workers would wait with it; then it does not begin.
+  /// Begins a wait. Returns false, and begins nothing, if all `able` workers would then wait.
   bool begin(waiter& w, std::size_t able) noexcept;
-  /// Ends a wait that has begun; does nothing for any other.
+  /// Ends a wait that begin() has begun; otherwise does nothing.
   void end(waiter& w) noexcept {
     if (w.next_ != &w) remove(w);
   }
-  /// Call it when the operation of `w` has ended. The waits that it leaves behind hold up no worker.
+  /// Call it when the operation of `w` has ended. Its remaining waits no longer hold up a worker.
   void disown(worker& w) noexcept;
-  /// Whether all workers that run an operation wait, and no other worker may run one.
+  /// Whether all workers that run an operation wait for the pool, and no other worker may run one.
   bool is_hopeless(std::size_t running, std::size_t able) const noexcept {
     return blocked_ > 0 && blocked_ == running && blocked_ >= able;
   }
@@ -60,7 +61,7 @@ class self_wait {
  private:
   void remove(waiter& w) noexcept;
 
-  std::size_t blocked_ = 0;  // workers that wait
+  std::size_t blocked_ = 0;  // number of workers that wait for the pool
 };
 
 }  // namespace canigo::detail

@@ -10,10 +10,11 @@ namespace canigo::detail {
 class pool_core;
 class pool_task;
 
-/// The deadline of a task: the end of its delay, of its time or of the time that it may wait.
+/// The deadline of a task: the end of its delay, of its time limit, or of its max waiting time.
 ///
-/// While it is armed it needs no reference: the end of its task disarms it first, and a task that has not ended keeps
-/// the pool. A call that is under way when the alarm is disarmed gets its references then. All under the pool's lock.
+/// While armed, it needs no reference: the end of its task disarms it first, and a task that has not ended keeps the
+/// pool alive. If another thread is calling the alarm when it is disarmed, that call gets its own references. Used only
+/// under the pool's lock.
 class task_alarm : public deadline {
  public:
   task_alarm(pool_core& c, pool_task& t) noexcept;
@@ -32,7 +33,8 @@ class task_alarm : public deadline {
   pool_core* core_;
   pool_task* task_;
   time_point when_{};
-  std::uint16_t late_calls_ = 0;  // calls to come although it was disarmed: each in a thread, with its references
+  // calls that other threads have begun before the alarm was disarmed; each holds references
+  std::uint16_t late_calls_ = 0;
   bool is_armed_ = false;
 };
 

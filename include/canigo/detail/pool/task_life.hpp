@@ -19,20 +19,20 @@ namespace canigo::detail {
 /// | time: more may follow      | queue | ask        | note        | nothing   |
 /// | last_time: nothing follows | end   | ask        | tell        | nothing   |
 ///
-/// While a task waits, `time` is the end of its delay and `last_time` its deadline. While it runs, `time` is the end of
-/// an attempt that another one may follow.
+/// For a waiting task, `time` is the end of its delay, and `last_time` its deadline. For a running task, `time` is the
+/// end of an attempt after which another one may follow.
 struct task_life {
   enum class event : std::uint8_t { cancel, stop, time, last_time };
   enum class phase : std::uint8_t { waits, runs_long, runs_short, ended };
   enum class action : std::uint8_t {
     nothing,
-    end,    // the task, at once
-    queue,  // the task
-    note,   // the cause; a short operation can ask for it
-    ask,    // the operation to end, by a cancellation, and note the cause
-    tell,   // the owner that the task has ended, although its operation goes on
+    end,    // end the task immediately
+    queue,  // queue the task
+    note,   // record the cause, which a short operation can check
+    ask,    // ask the operation to end by a cancellation, and record the cause
+    tell,   // tell the owner that the task has ended, although its operation continues
   };
-  /// The reason why a running operation was asked to end. The first cause counts.
+  /// Why a running operation was asked to end. Only the first cause counts.
   enum class cause : std::uint8_t { none, owner, time, stop };
 
   static constexpr action on(event e, phase p) noexcept {
@@ -46,7 +46,7 @@ struct task_life {
     return table[static_cast<int>(e)][static_cast<int>(p)];
   }
 
-  /// How a task ends if `c` asked its operation to end, and the operation threw after that.
+  /// How a task ends if its operation was asked to end because of `c`, and then threw.
   static constexpr task_state state_after_throw(cause c) noexcept {
     switch (c) {
       case cause::none:
@@ -64,19 +64,19 @@ struct task_life {
     attempts.store(attempts.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     due_at = std::min(saturating_add(now, timeout), deadline);
   }
-  /// Whether the attempt that runs is the last one.
+  /// Whether the running attempt is the last one.
   bool is_last_attempt() const noexcept { return attempts.load(std::memory_order_relaxed) >= retry.attempts; }
-  /// Whether nothing follows the attempt that runs.
+  /// Whether no attempt can follow the running one, by number or by deadline.
   bool is_last_time(time_point now) const noexcept { return is_last_attempt() || now >= deadline; }
-  /// The action when the time of the task is up.
+  /// The action when a time limit of the task is over.
   action on_time(phase p, time_point now) const noexcept {
     const bool is_last = p == phase::waits ? now >= deadline : is_last_time(now);
     return on(is_last ? event::last_time : event::time, p);
   }
-  /// Whether the owner is to be told that the time is up, if the operation does not end.
+  /// Whether to tell the owner about the timeout if the operation does not end.
   bool is_overdue(time_point now) const noexcept { return is_late && is_last_time(now); }
-  /// When the next attempt begins after one that failed; time_point::max() if none does, because that would be too late
-  /// or the budget allows none. The delay is `least` or more.
+  /// The instant of the next attempt after a failed one; time_point::max() if there is none, because of the deadline or
+  /// the budget. The delay is at least `least`.
   time_point next_attempt_at(time_point now, std::uint64_t random, duration least = {}) noexcept {
     const duration by_backoff = retry.backoff.delay(attempts.load(std::memory_order_relaxed), random);
     const time_point at = saturating_add(now, std::max(by_backoff, least));
@@ -84,17 +84,17 @@ struct task_life {
     is_late = false;
     return at;
   }
-  /// The end of the delay of a task that is new.
+  /// The end of the delay of a new task.
   time_point delayed_until(time_point now) const noexcept { return std::min(saturating_add(now, delay), deadline); }
 
   time_point deadline = time_point::max();
-  time_point due_at = time_point::max();  // when the time of the attempt that runs is over
-  time_point started_at{};                // when the last attempt started
+  time_point due_at = time_point::max();  // when the time limit of the running attempt is over
+  time_point started_at{};                // when the latest attempt started
   duration timeout = duration::max();
   duration delay{};
   retry_policy retry;
   std::atomic<std::uint32_t> attempts{0};  // written under the lock of the pool
-  bool is_late = false;                    // the attempt that runs is over its time
+  bool is_late = false;                    // whether the running attempt has exceeded its time limit
 };
 
 }  // namespace canigo::detail

@@ -5,35 +5,38 @@
 
 namespace canigo::detail {
 
-/// The cancellation of what a worker runs. Operations have numbers, so that a cancellation never reaches the next one.
+/// The cancellation of the operation that a worker runs. Operations are numbered, so a cancellation never affects a
+/// later one.
 ///
-/// A call to the worker's strand carries the cancellation out. It comes again and again until the operation ends, so
-/// it also counts the turns in which the operation ignores it. Threads: none; its owner holds a lock.
+/// The cancellation is delivered by a call on the worker's strand. The call is posted again until the operation ends,
+/// so it also counts the turns in which the operation ignores the cancellation. Threads: not thread-safe; its owner
+/// must hold a lock.
 class worker_cancel {
  public:
-  /// An operation has this many turns of its strand to end in. After that its caller is told without it.
+  /// The number of turns of its strand in which an operation must end. After them the pool tells its caller without
+  /// waiting.
   static constexpr std::uint32_t turns_to_end = 32;
 
-  /// Call it when the operation must end. True: the call must be posted, because none is under way.
+  /// Call it when the operation must end. Returns true if the call must be posted, because it is not under way.
   bool ask(std::uint64_t operation) noexcept {
     wanted_ = operation;
     return !std::exchange(is_under_way_, true);
   }
-  /// Call it when the call has come. True: the operation gets its signal now. It gets only one.
+  /// Call it when the call runs on the strand. Returns true if the operation must get its signal now; it gets only one.
   bool begin(std::uint64_t operation) noexcept {
     if (!is_for(operation) || given_ == operation) return false;
     given_ = operation;
     turns_ = 0;
     return true;
   }
-  /// Call it when there was no memory for the signal.
+  /// Call it if there was no memory for the signal.
   void take_back() noexcept { given_ = 0; }
-  /// Call it when the call is over.
+  /// Call it when the call has ended.
   void end() noexcept { is_under_way_ = false; }
 
   bool is_for(std::uint64_t operation) const noexcept { return wanted_ == operation; }
   bool has_reached(std::uint64_t operation) const noexcept { return given_ == operation; }
-  /// Call it after each turn. Returns whether the operation has used up its turns.
+  /// Call it after each turn. Returns true if the operation has used up all of its turns.
   bool is_ignored() noexcept { return ++turns_ > turns_to_end; }
 
  private:

@@ -6,7 +6,8 @@
 
 namespace canigo::detail {
 
-/// The resource of a worker, and which of the user's functions is due for it. It has no lock and no executor.
+/// The state of a worker's resource, and which of the user's functions must be called next. It has no lock and no
+/// executor.
 ///
 /// | function | returns           | throws                     |
 /// |----------|-------------------|----------------------------|
@@ -22,12 +23,12 @@ class worker_resource {
   void set(void* r) noexcept { resource_ = r; }
   void* take() noexcept { return std::exchange(resource_, nullptr); }
 
-  /// The function that is due before an operation uses it.
+  /// The function to call before an operation uses the resource.
   function before_use(bool has_check) const noexcept {
     if (resource_ == nullptr) return function::make;
     return has_check && !is_proven_ ? function::check : function::none;
   }
-  /// The function that is due after an operation has used it. `error`: of an operation that threw, or null.
+  /// The function to call after an operation has used the resource. `error` is the exception of the operation, or null.
   function after_use(const std::exception_ptr& error, bool is_fatal, bool has_reset) noexcept {
     is_proven_ = false;
     if (!error || (!is_fatal && !has_reset)) return function::none;
@@ -35,14 +36,14 @@ class worker_resource {
     failure_ = error;
     return function::destroy;
   }
-  /// The next function, after one that threw `error`, unless that is null.
+  /// The function to call after `f`. `error` is the exception of `f`, or null.
   function after(function f, std::exception_ptr error) noexcept {
     is_proven_ = !error && (f == function::make || f == function::check);
     if (!error || f == function::destroy) return function::none;
     failure_ = std::move(error);
     return resource_ != nullptr ? function::destroy : function::none;
   }
-  /// Why the worker has lost the resource. Null: it has not, or was told to destroy it, or this was asked before.
+  /// Why the worker has lost its resource; resets the reason. Null: it has none, or it was destroyed on purpose.
   std::exception_ptr take_failure() noexcept { return std::exchange(failure_, nullptr); }
 
   static constexpr const char* name_of(function f) noexcept {
@@ -55,7 +56,7 @@ class worker_resource {
  private:
   void* resource_ = nullptr;
   std::exception_ptr failure_;
-  bool is_proven_ = false;  // made or checked, and not used since
+  bool is_proven_ = false;  // whether it was made or checked, and not used since
 };
 
 }  // namespace canigo::detail

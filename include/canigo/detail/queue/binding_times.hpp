@@ -7,12 +7,12 @@
 
 namespace canigo::detail {
 
-/// Adds up for how long each limit was binding. A value; `now` is an argument. Allocates: in the constructor.
+/// Sums up for how long each limit was binding. It is a value; `now` is an argument. Allocates: in the constructor.
 class binding_times {
  public:
   explicit binding_times(std::size_t rates) { sums_.rates.resize(rates); }
 
-  /// From `now` on `binds` is the binding limit, until the next call.
+  /// Records that from `now` until the next call, `binds` is the binding limit.
   void note(time_point now, wait_reason::cause binds, std::size_t index = 0) noexcept {
     add_to(sums_, now);
     binds_ = binds;

@@ -5,14 +5,13 @@
 
 namespace canigo::detail {
 
-/// An amount of values: how many there are, and how many bytes they have together.
+/// The number of values, and the sum of their sizes in bytes.
 struct channel_load {
   std::uint64_t items = 0;
   std::uint64_t bytes = 0;
 };
 
-/// The room of a channel in one measure, items or bytes: its own bound, and the part of the shared room that no other
-/// channel takes.
+/// The room of one channel, measured in values or in bytes: its own bound, and its reserved part of the shared room.
 struct room_part {
   std::uint64_t limit = 0;
   std::uint64_t reserved = 0;
@@ -22,8 +21,9 @@ struct room_part {
   bool has_room_for(std::uint64_t n) const noexcept { return n <= limit && used <= limit - n; }
 };
 
-/// The room that several channels share, in one measure. `kept` is a sum over the channels: the room that each uses, or
-/// that is reserved for it, whichever is more. While it is at most `limit`, each can use its reserved room.
+/// The room that several channels share, measured in values or in bytes. `kept` is a sum over the channels: for each,
+/// the larger one of its used and its reserved room. As long as `kept` is at most `limit`, each channel can use its
+/// reserved room.
 struct room_total {
   static constexpr std::uint64_t no_bound = std::uint64_t{1} << 62;
 
@@ -32,12 +32,13 @@ struct room_total {
   std::uint64_t used = 0;
   std::uint64_t kept = 0;
 
-  /// Never lets all use more than there is. Beyond its own reserved room, a channel takes none that is reserved.
+  /// Whether a channel can use `n` more. All channels together never exceed the limit. Beyond its own reserved room, a
+  /// channel never uses room reserved for another one.
   bool has_room_for(std::uint64_t n, const room_part& p) const noexcept {
     if (n > limit || used > limit - n) return false;
     return is_reserved_for(n, p) || kept - p.kept() + p.used + n <= limit;
   }
-  /// Where there is no bound, there is no need to reserve.
+  /// Whether `n` more fit into the channel's reserved room. Always true if the shared room has no bound.
   bool is_reserved_for(std::uint64_t n, const room_part& p) const noexcept {
     return p.used + n <= p.reserved || limit == no_bound;
   }
@@ -55,12 +56,12 @@ struct room_total {
 
 class channel_room;
 
-/// A capacity that several channels share. Values.
+/// A capacity that several channels share. It is a value.
 ///
-/// Threads: none; its owner holds a lock.
+/// Threads: not thread-safe; its owner must hold a lock.
 class shared_room {
  public:
-  /// More than any channel holds: the capacity of one without a bound.
+  /// The capacity that means "no bound": more than any channel can hold.
   static constexpr std::uint64_t most = room_total::no_bound;
 
   explicit shared_room(const channel_load& limit) noexcept {
@@ -70,13 +71,13 @@ class shared_room {
 
   channel_load used() const noexcept { return {items_.used, bytes_.used}; }
   channel_load limit() const noexcept { return {items_.limit, bytes_.limit}; }
-  /// The most that can be reserved for a channel that joins.
+  /// The room that can still be reserved for a new channel.
   channel_load unassigned() const noexcept { return {items_.limit - items_.reserved, bytes_.limit - bytes_.reserved}; }
-  /// Whether others still use room that is reserved for a channel that has joined lately.
+  /// Whether other channels still use room that is reserved for a newly added channel.
   bool is_promised_twice() const noexcept { return items_.kept > items_.limit || bytes_.kept > bytes_.limit; }
 
-  /// The charge to the share of a channel for a value of so many bytes: its part of the measure of which it takes most.
-  /// The whole capacity is 2^20. At least 1.
+  /// The charge to a channel for a value of this size: its part of the max number of values or of the max bytes,
+  /// whichever is larger. The whole capacity is 2^20. At least 1.
   std::uint64_t charge_for(std::uint64_t bytes) const noexcept;
 
  private:
@@ -85,29 +86,29 @@ class shared_room {
   room_total bytes_;
 };
 
-/// The room of one channel within a shared one.
+/// The room of one channel inside a shared capacity.
 ///
-/// Threads: none; its owner holds a lock.
+/// Threads: not thread-safe; its owner must hold a lock.
 class channel_room {
  public:
-  /// `reserved`: it can always hold so much, whatever the other channels hold. At most `limit` and all.unassigned().
+  /// `reserved` is room that the channel can always use. It must be at most `limit` and all.unassigned().
   channel_room(shared_room& all, const channel_load& limit, const channel_load& reserved) noexcept;
   channel_room(const channel_room&) = delete;
   channel_room& operator=(const channel_room&) = delete;
 
-  /// Whether the channel's own bounds allow one more value of so many bytes.
+  /// Whether the channel's own bounds allow one more value of this size.
   bool allows(std::uint64_t bytes) const noexcept { return items_.has_room_for(1) && bytes_.has_room_for(bytes); }
-  /// Whether the value needs only room that is reserved for this channel.
+  /// Whether one more value of this size fits into the reserved room of this channel.
   bool is_reserved_for(std::uint64_t bytes) const noexcept {
     return all_.items_.is_reserved_for(1, items_) && all_.bytes_.is_reserved_for(bytes, bytes_);
   }
-  /// Whether there is room for it, of all channels together.
+  /// Whether the shared room allows one more value of this size.
   bool is_there_for(std::uint64_t bytes) const noexcept {
     return all_.items_.has_room_for(1, items_) && all_.bytes_.has_room_for(bytes, bytes_);
   }
-  /// The most bytes of a value that can ever come in.
+  /// The max size in bytes of a value that can ever enter.
   std::uint64_t largest() const noexcept { return all_.bytes_.most_for(bytes_); }
-  /// Whether one value more can ever come in.
+  /// Whether one more value of this size can ever enter.
   bool can_ever_hold(std::uint64_t bytes) const noexcept {
     return bytes <= largest() && all_.items_.most_for(items_) != 0;
   }
@@ -121,7 +122,7 @@ class channel_room {
     all_.bytes_.change(bytes_, bytes_.used - bytes);
   }
 
-  /// Empties it and leaves the shared room, for good.
+  /// Removes all values of the channel, and leaves the shared room permanently.
   void quit() noexcept;
 
   channel_load used() const noexcept { return {items_.used, bytes_.used}; }

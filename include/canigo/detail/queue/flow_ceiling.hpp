@@ -13,9 +13,9 @@
 
 namespace canigo::detail {
 
-/// The most that a flow may have, however much of its limit is free: rates, a cap on its places, nothing in a pause.
+/// The ceiling of a flow, which binds however much of the limit is free: its rates, its cap on slots and its pause.
 ///
-/// Threads: none; its owner holds a lock.
+/// Threads: not thread-safe; its owner must hold a lock.
 class flow_ceiling {
  public:
   static constexpr std::uint64_t no_cap = std::numeric_limits<std::uint64_t>::max();
@@ -23,11 +23,11 @@ class flow_ceiling {
   flow_ceiling() = default;
   flow_ceiling(rate_set rates, std::uint64_t cap) noexcept : rates_{std::move(rates)}, cap_{cap} {}
 
-  /// Whether this ceiling has a rate, a cap or a pause, so that it may hold up its flow.
+  /// Whether the flow has a rate, a cap or a pause, so that the ceiling may hold it back.
   bool is_any() const noexcept { return cap_ != no_cap || !rates_.empty() || paused_until_ != time_point::min(); }
 
   bool has_room_for(std::uint64_t places) const noexcept { return places <= cap_ && occupied_ <= cap_ - places; }
-  /// How many requests for one token and one place it allows at `now`.
+  /// The number of requests for one token and one slot that it allows at `now`.
   std::uint64_t allows(time_point now) const noexcept {
     if (now < paused_until_) return 0;
     std::uint64_t n = occupied_ < cap_ ? cap_ - occupied_ : 0;
@@ -36,16 +36,19 @@ class flow_ceiling {
     }
     return n;
   }
-  /// When it allows this demand and so many places; max if that needs a release, or the end of a pause without an end.
+  /// When it allows this demand with this number of slots; max if a release, or the end of an unlimited pause, is
+  /// needed.
   time_point ready_at(time_point now, demand d, std::uint64_t places) const noexcept {
     return has_room_for(places) ? std::max(rates_.ready_at(now, d), paused_until_) : time_point::max();
   }
-  /// The earliest moment for this demand. A place may be released at any moment, and a pause without an end may end.
+  /// A lower bound on the instant for this demand: a slot may be released, and an unlimited pause may end, at any
+  /// moment.
   time_point earliest(time_point now, demand d) const noexcept {
     const time_point ready = rates_.ready_at(now, d);
     return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
   }
-  /// Names the cause that holds up a request which it does not allow. Of several causes it is the last one to go.
+  /// The cause that holds back a request which the ceiling does not allow; if there are several, the one that ends
+  /// last.
   wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept {
     wait_reason why = rates_.slowest(now, d);
     if (!has_room_for(places)) {
@@ -62,14 +65,14 @@ class flow_ceiling {
     rates_.take(as_of, d, now);
     occupied_ += places;
   }
-  /// In shadow mode, some places are held beyond the cap and not counted. Then more is released than is counted; see
-  /// supplies.
+  /// Releases slots. In shadow mode some slots are held beyond the cap and not counted, so more may be released than
+  /// counted; see supplies.
   void release(std::uint64_t places) noexcept {
     occupied_ -= places;
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
   void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
-  /// Counts places that take() has occupied as places held beyond the cap.
+  /// Moves slots that take() has counted to the slots that are held beyond the cap.
   void take_over(std::uint64_t places) noexcept {
     const std::uint64_t out = std::min(places, beyond_);
     beyond_ -= out;
@@ -89,7 +92,7 @@ class flow_ceiling {
   rate_set rates_;
   std::uint64_t cap_ = no_cap;
   std::uint64_t occupied_ = 0;
-  std::uint64_t beyond_ = 0;  // held, and not counted against the cap
+  std::uint64_t beyond_ = 0;  // slots that are held beyond the cap and not counted
   time_point paused_until_ = time_point::min();
 };
 

@@ -11,11 +11,13 @@
 
 namespace canigo::detail {
 
-/// Flows in a heap, each by a key of 16 bytes whose lowest bits are its number. Each flow is in it once at most.
+/// A heap of flows. Each key has 16 bytes, whose lowest bits are the number of the flow. A flow is in the heap at most
+/// once.
 ///
-/// Four children to a node: a grant mostly moves the first key down, which then takes half the steps.
+/// Each node has four children. A grant usually moves the first key down, which takes half as many steps as with two
+/// children.
 ///
-/// Threads: none; its owner holds a lock. Allocates: in make_room_for() only.
+/// Threads: not thread-safe; its owner must hold a lock. Allocates: only in make_room_for().
 template <class Before>
 class flow_heap {
  public:
@@ -25,7 +27,7 @@ class flow_heap {
     return static_cast<std::uint32_t>(key) & ((std::uint32_t{1} << flow_bits) - 1);
   }
 
-  /// Makes room for flows with numbers below `flows`. A throw changes nothing.
+  /// Reserves memory for flows with numbers below `flows`. If it throws, nothing has changed.
   void make_room_for(std::size_t flows) {
     keys_.reserve(flows);
     places_.resize(std::max(flows, places_.size()), nowhere);
@@ -34,10 +36,10 @@ class flow_heap {
   bool empty() const noexcept { return keys_.empty(); }
   std::size_t size() const noexcept { return keys_.size(); }
   bool has(std::uint32_t number) const noexcept { return places_[number] != nowhere; }
-  /// The first key. Call it for a heap that is not empty.
+  /// The first key. Precondition: the heap is not empty.
   uint128 top() const noexcept { return keys_.front(); }
 
-  /// Puts a flow in, or gives it another key. Call it also when the result of `before` for its key has changed.
+  /// Inserts a flow or changes its key. Also call it when the result of `before` for its key has changed.
   void put(uint128 key) noexcept {
     std::uint32_t at = places_[number_of(key)];
     if (at == nowhere) {
@@ -51,7 +53,7 @@ class flow_heap {
     }
   }
 
-  /// Takes a flow out, if it is there.
+  /// Removes a flow if it is in the heap.
   void erase(std::uint32_t number) noexcept {
     const std::uint32_t at = places_[number];
     if (at == nowhere) return;
@@ -64,7 +66,7 @@ class flow_heap {
     put(last);
   }
 
-  /// Calls `f` for each key, which it may change in a way that keeps the order.
+  /// Calls `f` for each key; `f` may change the key if the order stays the same.
   template <class Function>
   void for_each(Function&& f) {
     for (uint128& key : keys_) f(key);

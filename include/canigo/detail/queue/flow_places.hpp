@@ -4,15 +4,15 @@
 
 namespace canigo::detail {
 
-/// The bits that the number of a flow takes, in a permit and in a key of flow_heap.
+/// The number of bits for the number of a flow, in a permit and in a key of flow_heap.
 inline constexpr unsigned flow_bits = 21;
 
-/// The places that a permit holds, and their flow, in one word. Places of no flow are the plain number, so a permit of
-/// a limit without flows pays nothing for them.
+/// The number of slots of a permit, combined with the number of their flow in one word. Without a flow it is the plain
+/// number, so a permit of a limit without flows costs nothing more.
 class flow_places {
  public:
   static constexpr unsigned place_bits = 63 - flow_bits;
-  /// The most places of one permit of a flow.
+  /// The max number of slots of one permit of a flow.
   static constexpr std::uint64_t most = (std::uint64_t{1} << place_bits) - 1;
 
   static constexpr std::uint64_t join(std::uint64_t places, std::uint32_t flow) noexcept {
@@ -24,7 +24,7 @@ class flow_places {
   }
 
  private:
-  static constexpr std::uint64_t mark = std::uint64_t{1} << 63;  // no limit has so many places
+  static constexpr std::uint64_t mark = std::uint64_t{1} << 63;  // no limit has that many slots
 };
 
 }  // namespace canigo::detail

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-// Arithmetic that both queues need.
+// Arithmetic for wait_queue and fair_queue.
 namespace canigo::detail {
 
 constexpr std::uint64_t saturated(uint128 value) noexcept {
@@ -13,7 +13,7 @@ constexpr std::uint64_t saturated(uint128 value) noexcept {
   return value > most ? most : static_cast<std::uint64_t>(value);
 }
 
-/// The time from one to the other, without the overflow that a subtraction of time_point::min() would be.
+/// The time between two instants, 0 if `to` is earlier. A plain subtraction of time_point::min() would overflow.
 constexpr std::uint64_t span(time_point from, time_point to) noexcept {
   if (to <= from) return 0;
   return static_cast<std::uint64_t>(to.time_since_epoch().count()) -

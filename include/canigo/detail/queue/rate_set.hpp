@@ -15,16 +15,16 @@
 
 namespace canigo::detail {
 
-/// The windows of the rates that are strict. Empty: no rate is strict.
+/// The windows of strict rates, by the index of the rate. Empty: no rate is strict.
 using rate_windows = std::vector<std::optional<window_log>>;
 
-/// The rates of a limit or of a flow. Each rate counts one unit, and a request takes its amount from every rate.
+/// The rates of a limit or of a flow. Each rate counts one unit, and a request takes the amount of that unit from it.
 ///
-/// Threads: none; its owner holds a lock.
+/// Threads: not thread-safe; its owner must hold a lock.
 class rate_set {
  public:
   rate_set() = default;
-  /// `units`: the unit of each rate; empty if there is only one unit.
+  /// `units` has the unit of each rate; empty if there is only one unit.
   explicit rate_set(std::vector<token_bucket> rates, std::vector<std::uint8_t> units = {},
                     rate_windows windows = {}) noexcept
       : rates_{std::move(rates)}, units_{std::move(units)}, windows_{std::move(windows)} {}
@@ -41,30 +41,31 @@ class rate_set {
   bool has_windows() const noexcept { return !windows_.empty(); }
 
   bool can_take(time_point now, demand d) const noexcept;
-  /// Takes what a request needs at ready_at(), or later.
+  /// Takes the demand of a request. Precondition: now >= ready_at(now, d).
   void take(time_point now, demand d) noexcept { take(now, d, now); }
-  /// Like take() above, for a request that gets at `now` the tokens that were there at `as_of`. A strict window counts
-  /// it as of `now`.
+  /// Like take() above, for a request that gets at `now` tokens that were available at `as_of`. A strict window counts
+  /// it at `now`.
   void take(time_point as_of, demand d, time_point now) noexcept;
-  /// Gives back what was granted at `granted_at`. If that time is unknown, min(), a strict window goes on counting it.
+  /// Gives back a grant made at `granted_at`. If that time is unknown (min()), a strict window continues to count it.
   void refund(time_point now, demand d, time_point granted_at = time_point::min()) noexcept;
   void charge(time_point now, demand d) noexcept;
-  /// Charges what was used of a unit beyond what was wanted, or gives back the rest, as refund() does.
+  /// Charges the amount used beyond the requested amount of a unit, or gives back the rest as refund() does.
   void settle(time_point now, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
               time_point granted_at = time_point::min()) noexcept;
 
-  /// The tokens of one rate that can be taken; negative while it is in debt.
+  /// The available tokens of one rate; negative while it is in debt.
   std::int64_t available(std::size_t rate, time_point now) const noexcept;
-  /// Drops tokens of a rate until no more than `most` are there. A debt stays.
+  /// Lowers the available tokens of a rate to at most `most`. A debt stays.
   void lower(std::size_t rate, time_point now, std::uint64_t most) noexcept;
   void set_rate(std::size_t rate, time_point now, const canigo::rate& r) noexcept;
 
-  /// When all rates have what a request needs, if no other comes; and when one of them has.
+  /// ready_at() is when all rates have what a request needs if no other request comes; rate_ready_at() is when one rate
+  /// has.
   time_point ready_at(time_point now, demand d) const noexcept;
   time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept;
-  /// Which rate is the last one to have what a request needs, and when.
+  /// The rate that is the last one to have what a request needs, and when it has.
   wait_reason slowest(time_point now, demand d) const noexcept;
-  /// The most of a unit that one request can ever get.
+  /// The max amount of a unit that one request can ever get.
   std::uint64_t largest_request(std::size_t unit = 0) const noexcept;
 
  private:
@@ -79,7 +80,7 @@ class rate_set {
   void refund(std::size_t rate, time_point now, std::uint64_t amount, time_point granted_at) noexcept;
 
   std::vector<token_bucket> rates_;
-  std::vector<std::uint8_t> units_;  // the unit of each rate; empty if there is only one
+  std::vector<std::uint8_t> units_;  // the unit of each rate; empty if there is only one unit
   rate_windows windows_;             // the window of each rate; empty if no rate is strict
 };
 

@@ -8,8 +8,8 @@
 
 namespace canigo::detail {
 
-/// The interface of an engine that shares places, for these places. It seeks a place while its first waiter lacks
-/// nothing else.
+/// The interface through which shared_places calls an engine that shares slots. The engine seeks a slot while its first
+/// waiter lacks nothing else.
 class place_seeker : public wait_node {
  protected:
   place_seeker() = default;
@@ -18,39 +18,41 @@ class place_seeker : public wait_node {
  private:
   friend class shared_places;
 
-  /// Keeps the engine until let_go(). Called under the lock of the places, while it seeks.
+  /// Keeps the engine alive until let_go(). Called under the lock of the shared_places, while the engine seeks.
   virtual void keep() noexcept = 0;
   virtual void let_go() noexcept = 0;
-  /// Called when a place may be free, with no lock held. Takes the place with seek(), or withdraws.
+  /// Called with no lock held when a slot may be free. The engine must call seek() to take it, or withdraw().
   virtual void look_again() noexcept = 0;
 };
 
-/// Places that several engines share. Each shared_cap has one of these.
+/// Slots that several engines share. Each shared_cap has one of these.
 ///
-/// A place is free or taken, and promised to no engine. While engines seek, no other engine takes a place: the most
-/// important class goes first, and in a class the engine that has sought longest. After a place is freed, the seekers
-/// that could have it look again, one after the other, until it is taken or no engine seeks.
+/// A slot is free or taken, and never reserved for an engine. While engines seek, no other engine takes a slot: the
+/// most important class goes first, and inside a class the engine that has sought longest. After a slot is freed, the
+/// seeking engines that could use it try to take it one after the other, until it is taken or no engine seeks.
 ///
-/// Threads: any. Its lock is the last one taken: the engines call it with theirs held, and it calls them without.
-/// Allocates: in the constructor and in make_room_for().
+/// Threads: any. Its lock is the last in the lock order: engines call it with their lock held, and it calls engines
+/// without its lock. Allocates: in the constructor and in make_room_for().
 class shared_places {
  public:
   explicit shared_places(std::uint64_t capacity);
 
-  /// Makes room for engines that seek in so many classes.
+  /// Allocates queues for engines that seek in this number of classes.
   void make_room_for(int priorities);
 
-  /// Takes a place if one is free and no engine seeks.
+  /// Takes a slot if one is free and no engine seeks. Returns whether it did.
   bool try_take() noexcept;
-  /// Takes a place if one is free and `s` comes first; else it seeks one, in this class, until it gets it or withdraws.
+  /// Takes a slot if one is free and `s` comes first. Otherwise `s` seeks a slot in this class until it takes one or
+  /// withdraws.
   bool seek(place_seeker& s, int priority) noexcept;
   void withdraw(place_seeker& s) noexcept;
-  /// Frees places. True if an engine seeks what is free now: then the caller must call pass_on() with no lock held.
+  /// Frees slots. Returns true if an engine seeks one: then the caller must call pass_on() with no lock held.
   bool put_back(std::uint64_t places) noexcept;
-  /// Has the seekers look again that could have a free place.
+  /// Calls look_again() of the seeking engines that could take a free slot.
   void pass_on() noexcept;
 
-  /// Takes no place away: after a smaller capacity, no engine gets a place until enough have come back.
+  /// Changes the capacity. Taken slots stay taken: if there are more than the new number, none is granted until enough
+  /// are freed.
   void resize(std::uint64_t capacity) noexcept;
   std::uint64_t capacity() const noexcept;
   std::uint64_t occupied() const noexcept;

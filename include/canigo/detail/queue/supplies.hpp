@@ -17,14 +17,14 @@
 
 namespace canigo::detail {
 
-/// Everything that a request needs at once: tokens of every rate, room under the cap on concurrency, and a shared place
-/// if places are shared with other limits. If rates have several units, a request wants an amount of each.
+/// Everything that a request needs: tokens of every rate, slots under the cap on concurrency, and a shared slot if the
+/// limit shares slots with other limits. If rates have several units, a request needs an amount of each.
 ///
-/// A request is admitted by all of them in one step, or takes nothing from any. Pure values, except the shared places.
+/// A request takes all of them in one step, or nothing. Pure values, except the shared slots.
 class supplies {
  public:
-  /// How many places a request occupies under the cap: one, or as many as it asks for tokens. `idle`: none, but all
-  /// must be free.
+  /// How many slots a request occupies under the cap: none, one, or as many as it requests tokens. `idle`: it occupies
+  /// none, but all slots must be free.
   enum class occupancy { none, one, tokens, idle };
 
   explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
@@ -44,7 +44,7 @@ class supplies {
         units_{std::move(units)},
         any_of_{std::move(any_of)} {}
 
-  /// Takes what a request for `tokens` needs from all, or nothing from any. Not for a limit with units.
+  /// Takes everything that a request for `tokens` needs, or nothing. Not for a limit with units.
   [[gnu::always_inline]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
     if (is_one_rate_alone_) return rates_.front().try_take(now, tokens);
     const std::uint64_t places = places_for(tokens);
@@ -57,62 +57,62 @@ class supplies {
     occupied_ += places;
     return true;
   }
-  /// Like try_take(), for a request that may want several units.
+  /// Like try_take(), for a request that may need several units.
   bool try_take_each(time_point now, demand d) noexcept {
     const std::uint64_t places = places_for(d.tokens);
     if (!has_room_for(places) || !try_take_all(now, d)) return false;
     occupied_ += places;
     return true;
   }
-  /// Takes at `now` what a request needs at ready_at(), or later, if a shared place has been taken for it.
+  /// Takes at `now` what a request needs, after a shared slot was taken for it. Precondition: now >= ready_at(now, d).
   void take(time_point as_of, demand d, time_point now) noexcept {
     rates_.take(as_of, d, now);
     occupied_ += places_for(d.tokens);
   }
 
-  /// When a request could be admitted if no other came; max if a place must be released before. Shared places do not
-  /// count: another limit may take them at any moment.
+  /// When a request can be admitted if no other request comes; max if a slot must be released first. Shared slots are
+  /// not considered, because another limit may take them at any moment.
   time_point ready_at(time_point now, demand d) const noexcept {
     return has_room_for(places_for(d.tokens)) ? rates_.ready_at(now, d) : time_point::max();
   }
 
-  /// The latest wake-up for `ready` by which no rate loses a token.
+  /// The latest instant for the wake-up due at `ready` at which no rate has lost a token.
   time_point ready_without_loss(time_point now, time_point ready) const noexcept;
 
-  /// Why a request waits, and until when, if no other comes. Shared places do not count: the result is `share` if
-  /// everything else is there.
+  /// Why a request waits, and until when, if no other request comes. Shared slots are not considered: the result is
+  /// `share` if everything else is available.
   wait_reason what_binds(time_point now, demand d) const noexcept { return what_binds(now, d, places_for(d.tokens)); }
-  /// Like what_binds() above, for several requests together, which need so many places.
+  /// Like what_binds() above, for several requests that together need this number of slots.
   wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept;
 
-  /// Takes back a grant that was never used; see rate_set::refund.
+  /// Takes back a grant that was not used; see rate_set::refund.
   void undo(time_point now, demand d, time_point granted_at) noexcept;
-  /// Occupies places without a wait; false once they are closed.
+  /// Occupies slots without waiting; returns false once the supplies are closed.
   bool try_occupy(std::uint64_t places) noexcept {
     if (is_closed_) return false;
     occupied_ += places;
     return true;
   }
   void close() noexcept { is_closed_ = true; }
-  /// Frees places.
+  /// Releases slots.
   void release(std::uint64_t places) noexcept { occupied_ -= places; }
 
-  /// In shadow mode some places are held beyond those that count against the capacity. Occupies such places.
+  /// Occupies slots beyond the capacity, which shadow mode holds without counting them.
   void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
-  /// Counts places that take() has occupied as places that were held beyond.
+  /// Moves slots that take() has counted to the slots that are held beyond the capacity.
   void take_over(std::uint64_t places) noexcept {
     const std::uint64_t out = std::min(places, beyond_);
     beyond_ -= out;
     occupied_ -= places - out;
   }
-  /// After a release: if more was released than is counted, the rest was held beyond that.
+  /// Call it after a release. If more slots were released than counted, the rest were slots held beyond the capacity.
   void settle_beyond() noexcept {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
-  /// Moves the places that are held beyond the capacity to those that count against it.
+  /// Counts the slots that are held beyond the capacity from now on.
   void count_beyond() noexcept { occupied_ += std::exchange(beyond_, 0); }
 
-  /// The places that an admitted request for `tokens` occupies.
+  /// The number of slots that an admitted request for `tokens` occupies.
   std::uint64_t places_for(std::uint64_t tokens) const noexcept {
     return occupancy_ == occupancy::tokens ? tokens : occupancy_ == occupancy::one ? 1 : 0;
   }
@@ -128,27 +128,27 @@ class supplies {
   std::uint64_t capacity() const noexcept { return capacity_; }
   void set_capacity(std::uint64_t capacity) noexcept { capacity_ = capacity; }
   std::uint64_t occupied() const noexcept { return occupied_ + beyond_; }
-  /// The shared places, of which each request needs one; nullptr: there are none.
+  /// The shared slots, of which each request needs one; nullptr if the limit shares none.
   const std::shared_ptr<shared_places>& shared() const noexcept { return shared_; }
-  /// The most tokens that one request can ever get, or the most of another unit.
+  /// The max number of tokens, or of another unit, that one request can ever get.
   std::uint64_t largest_request(std::size_t unit = 0) const noexcept;
   /// Whether a request can ever be admitted.
   bool fits(demand d) const noexcept;
 
-  /// The charge to a flow for a request, if there are units: the time in which the slowest rate makes its amount. In
-  /// 1/256 ns, up to 2^54 ns. Without a rate of its own, the rates of the first alternative say how much that is.
+  /// The charge to a flow for a request, if there are units: the time in which the slowest rate releases its amount.
+  /// Unit: 1/256 ns; max 2^54 ns. If the limit itself has no rates, the rates of the first alternative are used.
   std::uint64_t charge_for(demand d) const noexcept;
 
-  /// Whether a request can want more than one unit.
+  /// Whether a request can need more than one unit.
   bool has_units() const noexcept { return has_units_; }
-  /// Whether a grant leaves a record, of the amounts and of its time. Grants of a scheduler leave none.
+  /// Whether grants need a record of their amounts and time. Grants of a scheduler never do.
   bool has_records() const noexcept {
     return has_units_ || any_of_ != nullptr || (rates_.has_windows() && occupancy_ != occupancy::none);
   }
-  /// The supplies of which a request needs one, too; nullptr: there are none. The members here leave them out.
+  /// The alternatives, of which each request needs one; nullptr: there are none. All other members ignore them.
   alternatives* any_of() noexcept { return any_of_.get(); }
   const alternatives* any_of() const noexcept { return any_of_.get(); }
-  /// The names of the units, or nullptr if no rate has one.
+  /// The names of the units; nullptr if no rate has a unit name.
   const unit_table* units() const noexcept { return units_.get(); }
 
  private:
@@ -157,11 +157,11 @@ class supplies {
   rate_set rates_;
   std::uint64_t capacity_ = 0;
   std::uint64_t occupied_ = 0;
-  std::uint64_t beyond_ = 0;  // held, and not counted against the capacity
+  std::uint64_t beyond_ = 0;  // slots that are held beyond the capacity and not counted
   occupancy occupancy_ = occupancy::none;
-  bool is_one_rate_alone_;  // there is one rate, and nothing is occupied, as in a scheduler
-  bool is_one_rate_;        // there is one rate, and no place is shared
-  bool is_more_;            // there are several rates, or shared places
+  bool is_one_rate_alone_;  // whether there is one rate and no cap, as in a scheduler
+  bool is_one_rate_;        // whether there is one rate and no shared slot
+  bool is_more_;            // whether there are several rates, or shared slots
   bool is_closed_ = false;
   bool has_units_;
   std::shared_ptr<shared_places> shared_;

@@ -11,13 +11,13 @@
 
 namespace canigo::detail {
 
-/// The most units that a limit can have.
+/// The max number of units of a limit.
 inline constexpr std::size_t most_units = 1 + unit_amounts::most;
 
-/// How much one request wants of each unit; of the first one, its tokens.
+/// The amount of each unit that a request needs; for the first unit, its tokens.
 using amounts_by_unit = std::array<std::uint64_t, most_units>;
 
-/// How much a request wants of the rates. Without `others` it wants nothing of any unit but the first.
+/// The amounts that a request needs. If `others` is null, it needs only the first unit.
 struct demand {
   demand(std::uint64_t first, const amounts_by_unit* all = nullptr) noexcept : tokens{first}, others{all} {}
 
@@ -29,14 +29,14 @@ struct demand {
   const amounts_by_unit* others;
 };
 
-/// The names of the units of a limit, and which rate has which. Unit 0 is that of the first rate.
+/// The names of the units of a limit, and the unit of each rate. Unit 0 is that of the first rate.
 ///
-/// A rate without a name has unit 0. A value; it allocates in the constructor and for the text of an error.
+/// A rate without a unit name has unit 0. It is a value; it allocates in the constructor and for the text of an error.
 class unit_table {
  public:
-  /// One name for each rate.
+  /// `of_rates` has the unit name of each rate.
   ///
-  /// Errors: errc::invalid_argument for more than most_units, naming the rate as one of `field`.
+  /// Errors: errc::invalid_argument for more than most_units; the message names the rate as a member of `field`.
   unit_table(const std::vector<std::string>& of_rates, const char* field);
 
   std::size_t size() const noexcept { return names_.size(); }
@@ -44,16 +44,17 @@ class unit_table {
   const std::vector<std::uint8_t>& of_rates() const noexcept { return of_rate_; }
   const std::string& name(std::size_t unit) const noexcept { return names_[unit]; }
 
-  /// The number of a unit; size() if no unit has that name or number.
+  /// The number of a unit; size() if no unit has this name or number.
   std::size_t find(const unit_key& unit) const noexcept;
-  /// Writes what a request wants of each unit. False if a unit is unknown, is there twice, or is the first one.
+  /// Computes the amount of each unit that a request needs. Returns false if a unit is unknown, occurs twice, or is the
+  /// first one.
   bool resolve(std::uint64_t tokens, const unit_amounts& amounts, amounts_by_unit& result) const noexcept;
 
-  /// Throws the reason for which resolve() returns false, naming the unit.
+  /// Throws the reason why resolve() returns false; the message names the unit.
   void check(const unit_amounts& amounts) const;
-  /// A key as the text of an error shows it.
+  /// The key of a unit, as shown in error messages.
   static std::string quoted(const unit_key& unit);
-  /// The names of the units from `first` on.
+  /// A list of the names of all units from number `first` on.
   std::string listed(std::size_t first) const;
 
  private:
@@ -61,19 +62,19 @@ class unit_table {
   std::vector<std::uint8_t> of_rate_;
 };
 
-/// How much a request that waits, or its permit, wants of each unit.
+/// The amounts that a waiting request, or its permit, has of each unit.
 struct unit_record {
   amounts_by_unit amounts{};
-  time_point granted_at = time_point::min();  // min: no grant so far
-  std::uint64_t asked = 0;                    // the set of alternatives that the request allows
-  std::uint64_t set = 0;                      // those of them that can serve it, while it waits
-  std::size_t alternative = 0;                // the one that it was granted from
-  unit_record* next = nullptr;                // the next record that is free, or promised
+  time_point granted_at = time_point::min();  // min: not granted yet
+  std::uint64_t asked = 0;                    // the set of alternatives in the request
+  std::uint64_t set = 0;        // those alternatives in `asked` that can serve the request, while it waits
+  std::size_t alternative = 0;  // the alternative that granted the request
+  unit_record* next = nullptr;  // the next record in the list of free or promised records
 };
 
-/// Records that come back are kept for the next request. Allocates: a record if more are in use than ever before.
+/// A pool of records. Returned records are reused, so it allocates only if more records are in use than ever before.
 ///
-/// Threads: none; its owner holds a lock.
+/// Threads: not thread-safe; its owner must hold a lock.
 class unit_records {
  public:
   unit_records() = default;
@@ -81,17 +82,17 @@ class unit_records {
   unit_records& operator=(const unit_records&) = delete;
   ~unit_records();
 
-  /// A record, or nullptr if there is no memory for it.
+  /// Returns a record, or nullptr if there is no memory for it.
   unit_record* take() noexcept { return reserve() ? pop() : nullptr; }
   void put_back(unit_record* r) noexcept;
 
-  /// Makes sure that there is a record for the next take() or promise(). False if there is no memory.
+  /// Makes sure that the next take() or promise() finds a record. Returns false if there is no memory.
   bool reserve() noexcept { return free_ != nullptr || add(); }
-  /// Keeps a record that was reserved for one take_promised(), with the time of the grant. If several threads promise
-  /// grants at once, each grant may get the time of another: the calls overlap.
+  /// Stores the time of a grant in a reserved record, for a later take_promised(). If several threads do that at the
+  /// same time, their records may be exchanged, which is harmless because the calls overlap in time.
   unit_record& promise(time_point granted_at) noexcept;
   unit_record* take_promised() noexcept { return take_from(promised_); }
-  /// Like take_promised(), if grants come from alternatives: for a request of this set and these amounts.
+  /// Like take_promised(), for grants from alternatives: returns a record with this set and these amounts.
   unit_record* take_promised(std::uint64_t asked, const amounts_by_unit& amounts) noexcept;
 
  private:

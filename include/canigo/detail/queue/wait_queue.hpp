@@ -10,9 +10,9 @@
 
 namespace canigo::detail {
 
-/// A place in a wait_queue: the base of each waiter. It lives in the waiting operation.
+/// The base of each waiter, which links it into a wait_queue. It is part of the waiting operation.
 ///
-/// Not an aggregate on purpose: a derived class may then use the bytes behind `linked_`.
+/// It has constructors, so it is not an aggregate, and a derived class may use the padding after `linked_`.
 class wait_node {
  public:
   wait_node() noexcept = default;
@@ -21,12 +21,13 @@ class wait_node {
 
   bool linked() const noexcept { return linked_; }
 
-  /// Its place in the order of arrival in its queue, and the time of its arrival. Valid while linked.
+  /// sequence() is the position in the order of arrival in its queue; since() is the time of arrival. Valid while
+  /// linked.
   std::uint64_t sequence() const noexcept { return sequence_; }
   time_point since() const noexcept { return since_; }
-  /// The number of its flow in a fair_queue; 0 if it has none.
+  /// The number of its flow in a fair_queue; 0 without a flow.
   std::uint32_t flow() const noexcept { return flow_; }
-  /// Whether it stands before `other`, which is of the same class. A repeat stands where its first arrival puts it.
+  /// Whether it goes before `other`, which must be of the same class. A repeat has the position of its first arrival.
   bool arrived_before(const wait_node& other) const noexcept {
     return since_ != other.since_ ? since_ < other.since_ : sequence_ < other.sequence_;
   }
@@ -41,7 +42,7 @@ class wait_node {
   time_point since_{};
 
  public:
-  /// How much it waits for, and its class. Set both before push; leave them alone while linked.
+  /// The tokens that it requests, and its class. Set both before push(), and do not change them while linked.
   std::uint64_t tokens = 1;
 
  private:
@@ -54,13 +55,13 @@ class wait_node {
   bool linked_ = false;
 };
 
-/// Waiters by class, and by arrival inside a class.
+/// Waiters in order of class, and in order of arrival inside a class.
 ///
-/// With ageing, a waiter counts as one class more important for every `ageing` it has waited. front() is then
-/// the waiter of the least (effective class, arrival). Classes are weighed when asked, so nothing has
-/// to happen when a waiter rises.
+/// With ageing, a waiter counts as one class more important for every `ageing` that it has waited. front() is then the
+/// waiter with the least (effective class, arrival). The effective class is computed when needed, so no action is
+/// necessary when a waiter rises.
 ///
-/// Threads: none; its owner holds a lock. Allocates: in the constructor, 48 bytes per class.
+/// Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor, 48 bytes per class.
 class wait_queue {
  public:
   static constexpr int max_priorities = 1024;
@@ -73,43 +74,43 @@ class wait_queue {
   wait_queue(const wait_queue&) = delete;
   wait_queue& operator=(const wait_queue&) = delete;
 
-  /// Puts a node into the class node.priority, behind those that arrived until `since`, or until now. O(1) if it is
-  /// last; else O(those that arrived after it).
+  /// Inserts a node into the class node.priority, after the waiters that arrived until `since`, or until now. O(1) if
+  /// it is the last one; otherwise O(waiters that arrived after it).
   void push(wait_node& node, time_point now, time_point since = time_point::max()) noexcept;
 
-  /// Takes a linked node out, wherever it stands. O(1).
+  /// Removes a linked node from any position. O(1).
   void remove(wait_node& node) noexcept;
 
-  /// The waiter that goes next, or nullptr. O(1) without ageing; else O(classes that have waiters), at most.
+  /// The waiter to grant next, or nullptr. O(1) without ageing; otherwise at most O(classes with waiters).
   wait_node* front(time_point now) noexcept {
     return size_ == 0 || ageing_ == duration::max() ? first_of_most_important() : front_by_age(now);
   }
 
-  /// The class that a linked node has risen to by now. O(1).
+  /// The class to which a linked node has risen by `now`. O(1).
   int effective_class(const wait_node& node, time_point now) const noexcept;
 
-  /// The first arrival of the most important class, ageing aside, or nullptr. O(1).
+  /// The first arrival of the most important class without regard to ageing, or nullptr. O(1).
   wait_node* first_of_most_important() const noexcept { return size_ == 0 ? nullptr : at(waiting_.first()).head; }
 
-  /// When front() may be another waiter although none came or left; max: never. O(classes that have waiters).
+  /// When front() may become another waiter although no waiter came or left; max: never. O(classes with waiters).
   time_point next_promotion(time_point now) const noexcept;
 
-  /// The first `most` in the order in which they would go at `now`, one after the other. Allocates.
+  /// The first `most` waiters, in the order in which they would be granted at `now`. Allocates.
   std::vector<const wait_node*> list(time_point now, std::size_t most) const;
 
-  /// The first arrival of all classes, or nullptr. O(classes that have waiters).
+  /// The first arrival of all classes, or nullptr. O(classes with waiters).
   wait_node* oldest() const noexcept;
 
-  /// The first and the last arrival of a class, or nullptr. O(1).
+  /// oldest() is the first arrival of a class and newest() the last one, or nullptr. O(1).
   wait_node* oldest(int priority) const noexcept { return at(priority).head; }
   wait_node* newest(int priority) const noexcept { return at(priority).head != nullptr ? at(priority).tail : nullptr; }
 
-  /// The last arrival of the last class, by the class it arrived in, or nullptr. O(1).
+  /// The last arrival of the least important class, by its original class, or nullptr. O(1).
   wait_node* youngest_of_least_important() const noexcept;
-  /// youngest_of_least_important(), if that is less important than a newcomer of this class; otherwise nullptr.
+  /// youngest_of_least_important() if its class is less important than `priority`; otherwise nullptr.
   wait_node* displaced_by(int priority) const noexcept;
 
-  /// Calls `f` for each waiter for more than `tokens`; `f` may remove that waiter. O(waiters).
+  /// Calls `f` for each waiter that requests more than `tokens`; `f` may remove that waiter. O(waiters).
   template <class Function>
   void for_each_heavier_than(std::uint64_t tokens, Function&& f) {
     if (size_ == 0) return;
@@ -128,18 +129,18 @@ class wait_queue {
   int priorities() const noexcept { return static_cast<int>(classes_.size()); }
   duration ageing() const noexcept { return ageing_; }
 
-  /// The tokens that a class waits for; saturating. O(1).
+  /// The sum of tokens that the waiters of a class request; saturates. O(1).
   std::uint64_t tokens(int priority) const noexcept;
 
-  /// The tokens that go before a newcomer of this class: those of the classes 0 … priority; saturating.
-  /// O(classes that have waiters).
+  /// The sum of tokens that go before a new request of this class, that is, of the classes 0 … priority; saturates.
+  /// O(classes with waiters).
   std::uint64_t tokens_ahead(int priority) const noexcept;
 
  private:
   friend class fair_queue;
 
-  // The waiters of a class, linked both ways. The pointer before the head is never read. So a thread that takes the
-  // head and one that appends touch different nodes. Without a head, the tail means nothing.
+  // The waiters of a class in a doubly linked list. The previous pointer of the head is never read. So a thread that
+  // removes the head and a thread that appends use different nodes. If the head is null, the tail has no meaning.
   struct class_list {
     wait_node* head = nullptr;
     wait_node* tail = nullptr;
@@ -147,17 +148,17 @@ class wait_queue {
     uint128 tokens = 0;
   };
 
-  // Which classes have waiters: one bit each, and one bit for each word of those.
+  // The set of classes with waiters: one bit for each class, and one bit for each word of these bits.
   class class_set {
    public:
     void insert(unsigned index) noexcept;
     void erase(unsigned index) noexcept;
-    int first() const noexcept {  // the set must not be empty
+    int first() const noexcept {  // precondition: not empty
       const auto word = static_cast<unsigned>(std::countr_zero(summary_));
       return static_cast<int>(word * 64 + static_cast<unsigned>(std::countr_zero(words_[word])));
     }
     int next(unsigned from) const noexcept;  // the first one >= from, or -1
-    int last() const noexcept;               // the set must not be empty
+    int last() const noexcept;               // precondition: not empty
 
    private:
     std::array<std::uint64_t, max_priorities / 64> words_{};
@@ -174,7 +175,7 @@ class wait_queue {
   std::size_t size_ = 0;
   std::uint64_t next_sequence_ = 0;
   time_point latest_since_ = time_point::min();
-  time_point earliest_since_ = time_point::min();  // no waiter arrived before this; may be out of date, never wrong
+  time_point earliest_since_ = time_point::min();  // a lower bound on all arrivals; may be lower than necessary
 };
 
 }  // namespace canigo::detail

@@ -10,52 +10,52 @@
 
 namespace canigo::detail {
 
-/// The grants of a strict rate in its last period: the difference between a rate on average and a promise.
+/// The grants of a strict rate in its last period, which turn an average rate into a strict one.
 ///
-/// A token bucket lets N tokens go in a period, and its burst besides. With this log beside the bucket, no closed
+/// A token bucket lets N tokens pass in a period, plus its burst. With this log in addition to the bucket, no closed
 /// window of the period holds more than N tokens: a grant counts until a nanosecond after its period is over. The
-/// bucket still paces the grants. It keeps no tokens from a time at which the window had no room for them. So of the
-/// requests that have waited for the window, one goes at once, and the others at the rate.
+/// bucket still spaces the grants. While the window is full, the bucket gains no tokens. So of the requests that waited
+/// for the window, one is granted immediately, and the others at the rate.
 ///
-/// Grants of one 64th of the period count together, as of the last one of them. So a request may wait a 64th of the
-/// period longer than it must, and at least 64 of 65 tokens are used under constant demand.
+/// All grants within one 64th of the period are counted together, at the instant of the last one. So a request may wait
+/// a 64th of the period longer than necessary, and at least 64 of 65 tokens are used under constant demand.
 ///
-/// Threads: none; its owner holds a lock. Allocates: in the constructor, 1 KiB.
+/// Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor, 1 KiB.
 ///
 /// Source: the sliding window log, with merged entries.
 class window_log {
  public:
-  /// At most `r.tokens()` tokens in `r.period()`, as the rate was written.
+  /// Allows at most `r.tokens()` tokens in `r.period()`, as the rate was written.
   explicit window_log(const rate& r);
 
-  /// The most tokens of a window, and so the most that one request can get.
+  /// The max number of tokens in a window, and so in one request.
   std::uint64_t most() const noexcept { return most_; }
 
   bool has_room(time_point now, std::uint64_t tokens) const noexcept { return fits(used_at(now), tokens); }
-  /// When the window has room for the tokens. For more than a window holds: when it has room for the last of them, if
-  /// each is taken as soon as there is room.
+  /// When the window allows these tokens. For more than a window holds: when it allows the last of them, if each is
+  /// taken as soon as it is allowed.
   time_point ready_at(time_point now, std::uint64_t tokens) const noexcept;
-  /// The tokens that the window has room for; negative while it is in debt.
+  /// The number of tokens that the window allows; negative while it is in debt.
   std::int64_t room(time_point now) const noexcept { return room_beside(used_at(now)); }
 
-  /// Call it before the bucket `b` gives `tokens` at `now`. Takes from the bucket the tokens that it gathered while the
-  /// window had no room for them, but leaves at least `tokens`. Forgets what has left the window.
+  /// Call it before the bucket `b` grants `tokens` at `now`. Removes tokens from the bucket that it gained while the
+  /// window did not allow them, but leaves at least `tokens`. Forgets grants that have left the window.
   void pass(time_point now, std::uint64_t tokens, token_bucket& b) noexcept;
-  /// Counts tokens. It saturates at 2^63 in all.
+  /// Adds tokens to the log. The sum saturates at 2^63.
   void add(time_point now, std::uint64_t tokens) noexcept;
-  /// Takes tokens that were added at `granted_at` out of the count, if they are still in the window.
+  /// Removes tokens that were added at `granted_at` from the log, if they are still in the window.
   void give_back(time_point granted_at, std::uint64_t tokens) noexcept;
-  /// Changes the window. Grants that have left the former one stay out.
+  /// Changes the rate and the window. Grants that have left the former window stay forgotten.
   void set_rate(time_point now, const rate& r) noexcept;
 
  private:
   struct slot {
-    time_point last{};  // the time of the last of its grants
+    time_point last{};  // the time of its last grant
     std::uint64_t tokens = 0;
   };
 
   static constexpr std::int64_t parts = 64;
-  // Of a closed window of 64 parts, and some that a late wake-up has not forgotten yet.
+  // Enough slots for a closed window of 64 parts, and some more that a late wake-up has not removed yet.
   static constexpr std::size_t most_slots = parts + 4;
 
   const slot& at(std::size_t i) const noexcept { return slots_[(first_ + i) % most_slots]; }
@@ -74,11 +74,11 @@ class window_log {
   std::uint64_t most_;
   duration period_;
   duration part_;
-  std::vector<slot> slots_;  // a ring
+  std::vector<slot> slots_;  // a ring buffer
   std::size_t first_ = 0;
   std::size_t size_ = 0;
-  std::uint64_t used_ = 0;                    // the sum of the slots; at most 2^63 - 1
-  time_point forgotten_ = time_point::min();  // the last grant that is no longer in a slot
+  std::uint64_t used_ = 0;                    // the sum of all slots; at most 2^63 - 1
+  time_point forgotten_ = time_point::min();  // the time of the last grant that is no longer in a slot
 };
 
 }  // namespace canigo::detail

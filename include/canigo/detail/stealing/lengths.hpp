@@ -4,13 +4,13 @@
 
 namespace canigo::detail {
 
-// The models of all orders have smaller ones in their place.
+// The exhaustive tests of memory orders replace this file by one with smaller numbers.
 
-/// The places in the ring of a pump: a power of two.
+/// The number of slots in the ring of a pump: a power of two.
 inline constexpr std::size_t ring_length = 256;
-/// How many operations a pump works off before the loop has its turn.
+/// The number of operations that a pump runs before other handlers of the loop run.
 inline constexpr int turn_length = 256;
-/// A pump asks after so many operations whether the loop is stopped: that takes the loop's lock.
+/// After this many operations a pump checks whether the loop is stopped, which takes the loop's lock.
 inline constexpr int stop_looks_apart = 16;
 
 }  // namespace canigo::detail

@@ -9,7 +9,7 @@
 
 namespace canigo::detail {
 
-/// A function that was given to an executor.
+/// A function that was passed to an executor, as a work item.
 template <class Function, class Allocator>
 class posted final : public work_item {
  public:
@@ -37,7 +37,7 @@ class posted final : public work_item {
   [[no_unique_address]] Allocator allocator_;
 };
 
-/// The allocator of what is posted: the thread's blocks instead of the standard one.
+/// The allocator for posted functions: the thread's block cache instead of std::allocator.
 template <class Allocator>
 auto allocator_of_posted(const Allocator& allocator) noexcept {
   if constexpr (std::is_same_v<typename std::allocator_traits<Allocator>::template rebind_alloc<char>,
@@ -48,7 +48,7 @@ auto allocator_of_posted(const Allocator& allocator) noexcept {
   }
 }
 
-/// Throws what the allocator or a constructor of the function throws.
+/// Makes a work item from a function. Throws what the allocator or a constructor of the function throws.
 template <class Function, class Allocator>
 work_item* make_posted(Function&& function, const Allocator& wanted) {
   using allocator_type = decltype(allocator_of_posted(wanted));

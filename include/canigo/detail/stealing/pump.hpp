@@ -11,26 +11,26 @@
 
 namespace canigo::detail {
 
-/// A queue that one thread at a time owns: the one that runs the pump. Other pumps take from it.
+/// A work queue with one owner at a time: the thread that runs the pump. Other pumps steal from it.
 ///
-/// Items for which the ring has no room wait in a list, under a lock that is free unless another pump takes from the
-/// list. The ring has the items that came first, so the order is that of the pushes.
+/// Items that do not fit into the ring wait in a list, under a lock that is free unless another pump steals from the
+/// list. The ring has the older items, so items leave in the order in which they were pushed.
 class pump {
  public:
-  /// The owner.
+  /// For the owner: appends an item.
   void push(work_item& item) noexcept;
-  /// The owner: puts all of `items` at the end.
+  /// For the owner: appends all of `items`, whose number is `n`.
   void push_all(item_list<work_item>&& items, std::size_t n) noexcept;
-  /// The owner: the item that came first, or nullptr.
+  /// For the owner: removes the oldest item and returns it, or nullptr.
   work_item* pop() noexcept;
-  /// The owner of this pump, which has no work: takes some of what `victim` has. Returns the first of it; the rest is
-  /// here. nullptr if there was nothing.
+  /// For the owner of this pump, which has no work: steals a part of the items of `victim`. Returns the oldest of them,
+  /// and stores the rest in this pump. Returns nullptr if there were none.
   work_item* steal_from(pump& victim) noexcept;
 
-  /// Any thread. An item that was pushed before, and that no pump takes during the call, makes this true.
+  /// For any thread: true if an item was pushed before the call and no pump takes it during the call.
   bool has_work() const noexcept;
 
-  /// Room for the operation by which the loop runs this. In use while the pump is posted.
+  /// Memory for the operation with which the loop runs this pump. In use while the pump is posted.
   fixed_memory<160>& memory() noexcept { return memory_; }
 
  private:
@@ -42,10 +42,10 @@ class pump {
   steal_ring ring_;
   mutex mutex_;
   item_list<work_item> list_;
-  atomic<std::size_t> list_size_{0};  // of list_; changed under the lock
+  atomic<std::size_t> list_size_{0};  // size of list_; changed under the lock
   fixed_memory<160> memory_;
 
-  // For pump_crew.
+  // The members below belong to pump_crew.
   std::size_t number_ = 0;
   bool seeks_ = false;
   pump* next_idle_ = nullptr;

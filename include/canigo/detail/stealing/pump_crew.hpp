@@ -13,29 +13,32 @@ namespace canigo::detail {
 
 /// The pumps of a loop, and the work that no pump has taken yet.
 ///
-/// A pump is an operation of the loop. A turn of it runs up to 256 items, then the loop runs the pump again behind
-/// whatever else is ready. So no thread belongs to this, and a thread may leave the loop between two turns: the pump
-/// with its ring goes to another one.
+/// A pump is an operation of the loop. It runs up to 256 items in a turn; then the loop runs it again after other ready
+/// handlers. So no thread is bound to a pump, and a thread may leave the loop between two turns: another thread
+/// continues the pump with its ring.
 ///
-/// A pump is idle; or it seeks, which means that it was brought to the loop or looks for work; or it works. At most as
-/// many work as threads have been seen at once, so that with one thread all is in order. A thread is seen when it runs
-/// a pump while others are being run. That is why one more pump than that may seek.
+/// A pump is in one of three states. It is idle; or it seeks, that is, it was posted to the loop or looks for work; or
+/// it works. At most as many pumps work as threads were seen at the same time. So with one thread all items run in
+/// order. A thread is seen when it runs a pump while other threads run pumps. So one more pump than that number may
+/// seek.
 ///
-/// No work is left to wait while a thread of the loop is idle:
-/// - A thread that adds work looks afterwards whether a pump seeks, and brings an idle one to the loop if none does.
-/// - A pump that ceases to seek looks once more at all work afterwards. For both, a full fence lies between the step
-///   and the look. So one of the two sees the step of the other.
-/// - The last seeker that finds work looks for help if there is more. So does a pump at each turn: a seeker may have
-///   gone because as many pumps as threads had work, though one of these was not being run.
+/// No work waits while a thread of the loop is idle:
+/// - A thread that adds work checks afterwards whether a pump seeks, and posts an idle pump if none does.
+/// - A pump that stops seeking checks all work once more afterwards. In both cases a full fence separates the step and
+///   the check. So one of the two threads sees the step of the other.
+/// - The last seeking pump that finds work calls another pump if there is more work. Every pump does the same at each
+///   turn. That is necessary because a seeking pump may have become idle when as many pumps as threads had work,
+///   although one of them was not being run.
 class pump_crew {
  public:
   pump_crew(const pump_crew&) = delete;
   pump_crew& operator=(const pump_crew&) = delete;
 
-  /// Adds work. `here` is the pump that the calling thread runs, or nullptr. An item that continues the running one,
-  /// which is about to end, needs no other thread.
+  /// Adds work. `here` is the pump that the calling thread runs, or nullptr. `is_continuation`: the item continues the
+  /// running item, which is about to end, so no further thread is needed.
   void push(pump* here, work_item& item, bool is_continuation) noexcept;
-  /// Runs a pump that was brought to the loop. An exception of an item comes out; the pump goes on in another turn.
+  /// Runs a pump that was posted to the loop. An exception of an item leaves this function; the pump continues in its
+  /// next turn.
   void turn(pump& p);
 
  protected:
@@ -43,11 +46,11 @@ class pump_crew {
   pump_crew();
   ~pump_crew() = default;
 
-  /// Has a thread of the loop call turn(p).
+  /// Posts a call of turn(p) to the loop.
   virtual void bring(pump& p) noexcept = 0;
   virtual bool is_loop_stopped() const noexcept = 0;
 
-  /// All work that no thread has begun. No thread runs a pump.
+  /// Takes all work that has not begun. Precondition: no thread runs a pump.
   item_list<work_item> take_all() noexcept;
 
  private:
@@ -65,20 +68,20 @@ class pump_crew {
   pump* idle_or_new() noexcept;
   std::size_t injected() const noexcept { return injected_size_.load(std::memory_order_acquire); }
 
-  // Written seldom while all threads have work.
+  // These variables are rarely written while all threads have work.
   alignas(64) atomic<int> seekers_{0};
-  atomic<int> threads_{1};       // that have been seen at once
-  atomic<std::size_t> made_{0};  // of pumps_
+  atomic<int> threads_{1};       // max number of threads seen at the same time
+  atomic<std::size_t> made_{0};  // size of pumps_
   std::array<std::unique_ptr<pump>, most_pumps> pumps_;
 
-  alignas(64) mutex mutex_;  // for the following, and the changes of threads_ and made_
+  alignas(64) mutex mutex_;  // guards the members below, and changes of threads_ and made_
   pump* idle_ = nullptr;
-  int working_ = 0;  // pumps
-  int running_ = 0;  // pumps that a thread runs
+  int working_ = 0;  // number of pumps that work
+  int running_ = 0;  // number of pumps that a thread is running
 
   alignas(64) mutex injection_mutex_;
   item_list<work_item> injected_;
-  atomic<std::size_t> injected_size_{0};  // changed under the lock
+  atomic<std::size_t> injected_size_{0};  // size of injected_; changed under the lock
 };
 
 }  // namespace canigo::detail

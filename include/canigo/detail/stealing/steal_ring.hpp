@@ -11,39 +11,41 @@
 
 namespace canigo::detail {
 
-/// A bounded FIFO with one owner, from which any thread may take half.
+/// A bounded FIFO queue with one owner. Any thread may steal half of its items.
 ///
-/// The owner pushes at the tail. All take from the head, by a compare-and-exchange: the owner one, a thief half. So the
-/// owner is a thief like any other, and needs no fence of the kind that the owner of a stack needs for its last item.
+/// The owner pushes at the tail. All threads take from the head, by a compare-and-exchange: the owner takes one item, a
+/// thief takes half. So for taking, the owner is like any thief. It needs no fence for the last item, unlike the owner
+/// of a stack.
 ///
-/// Sources: the ring is that of Go's scheduler (runqput, runqget, runqgrab in runtime/proc.go), which tokio has, too.
-/// Its orders are those of the thieves in N. M. Lê et al., "Correct and efficient work-stealing for weak memory
-/// models", PPoPP 2013: read the end that moves by CAS, then the owner's end (acquire), then the slot, then CAS.
+/// Sources: the ring is that of Go's scheduler (runqput, runqget, runqgrab in runtime/proc.go), which tokio also uses.
+/// Its memory orders are those of the thieves in N. M. Lê et al., "Correct and efficient work-stealing for weak memory
+/// models", PPoPP 2013: read the end that a CAS moves, then the owner's end (acquire), then the slot, then CAS.
 ///
-/// Why a taken item is taken once, and is the right one:
-/// - Places are numbered from 0 on, in 64 bits. A number never comes again, so a CAS of the head that succeeds proves
-///   that the head stood still since it was read. With 32 bits a thief that sleeps for 2^32 items would be deceived.
+/// Why each item is taken exactly once, and is read correctly:
+/// - Positions are numbered from 0 in 64 bits. A number never repeats, so a successful CAS of the head proves that the
+///   head did not change since it was read. With 32 bits, a thief that sleeps for 2^32 items would be wrong.
 /// - The owner writes a slot (relaxed), then the tail (release). A taker reads the tail (acquire), then the slot. So it
-///   reads at least what was written for this place.
-/// - It does not read what was written for a later place: the owner reuses a slot only after it read (acquire) a head
-///   beyond it, which a CAS (release) wrote. A taker's read of the slot comes before its own CAS. If that one was the
-///   CAS which freed the slot, the read happens before the owner's write. If not, it fails and the read counts for
-///   nothing. Slots are atomic, because such a read is a race.
-/// - The head is read before the tail (acquire): a tail that is older than the head could make a full ring look empty.
+///   reads what was written for this position, or something later.
+/// - It does not use what was written for a later position. The owner reuses a slot only after it has read (acquire) a
+///   head beyond the slot, which a CAS (release) wrote. A taker reads the slot before its own CAS. If that CAS freed
+///   the slot, the read happened before the owner's write. Otherwise the CAS fails, and the value is ignored. Slots are
+///   atomic, because such a read is a data race.
+/// - The head is read before the tail (acquire): with a tail older than the head, a full ring could look empty.
 class steal_ring {
  public:
-  /// Any thread. An item that is pushed and not taken during the call makes this false.
+  /// For any thread: false if an item was pushed before the call and is not taken during the call.
   bool empty() const noexcept {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     return tail_.load(std::memory_order_acquire) == head;
   }
 
-  /// The owner: whether push() has room for one.
+  /// For the owner: whether push() has room for one item.
   bool has_room() const noexcept {
     return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) < ring_length;
   }
 
-  /// The owner. False if there is no room. An item that is in may be taken and gone before this returns.
+  /// For the owner: appends an item. Returns false if there is no room. The item may be taken and destroyed before
+  /// push() returns.
   bool push(work_item& item) noexcept {
     if (!has_room()) return false;
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -52,7 +54,7 @@ class steal_ring {
     return true;
   }
 
-  /// The owner: the item that came first, or nullptr.
+  /// For the owner: removes the oldest item and returns it, or nullptr.
   work_item* pop() noexcept {
     std::uint64_t head = head_.load(std::memory_order_relaxed);
     for (;;) {
@@ -62,14 +64,14 @@ class steal_ring {
     }
   }
 
-  /// The owner of this ring, which is empty: takes half of what `victim` has, the odd one included. Returns the first
-  /// of them; the others are in this ring. nullptr if there was nothing.
+  /// For the owner of this ring, which is empty: takes half of the items of `victim`, rounded up. Returns the oldest of
+  /// them, and stores the others in this ring. Returns nullptr if there were none.
   work_item* steal_from(steal_ring& victim) noexcept;
 
  private:
   static_assert(std::has_single_bit(ring_length) && ring_length >= 2);
 
-  /// Moves the head from `head`; if it is elsewhere, `head` becomes that.
+  /// Moves the head from `head` by `n`. If the head has another value, returns false and sets `head` to that value.
   bool take(std::uint64_t& head, std::uint64_t n) noexcept {
     return head_.compare_exchange_weak(head, head + n, std::memory_order_acq_rel, std::memory_order_acquire);
   }

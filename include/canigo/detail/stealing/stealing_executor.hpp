@@ -16,7 +16,7 @@
 
 namespace canigo::detail {
 
-/// The work that an executor counts at the io_context, if it is to count any.
+/// Counts outstanding work at the io_context, if the executor's properties require it.
 template <bool IsTracked>
 struct stealing_work {
   explicit stealing_work(net::io_context&) noexcept {}
@@ -30,19 +30,19 @@ struct stealing_work<true> {
   executor_type work;
 };
 
-/// The executor of work_stealing. It has the properties that the executor of an io_context has.
+/// The executor of work_stealing. It has the same properties as the executor of an io_context.
 template <class Allocator, bool IsTracked>
 class stealing_executor {
  public:
   explicit stealing_executor(stealing_service& service, const Allocator& allocator = {}) noexcept
       : stealing_executor{service, allocator, false, false} {}
 
-  /// Whether the calling thread runs the io_context: then a function may be called at once.
+  /// Whether the calling thread runs the io_context, so that a function may be called immediately.
   bool running_in_this_thread() const noexcept { return service_->runs_here(); }
   net::io_context& context() const noexcept { return service_->context(); }
 
-  /// Runs `f` on a thread that runs the io_context; at once if this is one and blocking.possibly is required. An
-  /// exception of `f` leaves run() in both cases.
+  /// Runs `f` on a thread that runs the io_context. If the calling thread does, and blocking.possibly is set, calls `f`
+  /// immediately. In both cases an exception of `f` leaves run().
   template <class Function>
   void execute(Function&& f) const {
     if (!never_blocks_ && service_->runs_here()) return run_here(std::forward<Function>(f));
@@ -124,7 +124,7 @@ class stealing_executor {
       std::decay_t<Function> function(std::forward<Function>(f));
       std::move(function)();
     } catch (...) {
-      // As an io_context does: the caller of execute() has nothing to do with it.
+      // As with an io_context, the exception leaves run(), because the caller of execute() is not responsible for it.
       service_->throw_from_run(std::current_exception());
     }
   }
@@ -136,7 +136,7 @@ class stealing_executor {
   [[no_unique_address]] stealing_work<IsTracked> work_;
 };
 
-/// That of work_stealing::get_executor().
+/// The executor type of work_stealing::get_executor().
 using work_stealing_executor = stealing_executor<std::allocator<void>, false>;
 
 }  // namespace canigo::detail

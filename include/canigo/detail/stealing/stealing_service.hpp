@@ -12,7 +12,7 @@
 
 namespace canigo::detail {
 
-/// The work_stealing of an io_context: its pumps, as operations of it.
+/// The state of work_stealing for one io_context: its pumps, which are operations of the io_context.
 class stealing_service final : public net::execution_context::service, private pump_crew {
  public:
   using key_type = stealing_service;
@@ -20,15 +20,15 @@ class stealing_service final : public net::execution_context::service, private p
 
   explicit stealing_service(net::execution_context& context);
 
-  /// That of `io`, made at the first call. Throws std::bad_alloc.
+  /// The service of `io`. The first call creates it; throws std::bad_alloc.
   static stealing_service& of(net::io_context& io);
 
   net::io_context& context() const noexcept { return io_.context(); }
   /// Whether the calling thread runs the loop.
   bool runs_here() const noexcept;
-  /// Adds work, from any thread. Once the context goes, it is destroyed with what is posted there.
+  /// Adds work, from any thread. If the context is destroyed first, the work is destroyed with it.
   void push(work_item& item, bool is_continuation) noexcept;
-  /// Has run() end with this exception, which came out of a function that was called at once.
+  /// Makes run() throw this exception, which a function threw that was called immediately.
   void throw_from_run(std::exception_ptr e);
 
  private:

@@ -9,30 +9,29 @@
 
 namespace canigo::detail {
 
-/// A steady clock that counts the processor's ticks from an anchor, which takes half the time of asking the system.
+/// A steady clock that counts processor ticks since an anchor. Reading it takes half the time of a system call.
 ///
-/// It is never ahead of the system's clock, because it takes each tick for a thousandth shorter than it is. It is
-/// behind by at most 1 µs, because no anchor serves for longer than 650 µs. All threads share one anchor. A processor
-/// may read its counter before a load that stands earlier in the program. So a thread that waits for another core's
-/// cache line may read what the time was when it began to wait. So of two readings, the second may be earlier, by as
-/// much as it is behind.
+/// It is never ahead of the system's clock, because it counts each tick as a thousandth shorter than measured. It is at
+/// most 1 µs behind, because an anchor is used for at most 650 µs. All threads share one anchor. A processor may read
+/// its counter before an earlier load of the program. So a thread that waits for a cache line of another core may read
+/// the time at which that wait began. So a second reading may be earlier than the first one, by up to 1 µs.
 ///
-/// At each new anchor the counter is compared with the system's clock. If it disagrees, the ticks are measured again.
-/// If it does so a second time, the system is asked from then on. That happens on a machine that is suspended or moved.
-/// Until the next anchor such a jump can be seen as 650 µs at most. A system's clock that is steered by more than a
-/// thousandth is found out in the same way.
+/// At each new anchor the clock is compared with the system's clock. If they differ too much, the length of a tick is
+/// measured again. If they differ a second time, the system's clock is used from then on. That happens if a machine is
+/// suspended or moved to another host. Until the next anchor, the clock is wrong by at most 650 µs. The same check
+/// detects a system clock that is adjusted by more than a thousandth.
 ///
-/// `Source` has is_trusted(), ticks(), ticks_between() and now(): whether its ticks are worth reading, the counter, the
-/// counter in the order of the program, and the system's clock. None of them throws.
+/// `Source` has four functions: is_trusted() tells whether its ticks are usable; ticks() reads the counter;
+/// ticks_between() reads it in program order; now() reads the system's clock. None of them throws.
 ///
-/// Threads: any. Allocation: none.
+/// Threads: any. Allocates: never.
 template <class Source>
 class counter_clock {
  public:
   constexpr explicit counter_clock(Source source = {}) noexcept : source_{source} {}
 
   time_point now() noexcept {
-    // The loads are a reader's side of a sequence lock: the version is odd while a thread writes.
+    // The reader's side of a sequence lock: the version is odd while a thread writes.
     const std::uint32_t version = version_.load(std::memory_order_acquire);
     if (version == off) [[unlikely]]
       return source_.now();
@@ -49,7 +48,7 @@ class counter_clock {
     return look();
   }
 
-  /// Asks the system, whose answer becomes the anchor. A reading right afterwards is behind by 0.3 µs at most.
+  /// Reads the system's clock, and makes it the anchor. A reading immediately afterwards is behind by at most 0.3 µs.
   [[gnu::noinline]] time_point look() noexcept {
     const time_point before = source_.now();
     std::uint32_t version = version_.load(std::memory_order_relaxed);
@@ -65,11 +64,11 @@ class counter_clock {
       stop();
     }
     version_.store(is_off_.load(std::memory_order_relaxed) ? off : version + 2, std::memory_order_release);
-    return before;  // as the anchor, so that a thread that is alone never sees the time go back
+    return before;  // the same value as the anchor, so that time never goes back for a single thread
   }
 
-  /// Asks the system from now on. If another thread renews the anchor meanwhile, that anchor or the next one is the
-  /// last.
+  /// Uses the system's clock from now on. If another thread renews the anchor meanwhile, that anchor or the next one is
+  /// the last one.
   void turn_off() noexcept {
     is_off_.store(true, std::memory_order_relaxed);
     std::uint32_t version = version_.load(std::memory_order_relaxed);
@@ -80,20 +79,22 @@ class counter_clock {
  private:
   struct reading {
     std::uint64_t ticks;
-    time_point time;  // not after the ticks
+    time_point time;  // at or before the instant of `ticks`
   };
   enum class phase : std::uint8_t { unknown, measuring, counting };
 
-  static constexpr std::uint32_t off = ~std::uint32_t{0};  // a version, as if a thread wrote for ever
+  // a version that means: turned off; odd, as if a thread wrote forever
+  static constexpr std::uint32_t off = ~std::uint32_t{0};
   static constexpr unsigned slope_bits = 32;
   static constexpr double slowness = 0.999;
   static constexpr duration longest = std::chrono::microseconds{650};
-  static constexpr duration closeness = std::chrono::nanoseconds{250};  // of the two halves of a reading
+  static constexpr duration closeness = std::chrono::nanoseconds{250};  // max distance of the two halves of a reading
   static constexpr duration first_measure = std::chrono::milliseconds{10};
   static constexpr duration next_measure = std::chrono::seconds{1};
   static constexpr duration most_off = std::chrono::microseconds{5};
   static constexpr int most_disagreements = 2;
-  static constexpr int most_slow_readings = 100;  // one after the other: not a busy machine, but a slow clock
+  // after so many slow readings in a row, the machine is not busy: its counter is slow
+  static constexpr int most_slow_readings = 100;
 
   void learn(reading at) noexcept {
     switch (phase_) {
@@ -103,7 +104,7 @@ class counter_clock {
       case phase::measuring: {
         if (at.ticks <= base_.ticks) return begin(at);
         if (at.time - base_.time < first_measure) return;
-        // It must be the same twice: a machine may have been suspended during one of the two, with the ticks going on.
+        // Two measurements must agree. If the machine was suspended during one of them, they differ.
         const double once = ns_per_tick_;
         measure(at);
         if (std::abs(ns_per_tick_ - once) > ns_per_tick_ * (1 - slowness)) return;
@@ -131,8 +132,8 @@ class counter_clock {
     base_ = at;
   }
 
-  /// Whether the counted time is ahead of the time that has passed by no more than the two halves of a reading are
-  /// apart, and hardly behind.
+  /// Whether the counted time is ahead of the system's time by no more than the uncertainty of the reading, and only
+  /// slightly behind.
   bool agrees(reading at) const noexcept {
     const std::uint64_t anchor = ticks_.load(std::memory_order_relaxed);
     const auto passed = static_cast<double>(at.time.time_since_epoch().count() - time_.load(std::memory_order_relaxed));
@@ -145,7 +146,7 @@ class counter_clock {
 
   void publish(reading at) noexcept {
     ticks_.store(at.ticks, std::memory_order_release);
-    // The counter may have been about to tick.
+    // Subtract one tick, because the counter may have been about to tick.
     time_.store(at.time.time_since_epoch().count() - static_cast<std::int64_t>(ns_per_tick_) - 1,
                 std::memory_order_release);
     slope_.store(static_cast<std::uint64_t>(ns_per_tick_ * slowness * (std::uint64_t{1} << slope_bits)),
@@ -158,10 +159,10 @@ class counter_clock {
   atomic<std::uint32_t> version_{0};
   atomic<std::uint64_t> ticks_{0};
   atomic<std::int64_t> time_{0};
-  atomic<std::uint64_t> slope_{0};   // nanoseconds a tick, times 2^32
-  atomic<std::uint64_t> window_{0};  // ticks for which the anchor serves; 0 if there is none
+  atomic<std::uint64_t> slope_{0};   // nanoseconds per tick, times 2^32
+  atomic<std::uint64_t> window_{0};  // for how many ticks the anchor is valid; 0 if there is none
   atomic<bool> is_off_{false};
-  // Only for the thread that has made the version odd.
+  // Used only by the thread that has made the version odd.
   phase phase_ = phase::unknown;
   int disagreements_ = 0;
   int slow_readings_ = 0;

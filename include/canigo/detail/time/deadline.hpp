@@ -6,9 +6,9 @@ namespace canigo {
 
 namespace detail {
 
-/// A place in a timing_wheel: the base of whatever is due at an instant.
+/// The base of objects in a timing_wheel, which are due at an instant.
 ///
-/// Not an aggregate on purpose: a derived class may then use the bytes behind `place_`.
+/// It has constructors, so it is not an aggregate, and a derived class may use the padding after `place_`.
 class timer_node {
  public:
   timer_node() noexcept = default;
@@ -32,13 +32,13 @@ class timer_node {
 
 /// Why a deadline calls its function.
 enum class due {
-  expired,   ///< its instant has come
-  shutdown,  ///< its execution context is being destroyed; the instant will never come
+  expired,   ///< the instant has come
+  shutdown,  ///< the execution context is being destroyed, so the instant will never come
 };
 
-/// A call at an instant: an intrusive node of a time_source, 40 bytes.
+/// A function call at an instant. It is an intrusive node of a time_source, 40 bytes.
 ///
-/// The function runs on a thread that runs the context, with no lock held. It must not run user code: it posts.
+/// The function runs on a thread that runs the context, with no lock held. It must not run user code, but only post it.
 class deadline : private detail::timer_node {
  public:
   using function = void (*)(deadline&, due) noexcept;

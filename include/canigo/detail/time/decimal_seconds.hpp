@@ -8,10 +8,10 @@
 
 namespace canigo::detail {
 
-/// A number of seconds in decimal digits, perhaps with a fraction: "7", "1.5". A fraction is rounded up to
-/// milliseconds, and a span beyond `most` is `most`. Nothing: the text is no such number.
+/// Parses a decimal number of seconds, perhaps with a fraction: "7", "1.5". A fraction is rounded up to milliseconds,
+/// and the result is at most `most`. std::nullopt if the text is no such number.
 ///
-/// HTTP has whole seconds in Retry-After (RFC 9110, 10.2.3). Some servers send a fraction.
+/// HTTP allows only whole seconds in Retry-After (RFC 9110, 10.2.3), but some servers send a fraction.
 constexpr std::optional<duration> parse_decimal_seconds(std::string_view text, duration most) noexcept {
   const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
   const std::string_view whole = text.substr(0, text.find('.'));

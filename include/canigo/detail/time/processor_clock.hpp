@@ -11,8 +11,8 @@
 
 namespace canigo::detail {
 
-/// The value of steady_clock::now(). On Linux it asks the system without the call of the standard library around it,
-/// because reading the clock is half of the price of a token.
+/// The value of steady_clock::now(). On Linux it makes the system call without the standard library, because reading
+/// the clock is half the cost of a token.
 inline time_point steady_now() noexcept {
 #ifdef __linux__
   std::timespec t{};
@@ -23,16 +23,16 @@ inline time_point steady_now() noexcept {
 #endif
 }
 
-/// The processor's counter beside the system's steady clock.
+/// The processor's time-stamp counter, and the system's steady clock.
 struct processor_counter {
-  /// Whether the counter has the same frequency always, and Linux itself tells the time by it.
+  /// Whether the counter has a constant frequency, and Linux uses it for its own clock.
   static bool is_trusted() noexcept;
 
   static std::uint64_t ticks() noexcept {
 #if defined(__x86_64__)
     std::uint32_t low = 0;
     std::uint32_t high = 0;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");  // not before a lock that was taken first
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");  // not reordered before the acquisition of a lock
     return std::uint64_t{high} << 32 | low;
 #elif defined(__aarch64__)
     std::uint64_t ticks = 0;
@@ -43,7 +43,7 @@ struct processor_counter {
 #endif
   }
 
-  /// The counter after all that stands earlier, and before all that stands later, which takes some nanoseconds longer.
+  /// Reads the counter after all earlier instructions and before all later ones, which takes some nanoseconds longer.
   static std::uint64_t ticks_between() noexcept {
     wait();
     const std::uint64_t read = ticks();
@@ -63,7 +63,7 @@ struct processor_counter {
   }
 };
 
-/// The clock of every context without virtual time.
+/// The clock of all contexts that have no virtual time.
 extern counter_clock<processor_counter> processor_clock;
 
 }  // namespace canigo::detail

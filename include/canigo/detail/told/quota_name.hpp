@@ -11,10 +11,10 @@ namespace canigo::detail {
 /// The unit that a quota counts.
 enum class told_unit : std::uint8_t { requests, tokens, input_tokens, output_tokens };
 
-/// The prefixes of the fields that tell of quotas.
+/// The prefixes of header fields that report quotas.
 enum class quota_family : std::uint8_t { draft, common, spaced, anthropic, hubspot, by_size };
 
-/// The name of a field that tells something of a quota: of which quota, and what.
+/// The parsed name of a header field that reports a quota: which quota, and which of its values.
 struct quota_name {
   enum class part : std::uint8_t { limit, left, reset, reset_after, window_ms, resource };
 
@@ -22,15 +22,15 @@ struct quota_name {
   quota_family family = quota_family::draft;
   told_unit unit = told_unit::requests;
   bool names_unit = false;
-  duration window = duration::zero();  ///< zero: the name tells no window
+  duration window = duration::zero();  ///< the window in the name; zero: none
 
   friend bool operator==(const quota_name&, const quota_name&) = default;
 };
 
-/// Reads names such as X-RateLimit-Remaining, x-ratelimit-reset-tokens-minute and X-HubSpot-RateLimit-Daily: a prefix,
-/// and words for the fact, the unit and the window, in any order. Nothing: a word is not known.
+/// Parses names such as X-RateLimit-Remaining, x-ratelimit-reset-tokens-minute and X-HubSpot-RateLimit-Daily: a prefix,
+/// then words for the value, the unit and the window in any order. std::nullopt if a word is unknown.
 ///
-/// Source: the documents of the servers that limit_fields names.
+/// Source: the documentation of the servers that limit_fields names.
 /// Allocates: never.
 std::optional<quota_name> parse_quota_name(std::string_view name) noexcept;
 

@@ -13,72 +13,73 @@
 
 namespace canigo::detail {
 
-/// A quota that a response reports. Its text lies in the response.
+/// A quota that a response reports. Its views refer to the response.
 struct told_quota {
   told_unit unit = told_unit::requests;
-  std::string_view resource;           ///< the part of the server that it is of; empty: the server names none
-  std::optional<std::uint64_t> limit;  ///< as much as may be used in a window
+  std::string_view resource;           ///< the part of the server for which the quota holds; empty: not reported
+  std::optional<std::uint64_t> limit;  ///< the amount that may be used per window
   std::optional<std::uint64_t> left;
   std::optional<duration> window;
-  std::optional<duration> reset;  ///< how long until all of it is back
-  bool refills = false;           ///< parts of it come back before the reset
+  std::optional<duration> reset;  ///< the time until the whole quota is available again
+  bool refills = false;           ///< whether parts of the quota are available before the reset
 
   bool is_used_up() const noexcept { return left == 0u; }
 };
 
-/// The limits that a response reports for its server. Their texts lie in the response.
+/// The limits that a response reports for its server. Their views refer to the response.
 struct told_limits {
   static constexpr std::size_t most_quotas = 16;
 
-  std::optional<duration> retry_after;  ///< the wait that the response names
-  bool forbids_retry = false;           ///< the same call would fail again
+  std::optional<duration> retry_after;  ///< the wait that the response requests
+  bool forbids_retry = false;           ///< whether the response says that a retry would fail again
   std::array<told_quota, most_quotas> all{};
   std::size_t size = 0;
 
   std::span<const told_quota> quotas() const noexcept { return {all.data(), size}; }
   bool has_used_up() const noexcept;
-  /// The longest reset of the quotas that are used up; nothing: none of them tells its reset. A quota that refills
-  /// counts only after a refusal, as some of it is back long before its reset.
+  /// The longest reset time of the used-up quotas; std::nullopt if none of them reports one. A quota that refills
+  /// gradually counts only after a refusal, because a part of it is available long before its reset.
   std::optional<duration> reset_of_used_up(bool is_refused) const noexcept;
-  /// How long a refused call is to wait: the wait that is named, else the reset of what is used up.
+  /// How long a refused call must wait: the wait that the response requests, otherwise the reset of the used-up quotas.
   std::optional<duration> wait_of_refusal() const noexcept;
 };
 
-/// Reads the fields of a response, one after the other, for the limits that they report. It keeps views of their
+/// Collects the limits that the header fields of a response report, one field after the other. It keeps views of the
 /// values.
 ///
-/// A wait: Retry-After, in seconds or as a date; retry-after-ms of Azure and OpenAI, which counts alone if it is there;
-/// x-amz-retry-after in milliseconds if there is neither. If a field is there twice, the longest time counts.
+/// Fields with a wait: Retry-After, in seconds or as a date. A field retry-after-ms of Azure and OpenAI has precedence;
+/// without both, x-amz-retry-after in milliseconds is used. If a field occurs twice, the longest time is used.
 ///
-/// A quota, with its limit, rest and reset:
-/// - RateLimit and RateLimit-Policy in the forms of each version of the draft, RateLimit-Remaining and its like;
-/// - X-RateLimit-Remaining and its like (GitHub, Kong, Reddit, Discord), perhaps with a unit (OpenAI, Azure, Groq) and
-///   a window (Cerebras, Mistral); X-Rate-Limit (X, Okta); ratelimitbysize (Mistral); X-HubSpot-RateLimit;
+/// Fields with a quota, that is, its limit, its remaining amount and its reset:
+/// - RateLimit and RateLimit-Policy in the forms of all versions of the draft, RateLimit-Remaining and related fields;
+/// - X-RateLimit-Remaining and related fields (GitHub, Kong, Reddit, Discord), perhaps with a unit (OpenAI, Azure,
+///   Groq) and a window (Cerebras, Mistral); X-Rate-Limit (X, Okta); ratelimitbysize (Mistral); X-HubSpot-RateLimit;
 ///   anthropic-ratelimit; X-Shopify-Shop-Api-Call-Limit: 37/40;
-/// - its part of the server: X-RateLimit-Resource (GitHub), X-RateLimit-Bucket (Discord).
-/// A count may have a fraction, which is dropped. A reset is a number of seconds, a span such as 6m0s, or an instant:
-/// in seconds or milliseconds since 1970, or a date of HTTP or RFC 3339. The fraction of a time is rounded up.
+/// - the part of the server: X-RateLimit-Resource (GitHub), X-RateLimit-Bucket (Discord).
+/// The fraction of a count is dropped. A reset is a number of seconds, a span such as 6m0s, or an instant. An instant
+/// is in seconds or milliseconds since 1970, or a date in the format of HTTP or RFC 3339. The fraction of a time is
+/// rounded up.
 /// x-should-retry: false (Anthropic, OpenAI) forbids another attempt.
 ///
-/// A value that can't be read counts as if it were not there. Quotas beyond the first 16 count as absent, too.
+/// A value that can't be parsed is ignored, and so are quotas beyond the first 16.
 ///
-/// Source: RFC 9110, 10.2.3; draft-ietf-httpapi-ratelimit-headers, versions 02 to 11; the pages on rate limits in the
-/// documents of these servers. Of x-amz-retry-after the AWS SDKs.
+/// Source: RFC 9110, 10.2.3; draft-ietf-httpapi-ratelimit-headers, versions 02 to 11; the documentation of these
+/// servers about rate limits. For x-amz-retry-after: the AWS SDKs.
 /// Allocates: never.
 class limit_fields {
  public:
   void take(std::string_view name, std::string_view value) noexcept;
 
-  /// All limits that the fields report. A quota without its rest is left out.
+  /// All limits that the fields report. A quota without a remaining amount is left out.
   ///
-  /// An instant is compared with the response's own Date, so a wrong clock on either side does no harm; with `now` if
-  /// it has none. An instant in the past is no wait. No time is longer than `most`.
+  /// An instant is compared with the response's own Date field, so a wrong clock on either side does no harm; without
+  /// that field, with `now`. An instant in the past means no wait. No time is longer than `most`.
   told_limits read(std::chrono::system_clock::time_point now, duration most) const noexcept;
 
  private:
   struct row {
     quota_name key;
-    std::string_view policy;  // the policy's name in the draft's lists
+    std::string_view policy;  // the policy's name in the lists of the draft
     std::string_view reset;
     bool is_reset_after = false;
     bool is_of_other_unit = false;
@@ -99,7 +100,7 @@ class limit_fields {
   std::size_t size_ = 0;
 };
 
-/// Whether a response of this status may refuse a call because of a limit, and tell in its quotas for how long.
+/// Whether a response of this status may refuse a call because of a limit, so that its quotas tell how long to wait.
 constexpr bool is_refusal_by_limit(int status) noexcept {
   return status == 403 || status == 429 || status == 503 || status == 529;
 }

@@ -4,7 +4,8 @@
 
 namespace canigo::http::detail {
 
-/// A place in a linked_list with the same tag. A class may derive from several, and be in as many lists.
+/// The base class of members of a linked_list with the same tag. A class with several such bases can be in several
+/// lists.
 template <class T, class Tag>
 class list_node {
  public:
@@ -20,7 +21,7 @@ class list_node {
   bool linked_ = false;
 };
 
-/// An intrusive FIFO whose members can leave from anywhere. Allocates nothing, owns nothing.
+/// An intrusive FIFO list, from which any member can be removed. It neither allocates nor owns its members.
 template <class T, class Tag>
 class linked_list {
  public:
@@ -34,7 +35,7 @@ class linked_list {
   static T* after(const T& t) noexcept { return node(t).next_; }
   static bool contains(const T& t) noexcept { return node(t).linked_; }
 
-  /// Does nothing if `t` is in the list.
+  /// Appends `t`, unless `t` is already in the list.
   void push(T& t) noexcept {
     auto& n = node(t);
     if (n.linked_) return;
@@ -45,7 +46,7 @@ class linked_list {
     last_ = &t;
   }
 
-  /// Does nothing if `t` is not in the list.
+  /// Removes `t` if it is in the list.
   void remove(T& t) noexcept {
     auto& n = node(t);
     if (!n.linked_) return;

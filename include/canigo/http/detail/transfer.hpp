@@ -29,7 +29,7 @@ class engine;
 class easy_handle;
 struct host;
 
-/// A caller's wait for the response to a request. The request must be neither moved nor destroyed until it ends.
+/// A caller's wait for the response to a request. The request must not be moved or destroyed until the wait ends.
 class transfer : public canigo::detail::suspended,
                  public list_node<transfer, struct in_engine>,
                  public list_node<transfer, struct in_mail>,
@@ -46,7 +46,7 @@ class transfer : public canigo::detail::suspended,
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Sets the error of a transfer that the engine does not know yet.
+  /// Sets the error of a transfer before the engine knows the transfer.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
@@ -62,37 +62,37 @@ class transfer : public canigo::detail::suspended,
   friend class stream;
   void time_is_up(due why) noexcept;
 
-  // Called while the response arrives, only on the thread that works for the engine.
-  /// Whether its caller reads the body part by part.
+  // The functions below are called while the response arrives, only on the thread that works for the engine.
+  /// Whether the caller reads the body part by part; then the transfer is called a stream.
   virtual bool is_stream() const noexcept { return false; }
   /// For a stream: called when the head of the response is complete.
   virtual void head_came() noexcept {}
-  /// Takes a part of the body. Returns false if a stream would then have more than `most` unread bytes.
+  /// Stores a part of the body. Returns false if a stream would then have more than `most` unread bytes.
   virtual bool take(std::string_view part, std::size_t most);
-  /// Whether its caller can take so many more bytes of the body now.
+  /// Whether the caller can take that many more bytes of the body now.
   virtual bool has_room(std::size_t) const noexcept { return true; }
-  /// The length of the request body that its caller writes part by part; -1: unknown; nullopt: there is no such body.
+  /// The length of a request body that the caller writes part by part; -1: unknown; nullopt: there is no such body.
   virtual std::optional<std::int64_t> length_to_write() const noexcept { return std::nullopt; }
-  /// Copies bytes of that body into the buffer, and returns their number; 0: the body has ended; nullopt: the caller
-  /// must write first.
+  /// Copies bytes of the request body that the caller writes into the buffer. Returns their number; 0: the body has
+  /// ended; nullopt: the caller must write first.
   virtual std::optional<std::size_t> give(char*, std::size_t) noexcept { return 0; }
-  /// Whether the caller has written all of that body and waits for the response.
+  /// Whether the caller has written the whole request body and waits for the response.
   virtual bool has_written_all() const noexcept { return false; }
-  /// For a stream: the number of stored bytes that its caller has not read.
+  /// For a stream: the number of stored bytes that the caller has not read.
   virtual std::size_t ahead() const noexcept { return 0; }
-  /// For a stream: whether its caller still writes the body of the request. Over HTTP/2, curl must read meanwhile.
-  /// Otherwise it never learns that the server takes more bytes.
+  /// For a stream: whether the caller still writes the body of the request. Over HTTP/2, curl must read meanwhile.
+  /// Otherwise it never learns that the server accepts more bytes.
   virtual bool is_writing() const noexcept { return false; }
-  /// For a stream: called when curl will not send the rest of the body that its caller writes.
+  /// For a stream: called when curl will not send the rest of the body that the caller writes.
   virtual void sends_no_more() noexcept {}
-  /// For a stream: hands the stored bytes to its caller.
+  /// For a stream: hands the stored bytes to the caller.
   virtual void read_ahead() noexcept {}
-  /// How long the transfer may go on when its caller has gone; zero: it ends then.
+  /// How long the transfer may continue after its caller has stopped waiting; zero: it ends then.
   virtual duration lingers() const noexcept { return duration::zero(); }
-  /// Ends the wait of its caller with this error. The transfer goes on.
+  /// Ends the caller's wait with this error. The transfer continues.
   virtual void leave(std::error_code, std::string) noexcept {}
   virtual bool is_left() const noexcept { return false; }
-  /// Hands its caller what has arrived, before the transfer ends. If it throws, it has had no effect.
+  /// Hands the caller what has arrived, before the transfer ends. If it throws, it has had no effect.
   virtual void tell() {}
 
   std::shared_ptr<engine> engine_;
@@ -104,8 +104,8 @@ class transfer : public canigo::detail::suspended,
   time_point connect_by_ = time_point::max();
   time_point done_by_ = time_point::max();
   canigo::detail::timed_call<transfer> deadline_;
-  easy_handle* easy_ = nullptr;  // set while curl works on the transfer
-  host* host_ = nullptr;         // set while it waits for a slot of the host, or has one
+  easy_handle* easy_ = nullptr;  // not null while curl works on the transfer
+  host* host_ = nullptr;         // not null while the transfer waits for a slot of the host, or has one
   bool connected_ = false;
 
   // Written with the engine's lock held.
@@ -114,13 +114,13 @@ class transfer : public canigo::detail::suspended,
   bool time_is_up_ = false;
 };
 
-/// How a transfer ended. The response comes with the error, because it has details of the error.
+/// How a transfer ended. It includes the response even after an error, because the response has details of the error.
 struct ended_transfer {
   std::error_code error;
   http::response response;
 };
 
-/// A transfer for a coroutine, which throws the error itself.
+/// A transfer for a coroutine; it throws errors itself.
 class awaited_transfer : public transfer {
  public:
   using transfer::transfer;
@@ -151,7 +151,7 @@ class owning_transfer : public transfer {
 void start(transfer& t) noexcept;
 const net::any_io_executor& executor_of(const engine& e) noexcept;
 
-/// Initiates a transfer for a caller that came with a completion token.
+/// Starts a transfer for a caller with a completion token.
 using start_transfer = canigo::detail::initiation<owning_transfer, engine>;
 
 }  // namespace canigo::http::detail

@@ -16,7 +16,7 @@ namespace canigo::jobs::detail {
 
 class table;
 
-/// A store over a table of this process. It checks the arguments; the derived class carries the steps out.
+/// A store over a table in this process. This class checks the arguments; the derived class executes the steps.
 class local_store : public store {
  public:
   net::awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) final;
@@ -39,15 +39,15 @@ class local_store : public store {
   net::awaitable<std::vector<queue_count>> count() final;
 
  protected:
-  /// How a step is to be committed.
+  /// How durably a step must be committed.
   enum class weight : std::uint8_t {
-    reads,    ///< it changes nothing
-    renews,   ///< it may be lost with the machine's power: a lease ends anyway
-    durable,  ///< it must not be lost
+    reads,    ///< the step changes nothing
+    renews,   ///< a power failure may lose the step: the lease then ends sooner
+    durable,  ///< the step must not be lost
   };
   using step = std::function<void(table&, instant now)>;
 
-  /// Carries the step out, whole or not at all. Throws what the step throws. `s` may outlive the caller.
+  /// Executes the step, completely or not at all. Throws the exception of the step. `s` may outlive the caller.
   virtual net::awaitable<void> perform(weight w, step s) = 0;
 
  private:

@@ -27,13 +27,13 @@ namespace canigo::redis::detail {
 class engine;
 class call;
 
-/// The place of a command among the commands that are to be sent, or to be answered.
+/// The entry of a command in the list of commands to be sent, or in the list of commands to be answered.
 struct call_place {
-  call* whose;                             // null: its caller waits no more
+  call* whose;                             // null: the caller stopped waiting
   time_point sent_at = time_point::max();  // max: not sent yet
 };
 
-/// A caller that waits for the answer to a command.
+/// A caller that waits for the reply to a command.
 class call : public canigo::detail::suspended {
  public:
   using results = std::tuple<std::error_code, reply>;
@@ -45,14 +45,14 @@ class call : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the call before the engine knows of it.
+  /// Sets the error of a call before the engine knows the call.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
   ~call();
 
-  std::error_code cause_;      // why there was no connection to send it by
-  std::int64_t awake_at_ = 0;  // when it was sent, on the clock that does not stop; 0: never
+  std::error_code cause_;      // why there was no connection for sending it
+  std::int64_t awake_at_ = 0;  // when it was sent, by the clock that also counts suspended time; 0: not sent
 
  private:
   friend class engine;
@@ -62,20 +62,20 @@ class call : public canigo::detail::suspended {
 
   std::shared_ptr<engine> engine_;
   const std::string bytes_;
-  const std::size_t run_id_at_;  // npos: nowhere
-  const bool asks_first_;        // ASKING goes before it
-  const bool is_restated_;       // a later command repeats it if it is lost
+  const std::size_t run_id_at_;  // the position of the run id in the arguments; npos: none
+  const bool asks_first_;        // whether ASKING is sent before the command
+  const bool is_restated_;       // whether a later command repeats this one if it is lost
   const std::optional<duration> timeout_;
   reply reply_;
   std::error_code error_;
   canigo::detail::timed_call<call> deadline_;
 
-  // With the engine's lock held.
-  std::list<call_place>::iterator place_;  // in one of its lists, unless it has ended
+  // Used only with the engine's lock held.
+  std::list<call_place>::iterator place_;  // in one of the engine's lists, unless the call has ended
   time_point sent_at_ = time_point::max();
 };
 
-/// The end of a call as one value. The error is thrown only when its text is known.
+/// The result of a call as one value. The error is thrown only when its text is complete.
 struct answer {
   std::error_code error;
   reply what;
@@ -98,7 +98,7 @@ class answered_call : public call {
 void start(call& c) noexcept;
 const net::any_io_executor& executor_of(const engine& e) noexcept;
 
-/// Initiates a call for a caller that came with a completion token.
+/// Starts a call for a caller with a completion token.
 template <class Call>
 using start_call = canigo::detail::initiation<Call, engine>;
 

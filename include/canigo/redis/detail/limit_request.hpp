@@ -8,18 +8,18 @@
 
 namespace canigo::redis::detail {
 
-/// A request to a limit in Redis, as the process keeps it until it is granted or ends.
+/// A request to a limit in Redis, from its start in this process until it is granted or ends.
 struct limit_request {
   limit_request(const request& r, bool is_patient) noexcept : wanted{r}, waits{is_patient}, amounts{r.tokens} {}
 
   const request wanted;
-  const bool waits;                         // if not, it ends with the next call, granted or not
-  canigo::detail::amounts_by_unit amounts;  // the amount of each unit; of the first unit its weight, for Redis
-  std::uint64_t id = 0;                     // its number in Redis, which changes with the session
+  const bool waits;  // if false, the request ends with the next call of the script, granted or not
+  canigo::detail::amounts_by_unit amounts;  // the amount of each unit; for the first unit, the weight in Redis
+  std::uint64_t id = 0;                     // the number of the request in Redis, which changes with the session
   std::uint64_t arrival = 0;
   time_point since{};
-  bool is_known = false;    // Redis may know the request
-  bool has_looked = false;  // the last look before its deadline is over, and it waits on
+  bool is_known = false;    // whether Redis may know the request
+  bool has_looked = false;  // whether the last call before its deadline is over, and the request still waits
 };
 
 }  // namespace canigo::redis::detail

@@ -24,18 +24,18 @@ class ledger;
 /// A caller that waits for a grant from Redis.
 class limit_waiter : public canigo::detail::suspended, protected limit_request {
  public:
-  /// A waiter that is not patient ends with the next call, granted or not.
+  /// If `is_patient` is false, the waiter ends with the next call of the script, granted or not.
   limit_waiter(std::shared_ptr<ledger> l, const request& r, bool is_patient = true) noexcept;
 
   void abandon() noexcept { granted_ = {}; }
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the wait before the ledger knows of it.
+  /// Sets the error of a waiter before the limit client knows the waiter.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
   ~limit_waiter();
-  /// The permit, unless its lease has ended on the way here.
+  /// Takes the permit. It is empty if its lease ended before the caller was resumed.
   permit take_permit() noexcept;
 
   std::error_code error_;
@@ -77,7 +77,7 @@ class place_waiter : public limit_waiter {
 void start(limit_waiter& w) noexcept;
 const net::any_io_executor& executor_of(const ledger& l) noexcept;
 
-/// Initiates a wait for a caller that came with a completion token.
+/// Starts a wait for a caller with a completion token.
 template <class Waiter>
 using start_limit_wait = canigo::detail::initiation<Waiter, ledger>;
 

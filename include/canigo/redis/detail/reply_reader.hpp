@@ -10,10 +10,10 @@
 
 namespace canigo::redis::detail {
 
-/// Makes replies out of the bytes that come from Redis: hiredis' reader, with bounds.
+/// Parses the bytes from Redis into replies with hiredis' reader, within bounds.
 ///
-/// A reply costs its bytes and a fixed amount for each of its elements, whatever the lengths are that it announces.
-/// Once an error was found there is no way to go on.
+/// The cost of a reply is its number of bytes, and a fixed amount for each of its elements, whatever lengths it
+/// announces. After an error the reader is unusable.
 ///
 /// Errors: errc::too_large for a reply that costs more than the bound; error::bad_reply for anything that is not RESP
 /// 2, and for arrays nested deeper than 7; errc::not_enough_memory.
@@ -25,7 +25,7 @@ class reply_reader {
   reply_reader& operator=(const reply_reader&) = delete;
 
   std::error_code feed(std::string_view bytes) noexcept;
-  /// The next whole reply; empty if there is none yet, or an error.
+  /// Returns the next complete reply. Returns std::nullopt if none is complete yet, or sets `ec` after an error.
   std::optional<reply> next(std::error_code& ec) noexcept;
 
  private:
