@@ -1,4 +1,4 @@
-// Five calls a second, the important ones first. The README shows what lies between the markers.
+// Limits calls to five per second, the important ones first. The README shows the code between the markers.
 
 // [readme]
 #include <canigo/scheduler.hpp>
@@ -10,12 +10,12 @@ using namespace std::chrono_literals;
 const auto start = std::chrono::steady_clock::now();
 
 asio::awaitable<void> call(canigo::scheduler& quota, int priority, const char* what) {
-  co_await quota.acquire(priority);  // suspends until it is this call's turn
+  co_await quota.acquire(priority);  // suspends until this call may go
   const auto elapsed = std::chrono::steady_clock::now() - start;
-  fmt::print("{:4} ms  {}\n", elapsed / 200ms * 200, what);  // here the request would go out
+  fmt::print("{:4} ms  {}\n", elapsed / 200ms * 200, what);  // here a real program sends its request
 }
 
-void rethrow(std::exception_ptr error) {  // asio::detached would drop it
+void rethrow(std::exception_ptr error) {  // asio::detached would drop the exception
   if (error) std::rethrow_exception(error);
 }
 

@@ -1,8 +1,8 @@
-// Which calls go first when the quota is short: one class, three classes, and three classes with a burst.
+// Which calls go first when the quota is short: with one class, with three classes, and with three classes and a burst.
 //
 // Time is virtual: it stands still while handlers run, then jumps to the next deadline. So the seconds below take no
-// time, and the figures are exact and the same on every machine. Without virtual_time, and with io.run() instead of
-// time.run(), the same coroutines wait in real time.
+// real time, and the figures are exact and the same on every machine. Without virtual_time, and with io.run() instead
+// of time.run(), the same coroutines wait in real time.
 #include <canigo/scheduler.hpp>
 #include <canigo/testing/virtual_time.hpp>
 
@@ -17,7 +17,7 @@ using canigo::rate;
 
 struct experiment {
   asio::io_context io;
-  canigo::testing::virtual_time time{io};  // before the first canigo object on `io`
+  canigo::testing::virtual_time time{io};  // must precede the first canigo object on `io`
   canigo::time_point start{};
   int order = 0;
 };
@@ -46,14 +46,16 @@ void run(const char* title, const canigo::scheduler_options& options, int batche
 }
 
 int main() {
-  // One class: in the order of arrival. The bucket starts empty, so the first token is one fifth of a second away.
+  // One class: calls go in order of arrival. The bucket starts empty, so the first token comes after a fifth of a
+  // second.
   run("5 per second, one class, 5 batches", {.rate = rate::per_second(5)}, 5);
 
-  // Three classes ask at once: all of class 0, then all of class 1, then class 2. In each the order is that of arrival.
+  // Three classes with calls at the same time: all of class 0 go first, then class 1, then class 2. Inside a class they
+  // go in order of arrival.
   run("\n5 per second, three classes, 3 batches", {.rate = rate::per_second(5), .priorities = 3}, 3);
 
-  // Five tokens were saved up, so the first five calls go at once, in any class: no call waits yet when they ask. From
-  // then on tokens are scarce, and the class decides.
+  // Five tokens were saved up, so the first five calls go immediately, whatever their class is: no other call waits
+  // yet. After that tokens are scarce, and the class decides.
   run("\n10 per 3 seconds, three classes, burst 5, 4 batches after 1500 ms of silence",
       {.rate = rate{10, 3s}, .burst = 5, .priorities = 3}, 4, 1500ms);
 }

@@ -1,5 +1,5 @@
-// How many tokens a bucket keeps while no call comes. Each line has the length of the silence, and the times of the
-// calls that then come all at once. Time is virtual (see 02_priorities.cpp), so the figures are exact.
+// How many tokens a bucket stores while no call comes. Each output line has the length of a pause without calls, and
+// the times of the calls that then arrive together. Time is virtual (see 02_priorities.cpp), so the figures are exact.
 #include <canigo/scheduler.hpp>
 #include <canigo/testing/virtual_time.hpp>
 
@@ -40,14 +40,14 @@ int main() {
   run({.rate = five}, 200ms, 6);
   run({.rate = five}, 2150ms, 6);
 
-  // A second without its last instant holds at most rate + burst - 1 calls: 5 above, 9 below. If the other side counts
-  // "5 in any second", stay with burst 1. If it has a token bucket itself, use the size of that bucket.
+  // Just under a second has at most rate + burst - 1 calls: 5 above, 9 below. If the server counts "5 in any second",
+  // use a burst of 1. If it uses a token bucket itself, use the size of that bucket.
   fmt::print("5 per second, burst 5: five tokens are kept, and then no more\n");
   run({.rate = five, .burst = 5}, 400ms, 10);
   run({.rate = five, .burst = 5}, 1000ms, 10);
   run({.rate = five, .burst = 5}, 3000ms, 11);
 
-  // A bucket starts empty, because the other side may still count the calls from before a restart. If it can't:
+  // A bucket starts empty, because the server may still count calls from before a restart. If that is impossible:
   fmt::print("5 per second, burst 5, initial_tokens 5: full from the start\n");
   run({.rate = five, .burst = 5, .initial_tokens = 5}, 0ms, 10);
 }

@@ -1,4 +1,5 @@
-// Every way in which a wait ends without a grant. One token a second; time is virtual (see 02_priorities.cpp).
+// Every way in which a wait can end without a grant. The rate is one token per second; time is virtual (see
+// 02_priorities.cpp).
 #include <canigo/cancel.hpp>
 #include <canigo/scheduler.hpp>
 #include <canigo/testing/virtual_time.hpp>
@@ -20,7 +21,8 @@ asio::awaitable<void> show(const char* what, asio::awaitable<void> operation) {
   std::string outcome = "done";
   try {
     co_await std::move(operation);
-  } catch (const std::system_error& e) {  // compare codes: canigo::errc::timed_out and so on; a cancellation is Asio's
+    // compare codes, such as canigo::errc::timed_out; a cancellation has Asio's code
+  } catch (const std::system_error& e) {
     outcome = e.code() == asio::error::operation_aborted ? "cancelled" : e.code().message();
   }
   fmt::print("{:6} ms  {}: {}\n", now.elapsed() / 1ms, what, outcome);
@@ -31,26 +33,27 @@ void rethrow(std::exception_ptr error) {
 }
 
 asio::awaitable<void> story() {
-  // The token is a second away. A caller that can't wait that long is told so at once, and can still do something else.
+  // The token comes in a second. A caller that can't wait that long gets an error immediately, and can do something
+  // else.
   co_await show("deadline in 300 ms", quota.acquire({.deadline = now.now() + 300ms}));
 
-  // A deadline that could be met. But something more important comes before the token does, and takes it.
+  // This deadline could be met. But a more important call arrives before the token, and takes it.
   const canigo::request patient{.priority = 1, .deadline = now.now() + 1500ms};
   asio::co_spawn(io, show("class 1, deadline in 1500 ms", quota.acquire(patient)), rethrow);
   co_await show("class 0", quota.acquire(0));
   co_await canigo::sleep_for(500ms);
 
-  // A time limit for any other awaitable. An operation that takes too long is cancelled, and awaited until it has
-  // ended.
+  // A time limit for any other awaitable. An operation that takes too long is cancelled; then the caller waits until it
+  // has really ended.
   co_await show("a slow call, with_timeout of 100 ms", canigo::with_timeout(canigo::sleep_for(1h), 100ms));
 
-  // A cancellation from elsewhere, even from another thread. The token goes to the next caller.
+  // A cancellation from another coroutine or thread. The token goes to the next caller.
   canigo::cancel_source stop;
   asio::co_spawn(io, show("wrapped in a cancel_source", stop.wrap(quota.acquire())), rethrow);
   co_await canigo::sleep_for(50ms);
   stop.cancel();
 
-  // "429 Too Many Requests, Retry-After: 30": no call goes until then, and estimate() says so.
+  // After "429 Too Many Requests, Retry-After: 30" no call goes for 30 seconds, and estimate() returns that time.
   quota.pause_until(now.now() + 30s);
   fmt::print("{:6} ms  paused for 30 s; estimate: {} ms\n", now.elapsed() / 1ms, quota.estimate({}) / 1ms);
   co_await show("after the pause", quota.acquire());

@@ -1,5 +1,5 @@
-// An ordinary Asio line server, taught to answer five lines in two seconds, paying customers first: the lines marked
-// with (*) are new. The clients below make it run by itself, on the loopback, in real time.
+// An ordinary Asio line server gets a limit: it answers five lines in two seconds, those of paying customers first. The
+// lines marked with (*) are new. The clients below run in the same program, over the loopback, in real time.
 #include <canigo/scheduler.hpp>
 
 #include <asio.hpp>
@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 asio::awaitable<void> session(tcp::socket socket, canigo::scheduler& quota) {
   std::string line;
-  for (;;) {  // until the client hangs up, which throws
+  for (;;) {  // until the client disconnects, which throws
     auto buffer = asio::dynamic_buffer(line, 4096);
     const auto size = co_await asio::async_read_until(socket, buffer, '\n', asio::use_awaitable);
     co_await quota.acquire(line.starts_with("gold") ? 0 : 1);  // (*)
@@ -19,7 +19,7 @@ asio::awaitable<void> session(tcp::socket socket, canigo::scheduler& quota) {
   }
 }
 
-void report(std::exception_ptr error) try {  // one session's error ends no other
+void report(std::exception_ptr error) try {  // an error in one session must not end other sessions
   if (error) std::rethrow_exception(error);
 } catch (const std::system_error& e) {
   if (e.code() != asio::error::eof) fmt::print(stderr, "{}\n", e.what());
@@ -43,7 +43,8 @@ asio::awaitable<void> client(tcp::endpoint server, std::string line) {
   co_await socket.async_connect(server, asio::use_awaitable);
   co_await asio::async_write(socket, asio::buffer(line), asio::use_awaitable);
   co_await asio::async_read(socket, asio::buffer(line), asio::use_awaitable);
-  const auto elapsed = std::chrono::steady_clock::now() - start;  // rounded down to the period of the rate
+  // rounded down to a multiple of 400 ms, the time of one token
+  const auto elapsed = std::chrono::steady_clock::now() - start;
   fmt::print("{:4} ms  {}", elapsed / 400ms * 400, line);
 }
 

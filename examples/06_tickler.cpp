@@ -1,5 +1,5 @@
-// A tickler starts many small jobs: here a hundred of 20 ms, ten at a time, with a bounded queue. Virtual time (see
-// 02_priorities.cpp).
+// A program that starts many small jobs: a hundred jobs of 20 ms, ten at a time, with a bounded queue. Time is virtual
+// (see 02_priorities.cpp).
 #include <canigo/strand_pool.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
@@ -21,7 +21,7 @@ void rethrow(std::exception_ptr error) {
 }
 
 asio::awaitable<void> story() {
-  // At most ten run; twenty more may wait. A producer that would be the next is held back until there is room.
+  // At most ten jobs run, and twenty more may wait. With a full queue, the producer is suspended until there is room.
   canigo::strand_pool pool{io, {.concurrency = 10, .queue_limit = 20, .on_overflow = canigo::overflow::wait}};
   int running = 0, most = 0, done = 0;
 
@@ -41,7 +41,7 @@ asio::awaitable<void> story() {
   while (done < 100) co_await canigo::sleep_for(5ms);
   fmt::print("{:3} ms: {} done, at most {} at once\n", now.elapsed() / 1ms, done, most);
 
-  // A short operation is a plain callable. A worker calls it on its strand.
+  // A short operation is a plain callable, which a worker calls on its strand.
   const int sum = co_await pool.run([] { return 40 + 2; });
   fmt::print("{:3} ms: {}\n", now.elapsed() / 1ms, sum);
 }

@@ -1,5 +1,5 @@
-// Each worker owns a connection. The pool makes it when it is needed, replaces it when it breaks, and gives up if
-// connections break too often.
+// Each worker owns a connection. The pool makes a connection when it is needed, replaces it when it breaks, and stops
+// if connections break too often.
 #include <canigo/resource_pool.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
@@ -21,7 +21,7 @@ void say(fmt::format_string<Args...> text, Args&&... args) {
   fmt::print("{:5} ms  {}\n", now.elapsed() / 1ms, fmt::format(text, std::forward<Args>(args)...));
 }
 
-// Stands in for a connection to a database.
+// Plays the role of a connection to a database.
 struct connection {
   int number;
   asio::awaitable<std::string> query(std::string text) {
@@ -46,8 +46,8 @@ asio::awaitable<void> story() {
                                           .destroy = [](connection& c) { say("closed: {}", c.number); },
                                           .idle_timeout = 10s}};
   const auto ask = [&pool](std::string text) -> asio::awaitable<void> {
-    // The pool sends the operation to a connection. It lends no connection out, so no caller can forget to give one
-    // back.
+    // The pool sends the operation to a connection and never lends a connection out, so no caller can forget to return
+    // one.
     const auto query = [&text](connection& c, canigo::task_context&) { return c.query(text); };
     try {
       say("{}", co_await pool.run(query));
@@ -57,12 +57,12 @@ asio::awaitable<void> story() {
   };
   co_await ask("select 1");
   co_await ask("select 2");
-  co_await ask("crash");  // its caller is told; the worker gets a new connection
+  co_await ask("crash");  // the caller gets the error, and the worker gets a new connection
   co_await ask("select 3");
   co_await canigo::sleep_for(15s);  // longer than idle_timeout
 
   co_await ask("crash");
-  co_await ask("crash");  // once more than the limit within a minute
+  co_await ask("crash");  // one restart more than the limit allows within a minute
   try {
     co_await pool.closed();
   } catch (const canigo::fatal_error& e) {

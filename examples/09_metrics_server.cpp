@@ -1,5 +1,6 @@
 // An existing RESTinio server gets limits, a page for Prometheus and a health check: the lines marked with (*) are new.
-// The client below makes it run by itself, on the loopback; with a port as its argument it serves until Ctrl-C.
+// The client below runs in the same program, over the loopback. With a port as argument, the program serves until
+// Ctrl-C.
 #include <canigo/limiter.hpp>
 #include <canigo/metrics/exporter.hpp>
 #include <canigo/strand_pool.hpp>
@@ -42,7 +43,7 @@ restinio::request_handling_status_t answer(const restinio::request_handle_t& req
     });
   } else if (path == "/metrics") {  // (*)
     request->create_response().append_header("Content-Type", s.metrics.content_type).set_body(s.metrics.text()).done();
-  } else if (path == "/healthz") {  // (*) ready for more, or not
+  } else if (path == "/healthz") {  // (*) whether the server can take more requests
     const bool ready = s.workers.stats().queued < 90;
     const auto status = ready ? restinio::status_ok() : restinio::status_service_unavailable();
     request->create_response(status).set_body(ready ? "ok\n" : "busy\n").done();
@@ -64,7 +65,7 @@ asio::awaitable<std::string> get(std::uint16_t port, std::string path) {
   co_return reply;
 }
 
-/// A visitor of the server that prints what it sees.
+/// A client of the server that prints the responses.
 asio::awaitable<void> visit(std::uint16_t port) {
   for (int i = 0; i < 8; ++i) co_await get(port, "/hello");
   const std::string health = co_await get(port, "/healthz");

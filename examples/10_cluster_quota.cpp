@@ -1,4 +1,4 @@
-// Three processes share 50 calls per second and 5 slots through Redis, and one of them is killed at work.
+// Three processes share 50 calls per second and 5 slots through Redis, and one of them is killed while it works.
 #include <canigo/redis/scheduler.hpp>
 #include <canigo/redis/semaphore.hpp>
 #include <canigo/timeout.hpp>
@@ -21,7 +21,7 @@
 
 using namespace std::chrono_literals;
 
-// The message of a process to its parent: its number, and the change of its number of calls.
+// The message of a process to its parent: the process's number, and the change of its number of running calls.
 struct event {
   int process;
   int change;
@@ -35,7 +35,7 @@ asio::awaitable<void> call_crm(int process, int out) {
 }
 
 asio::awaitable<void> calls(canigo::redis::scheduler& quota, canigo::redis::semaphore& slots, int process, int out) {
-  // Cancelled if the lease is lost.
+  // The operation is cancelled if the lease is lost.
   for (;;) co_await canigo::with_limits(call_crm(process, out), std::tie(slots, quota), {.priority = 1});
 }
 

@@ -1,5 +1,5 @@
-// SQLite from a server's loop: its calls block, so they run on threads of their own, three connections at most, and the
-// loop waits for none of them.
+// SQLite in a server with an event loop. SQLite's calls block, so they run on separate threads with at most three
+// connections, and the loop waits for none of them.
 #include <canigo/resource_pool.hpp>
 #include <canigo/task_group.hpp>
 
@@ -64,7 +64,7 @@ asio::awaitable<void> serve(canigo::resource_pool<database>& pool) {
 int main() {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("canigo_visits_{}.db", getpid());
   asio::io_context io;
-  asio::thread_pool threads{4};  // one for the timers, while three calls block
+  asio::thread_pool threads{4};  // three for calls that block, and one for the timers
   {
     canigo::resource_pool<database> pool{threads, {.concurrency = 3, .make = [&] { return database{path.string()}; }}};
     asio::co_spawn(io, serve(pool), [](const std::exception_ptr& e) {

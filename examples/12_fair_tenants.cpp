@@ -1,5 +1,5 @@
-// One quota, several tenants: one of them floods it. Without flows its calls come before everybody's; with a flow for
-// each tenant, each has its share. Time is virtual (see 02_priorities.cpp), so the figures are exact.
+// Several tenants share one quota, and one of them floods it. Without flows its calls go before those of the others;
+// with a flow for each tenant, each gets its share. Time is virtual (see 02_priorities.cpp), so the figures are exact.
 #include <canigo/flow.hpp>
 #include <canigo/scheduler.hpp>
 #include <canigo/testing/virtual_time.hpp>
@@ -19,7 +19,7 @@ using canigo::rate;
 
 struct tenant {
   std::string name;
-  canigo::flow* flow = nullptr;  // none: all tenants wait in one queue
+  canigo::flow* flow = nullptr;  // null: all tenants wait in one queue
   int calls = 0;
   canigo::duration longest = 0s;
 };
@@ -35,7 +35,7 @@ asio::awaitable<void> call(canigo::scheduler& quota, canigo::testing::virtual_ti
   t.longest = std::max(t.longest, time.now() - asked);
 }
 
-/// So many calls at once, again and again.
+/// Sends `calls` calls at the same time, and repeats that after each `every`.
 asio::awaitable<void> send(canigo::scheduler& quota, canigo::testing::virtual_time& time, tenant& t, int calls,
                            canigo::duration every) {
   const auto executor = co_await asio::this_coro::executor;
@@ -46,9 +46,10 @@ asio::awaitable<void> send(canigo::scheduler& quota, canigo::testing::virtual_ti
 
 void run(const char* title, bool fair) {
   asio::io_context io;
-  canigo::testing::virtual_time time{io};  // before the first canigo object on `io`
+  canigo::testing::virtual_time time{io};  // must precede the first canigo object on `io`
   canigo::scheduler quota{io, {.rate = rate::per_second(10)}};
-  // Three shares for gold, one for each of the others. The trial has no more than two calls a second, whatever is free.
+  // Gold has three shares, each other tenant one. The trial tenant gets at most two calls per second, even if more are
+  // free.
   canigo::flow gold{quota, {.weight = 3}}, crawler{quota}, trial{quota, {.rates = {{rate::per_second(2)}}}};
   tenant tenants[] = {{"gold"}, {"crawler"}, {"trial"}};
   if (fair) {
@@ -56,7 +57,7 @@ void run(const char* title, bool fair) {
     tenants[1].flow = &crawler;
     tenants[2].flow = &trial;
   }
-  asio::co_spawn(io, send(quota, time, tenants[1], 500, 1h), rethrow);  // a flood, once
+  asio::co_spawn(io, send(quota, time, tenants[1], 500, 1h), rethrow);  // a flood, sent once
   asio::co_spawn(io, send(quota, time, tenants[0], 4, 1s), rethrow);
   asio::co_spawn(io, send(quota, time, tenants[2], 1, 500ms), rethrow);
   time.run_for(20s);

@@ -1,5 +1,5 @@
-// An upstream hangs for half a minute and comes back. A server that waits for it serves nobody meanwhile, not even the
-// pages that do not need it. With a circuit breaker it goes on. Time is virtual (see 02_priorities.cpp).
+// An upstream hangs for half a minute and comes back. A server that waits for it can't answer meanwhile, not even pages
+// that do not need the upstream. With a circuit breaker it can. Time is virtual (see 02_priorities.cpp).
 #include <canigo/circuit_breaker.hpp>
 #include <canigo/semaphore.hpp>
 #include <canigo/testing/virtual_time.hpp>
@@ -46,9 +46,9 @@ class server {
 
  private:
   struct outcomes {
-    int whole = 0;  // pages with all that belongs to them
-    int stale = 0;  // with an old price instead of the upstream's
-    int none = 0;   // or nothing within a second
+    int whole = 0;  // complete pages: with the upstream's price, or without need for one
+    int stale = 0;  // pages with an old price
+    int none = 0;   // pages that got no answer within a second
   };
 
   static bool is_down(canigo::time_point t) { return t >= canigo::time_point{10s} && t < canigo::time_point{40s}; }
@@ -65,7 +65,7 @@ class server {
     }
   }
 
-  // Every second page shows a price, which the upstream knows.
+  // Every second page shows a price, which the server gets from the upstream.
   asio::awaitable<void> page(bool has_price) {
     const auto since = now_.now();
     outcomes& o = steps_[static_cast<std::size_t>(since.time_since_epoch() / step)];
@@ -75,7 +75,7 @@ class server {
       try {
         if (has_price) co_await price();
       } catch (const canigo::circuit_open_error&) {
-        is_whole = false;  // yesterday's price is better than none
+        is_whole = false;  // an old price is better than no price
       }
     } catch (const std::system_error&) {
       ++o.none;

@@ -1,5 +1,5 @@
-// A server that gives each of its clients a rate of its own, and tells those that ask too often when to come back.
-// Two requests a second, and three at once, for each address; time is virtual (see 02_priorities.cpp).
+// A server gives each client address its own rate, and tells clients with too many requests when to come back. The
+// limit is two requests per second with a burst of three; time is virtual (see 02_priorities.cpp).
 #include <canigo/keyed.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
@@ -23,7 +23,8 @@ struct answer {
   canigo::duration retry_after{};
 };
 
-// A key costs some tens of bytes as long as it owes tokens, and nothing after that. There are no timers for it.
+// While a key has fewer tokens than a new one, it takes some tens of bytes; after that it takes none. It needs no
+// timer.
 answer serve(const std::string& client) {
   if (!per_client.try_acquire(client)) return {429, per_client.retry_after(client)};
   return {};
@@ -43,7 +44,7 @@ asio::awaitable<void> client(std::string address, canigo::duration pause, int re
   fmt::print("{:4} ms  {}: {} served, {} refused\n", now.elapsed() / 1ms, address, served, refused);
 }
 
-// One that may wait instead: each request goes when its client's rate allows.
+// A client whose requests wait instead of being refused: each goes when the client's rate allows it.
 asio::awaitable<void> patient(std::string address) {
   for (int i = 1; i <= 5; ++i) {
     co_await per_client.acquire(address, {.deadline = now.now() + 2s});
@@ -51,9 +52,9 @@ asio::awaitable<void> patient(std::string address) {
   }
 }
 
-// Addresses that nobody has seen before, more of them than the table may hold.
+// Requests from new addresses, more than the table can hold.
 asio::awaitable<void> flood() {
-  co_await canigo::sleep_for(4900ms);  // the fast client still asks, and owes tokens
+  co_await canigo::sleep_for(4900ms);  // the fast client continues meanwhile, so its key can't be dropped
   int served = 0;
   for (int i = 0; i < 100'000; ++i) served += serve(fmt::format("bot {}", i)).status == 200 ? 1 : 0;
   const bool is_old_served = serve("198.51.100.7").status == 200;
@@ -66,8 +67,8 @@ void rethrow(std::exception_ptr error) {
 }
 
 int main() {
-  asio::co_spawn(io, client("192.0.2.1", 600ms, 8), rethrow);      // slower than its rate
-  asio::co_spawn(io, client("198.51.100.7", 10ms, 500), rethrow);  // far faster
+  asio::co_spawn(io, client("192.0.2.1", 600ms, 8), rethrow);      // slower than its allowed rate
+  asio::co_spawn(io, client("198.51.100.7", 10ms, 500), rethrow);  // far faster than its allowed rate
   asio::co_spawn(io, patient("203.0.113.5"), rethrow);
   asio::co_spawn(io, flood(), rethrow);
   now.run();

@@ -1,6 +1,6 @@
-// A second copy of a slow request: what it does to the slowest calls, and why it needs a budget.
+// A second copy of a slow request: how it shortens the slowest calls, and why it needs a budget.
 //
-// The service answers in 10 ms, but one call in twenty hangs for a second. Only for work that may be done twice.
+// The service answers in 10 ms, but one call in twenty hangs for a second. Hedge only work that may safely run twice.
 // Time is virtual (see 02_priorities.cpp).
 #include <canigo/algorithms/histogram.hpp>
 #include <canigo/algorithms/latency_window.hpp>
@@ -29,9 +29,9 @@ struct service {
 
 struct experiment {
   asio::io_context io;
-  canigo::testing::virtual_time time{io};  // before the first canigo object on `io`
+  canigo::testing::virtual_time time{io};  // must precede the first canigo object on `io`
   service far;
-  canigo::retry_budget budget{canigo::hedge_budget};  // 5 % of the calls, and 10 at the start
+  canigo::retry_budget budget{canigo::hedge_budget};  // copies: at most 5 % of the calls, and 10 at the start
   canigo::latency_window latencies;
   canigo::wait_histogram took;
 };
@@ -44,7 +44,7 @@ asio::awaitable<void> plain(experiment& e) {
   }
 }
 
-// The copy starts when a call takes longer than 90 % of the calls of the last minute did.
+// A copy starts when a call takes longer than 90 % of the calls of the last minute.
 asio::awaitable<void> hedged(experiment& e) {
   for (int i = 0; i < 1'000; ++i) {
     const auto start = e.time.now();
@@ -54,7 +54,7 @@ asio::awaitable<void> hedged(experiment& e) {
   }
 }
 
-// The service is so slow that every call would have a copy.
+// The service is so slow that every call is slow enough for a copy.
 asio::awaitable<void> overloaded(experiment& e) {
   e.far.usual = 300ms;
   for (int i = 0; i < 1'000; ++i) {

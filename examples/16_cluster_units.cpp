@@ -1,4 +1,5 @@
-// Two processes, here two clients, share what a language model allows: calls a second, tokens a second, calls at once.
+// Two processes, here two clients, share the limits of a language model: calls per second, tokens per second, and
+// concurrent calls.
 #include <canigo/redis/limiter.hpp>
 #include <canigo/timeout.hpp>
 
@@ -33,11 +34,11 @@ canigo::redis::limiter_options model() {
 
 asio::awaitable<void> ask(canigo::redis::limiter& api, counts& c) {
   for (int i = 0; i < 6; ++i) {
-    // One call, and the most tokens that its answer may have.
+    // A request for one call, with the max number of tokens in its answer.
     auto permit = co_await api.acquire({.amounts = {{"tokens", 500}}});
     c.most = std::max(c.most, ++c.inside);
     co_await permit.wrap(canigo::sleep_for(30ms));
-    permit.settle("tokens", 320);  // the answer had fewer
+    permit.settle("tokens", 320);  // the answer used fewer tokens than requested
     --c.inside;
     ++c.calls;
   }

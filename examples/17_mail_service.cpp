@@ -1,5 +1,5 @@
-// A shop writes orders and their mails into one file. A service that sends the mails is killed three times, and loses
-// none.
+// A shop writes orders and their mails into one SQLite file. A service that sends the mails is killed three times, and
+// no mail is lost.
 #include <canigo/jobs/service.hpp>
 #include <canigo/jobs/sqlite_store.hpp>
 #include <canigo/timeout.hpp>
@@ -30,9 +30,9 @@ const std::filesystem::path folder = [] {
   return ::mkdtemp(pattern.data()) != nullptr ? pattern : throw std::runtime_error{"no folder for the shop"};
 }();
 const std::string shop_file = folder / "shop.db";
-const std::string outbox = folder / "outbox";  // stands for the server that mails go to
+const std::string outbox = folder / "outbox";  // plays the role of the mail server
 
-// The shop has a connection of its own.
+// The shop has its own connection to the file.
 void execute(sqlite3* shop, const std::string& sql) {
   if (sqlite3_exec(shop, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
     throw std::runtime_error{sqlite3_errmsg(shop)};
@@ -44,7 +44,7 @@ void place_order(canigo::jobs::sqlite_store& store, sqlite3* shop, int number, b
   execute(shop, fmt::format("insert into orders values ({})", number));
   const std::string address = fmt::format("customer-{}@example.org", number);
   canigo::jobs::new_job mail{.queue = "mail", .kind = "confirm", .payload = address};
-  store.put_in(shop, mail);  // in the transaction: the mail exists if and only if the order does
+  store.put_in(shop, mail);  // in the same transaction: the mail exists if and only if the order does
   execute(shop, is_paid ? "commit" : "rollback");
 }
 
@@ -55,7 +55,7 @@ void open_shop() {
   const int error = sqlite3_open(shop_file.c_str(), &opened);
   const std::unique_ptr<sqlite3, decltype([](sqlite3* s) { sqlite3_close(s); })> shop{opened};
   if (error != SQLITE_OK) throw std::runtime_error{sqlite3_errmsg(opened)};
-  sqlite3_busy_timeout(opened, 10'000);  // the store writes to the file, too
+  sqlite3_busy_timeout(opened, 10'000);  // the store also writes to the file
   execute(opened, "create table orders (number integer)");
   for (int number = 1; number <= 60; ++number) place_order(store, opened, number, number % 3 != 0);
   store.wake();
@@ -97,7 +97,7 @@ void send_mails() {
   io.run();
 }
 
-/// Runs a function in a process of its own.
+/// Runs a function in a separate process.
 pid_t run_apart(void (*work)()) {
   const pid_t child = ::fork();
   if (child != 0) return child;

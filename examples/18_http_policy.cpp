@@ -1,5 +1,5 @@
-// All that stands between a program and an HTTP API: a quota, a cap, retries, a breaker and deadlines in one policy.
-// The server of this example counts its calls, asks for a pause once, fails for a while, and comes back.
+// A policy protects a program from an HTTP API, and the API from the program: a quota, a cap, retries, a breaker and
+// deadlines. The server of this example counts calls, requests a pause once, fails for a while, and recovers.
 #include <canigo/http/call_error.hpp>
 #include <canigo/http/client.hpp>
 #include <canigo/http/server_pause.hpp>
@@ -31,7 +31,7 @@ constexpr auto rethrow = [](std::exception_ptr error) {
   if (error) std::rethrow_exception(error);
 };
 
-// A server that somebody else runs.
+// Plays the role of a server of another company.
 class upstream {
  public:
   explicit upstream(asio::io_context& io) : io_{io}, acceptor_{io, {asio::ip::make_address("127.0.0.1"), 0}} {
@@ -43,7 +43,7 @@ class upstream {
   void fail(bool f) { fails_ = f; }
   void be_silent() { is_silent_ = true; }
   int calls() const { return static_cast<int>(at_.size()); }
-  // The longest time in which it was not called, since the first call after the others.
+  // The longest time between two successive calls, from call number `from` on.
   canigo::duration longest_silence(int from) const {
     canigo::duration longest{};
     for (auto i = static_cast<std::size_t>(from) + 1; i < at_.size(); ++i)
@@ -87,7 +87,7 @@ class prices {
   prices(asio::io_context& io, std::string url)
       : client_{io,
                 {.connections_per_host = 4,
-                 .timeout = 1s,  // (6) of one request, and its error knows the method
+                 .timeout = 1s,  // (6) limits one request; unlike a policy timeout, its error knows the method
                  .proxy = ""}},
         api_{io, options(client_)},
         url_{std::move(url)} {}
@@ -101,25 +101,26 @@ class prices {
  private:
   static canigo::policy_options options(const http::client& client) {
     return {
-        .timeout = 5s,                                                 // (1) of a call with its waits and retries
-        .breaker = canigo::circuit_breaker_options{.least_calls = 10,  // (2) stays away while the server fails
+        .timeout = 5s,                                                 // (1) limits a call with its waits and retries
+        .breaker = canigo::circuit_breaker_options{.least_calls = 10,  // (2) stops calls while the server fails
                                                    .window = 1s,
                                                    .open_for = 500ms,
                                                    .failed_if = http::is_failure_of_server},
-        .retry = canigo::retry_policy{.attempts = 3, .retry_if = http::retry_if_harmless{}},  // (3) no POST after 500
-        .limits = canigo::limiter_options{.rates = {{canigo::rate::per_second(50), 5}},       // (4) the quota
-                                          .concurrency = client.connections_per_host(),       // (5) and the cap
+        // (3) never repeats a POST after status 500
+        .retry = canigo::retry_policy{.attempts = 3, .retry_if = http::retry_if_harmless{}},
+        .limits = canigo::limiter_options{.rates = {{canigo::rate::per_second(50), 5}},  // (4) the quota
+                                          .concurrency = client.connections_per_host(),  // (5) and the cap
                                           .priorities = 2},
     };
   }
 
   http::client client_;
   canigo::policy api_;
-  http::server_pause pause_{*api_.limits()};  // (7) Retry-After and RateLimit count for all calls
+  http::server_pause pause_{*api_.limits()};  // (7) applies Retry-After and RateLimit to all calls
   std::string url_;
 };
 
-// So many calls, five at a time: how many get an answer?
+// Makes `calls` calls, five at a time, and returns how many got an answer.
 asio::awaitable<int> answers(prices& p, int calls) {
   int good = 0, started = 0, running = 5;
   const auto executor = co_await asio::this_coro::executor;

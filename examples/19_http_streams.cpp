@@ -1,5 +1,5 @@
-// Bodies that are larger than the memory should be, and events without an end. A server sends no faster than it is
-// read, and a reader connects again where its server breaks off.
+// Bodies that do not fit into memory, and an endless stream of events. A server can send only as fast as the client
+// reads. After its server breaks off a stream, the client connects again.
 #include <canigo/http/client.hpp>
 #include <canigo/http/event_stream.hpp>
 #include <canigo/http/exchange.hpp>
@@ -31,7 +31,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t MiB = 1 << 20;
 
-// A server that somebody else runs.
+// Plays the role of a server of another company.
 class server {
  public:
   explicit server(asio::io_context& io) : io_{io}, acceptor_{io, {asio::ip::make_address("127.0.0.1"), 0}} {
@@ -80,7 +80,7 @@ class server {
     co_await asio::async_write(s, asio::buffer(answer), asio::use_awaitable);
   }
 
-  // Two events, and then the connection breaks.
+  // Sends two events, and then closes the connection.
   asio::awaitable<void> send_news(asio::ip::tcp::socket& s, int first) {
     const std::string events = fmt::format(
         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -96,10 +96,10 @@ class server {
 };
 
 asio::awaitable<void> read_file(http::client& client, server& s) {
-  http::exchange x = co_await client.open(s.url("/file"));  // returns when the head is there
+  http::exchange x = co_await client.open(s.url("/file"));  // returns when the head has arrived
   std::vector<char> room(64 << 10);
   std::size_t size = co_await x.read_some(asio::buffer(room));
-  // Nobody reads for a while. What fits into the buffers of the system is sent, and then the server waits.
+  // The client does not read for a while. The server fills the buffers of the system, and then has to wait.
   std::size_t before = 0;
   while (before != s.sent()) {
     before = s.sent();
@@ -112,11 +112,11 @@ asio::awaitable<void> read_file(http::client& client, server& s) {
 }
 
 asio::awaitable<void> write_log(http::client& client, server& s) {
-  http::upload u = client.start_upload({"PUT", s.url("/log")});  // its length is unknown: it goes in chunks
+  http::upload u = client.start_upload({"PUT", s.url("/log")});  // the length is unknown, so the body is sent in chunks
   for (int i = 0; i < 1000; ++i) {
     const std::string line = fmt::format("{:1023}\n", i);
     const bool is_wanted = co_await u.write(asio::buffer(line));
-    if (!is_wanted) break;  // the server has answered already
+    if (!is_wanted) break;  // the server has already answered
   }
   const http::exchange answer = co_await u.finish();
   fmt::print("log: status {}, and the server has {} than 1000 KiB\n", answer.head().status,

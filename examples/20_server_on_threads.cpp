@@ -1,5 +1,5 @@
-// A line server of an ordinary kind, on two threads: the line marked with (*) takes the executor of work_stealing where
-// it took that of the io_context. All sessions share one place, which passes from thread to thread at each line.
+// An ordinary line server on two threads. The line marked with (*) uses the executor of work_stealing instead of that
+// of the io_context. All sessions share one slot, which passes from thread to thread at each line.
 #include <canigo/semaphore.hpp>
 #include <canigo/work_stealing.hpp>
 
@@ -13,7 +13,7 @@ using asio::ip::tcp;
 
 asio::awaitable<void> session(tcp::socket socket, canigo::semaphore& place, long& lines) {
   std::string line;
-  for (;;) {  // until the client hangs up, which throws
+  for (;;) {  // until the client disconnects, which throws
     const auto size =
         co_await asio::async_read_until(socket, asio::dynamic_buffer(line, 4096), '\n', asio::use_awaitable);
     {
@@ -25,7 +25,7 @@ asio::awaitable<void> session(tcp::socket socket, canigo::semaphore& place, long
   }
 }
 
-void report(std::exception_ptr error) try {  // one session's error ends no other
+void report(std::exception_ptr error) try {  // an error in one session must not end other sessions
   if (error) std::rethrow_exception(error);
 } catch (const std::system_error& e) {
   if (e.code() != asio::error::eof) fmt::print(stderr, "{}\n", e.what());
@@ -51,7 +51,7 @@ asio::awaitable<void> client(tcp::endpoint server) {
 int main() {
   asio::io_context io;
   canigo::work_stealing pool{io};
-  const auto executor = pool.get_executor();  // (*) io.get_executor()
+  const auto executor = pool.get_executor();  // (*) instead of io.get_executor()
 
   tcp::acceptor acceptor{executor, {asio::ip::address_v4::loopback(), 0}};
   canigo::semaphore place{pool, {.permits = 1}};

@@ -1,5 +1,5 @@
-// Computing and waiting on the threads of one pool: a part of the work spawns two halves, which any thread may take,
-// and a beat goes on meanwhile, though no thread is kept free for it.
+// Computing and waiting on the threads of one pool. The computation splits itself into halves, which any thread may
+// take. A periodic timer continues meanwhile, although no thread is reserved for it.
 #include <canigo/thread_pool.hpp>
 #include <canigo/timeout.hpp>
 
@@ -11,7 +11,7 @@
 
 using namespace std::chrono_literals;
 
-/// How many numbers from `first` on, `n` of them, have no divisor.
+/// Counts the primes among the `n` numbers from `first` on.
 std::int64_t primes(std::int64_t first, std::int64_t n) {
   std::int64_t found = 0;
   for (std::int64_t i = first; i < first + n; ++i) {
@@ -22,7 +22,8 @@ std::int64_t primes(std::int64_t first, std::int64_t n) {
   return found;
 }
 
-/// The same by halves of halves, each a task of its own.
+/// Adds the number of primes in the range to `found`. Splits the range repeatedly into halves; each half is a separate
+/// task.
 void count(canigo::thread_pool& pool, std::int64_t first, std::int64_t n, std::atomic<std::int64_t>& found) {
   if (n <= 1000) {
     found += primes(first, n);

@@ -1,5 +1,5 @@
-// Two uploads share one uplink of 400 kB a second. The photo begins last and is done first, because it is more
-// important; the backup has the rest of the bytes.
+// Two uploads share one uplink of 400 kB per second. The photo begins last but ends first, because it is more
+// important; the backup gets the remaining capacity.
 #include <canigo/metered_stream.hpp>
 #include <canigo/scheduler.hpp>
 
@@ -23,7 +23,8 @@ asio::awaitable<void> upload(tcp::endpoint server, canigo::scheduler& uplink, co
 
 asio::awaitable<void> swallow(tcp::socket socket) {
   std::string some(65'536, ' ');
-  for (;;) co_await socket.async_read_some(asio::buffer(some), asio::use_awaitable);  // until the end, which throws
+  // until the end of the stream, which throws
+  for (;;) co_await socket.async_read_some(asio::buffer(some), asio::use_awaitable);
 }
 
 asio::awaitable<void> listen(tcp::acceptor& acceptor) {

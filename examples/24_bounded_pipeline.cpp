@@ -1,6 +1,7 @@
-// Two pipelines in bounded memory: their channels share 1000 bytes. The disk is slow, and its reader fills the memory
-// at once. But 300 bytes are reserved for the network, so it goes on all the same. And an alarm for the disk goes
-// before the chunks that came in earlier. Time is virtual (see 02_priorities.cpp), so the figures are exact.
+// Two pipelines in bounded memory: their channels share 1000 bytes. The disk is slow, and its producer fills the shared
+// memory immediately. But 300 bytes are reserved for the network channel, so the network continues. An alarm for the
+// disk overtakes chunks that entered the channel earlier. Time is virtual (see 02_priorities.cpp), so the figures are
+// exact.
 #include <canigo/channel.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
@@ -37,7 +38,7 @@ asio::awaitable<void> read(canigo::channel<chunk>& to, std::string name, int chu
 
 asio::awaitable<void> write(canigo::channel<chunk>& from, canigo::testing::virtual_time& time, canigo::duration each) {
   std::error_code end;
-  while (std::optional<chunk> c = co_await from.receive(end)) {  // until close() and the last chunk
+  while (std::optional<chunk> c = co_await from.receive(end)) {  // until close() and after the last chunk
     co_await canigo::sleep_for(each);
     fmt::print("{:4} ms  {}\n", time.elapsed() / 1ms, c->name);
   }
@@ -45,7 +46,7 @@ asio::awaitable<void> write(canigo::channel<chunk>& from, canigo::testing::virtu
 
 int main() {
   asio::io_context io;
-  canigo::testing::virtual_time time{io};  // before the first canigo object on `io`
+  canigo::testing::virtual_time time{io};  // must precede the first canigo object on `io`
   canigo::channel_capacity memory{io, {.bytes = 1'000}};
   canigo::channel<chunk> disk{io, {.size_of = size_of, .shared = memory, .priorities = 2}};
   canigo::channel<chunk> network{io, {.size_of = size_of, .shared = memory, .reserved_bytes = 300, .priorities = 2}};

@@ -1,5 +1,5 @@
-// Calls by Beast through a policy: it stays below the server's rate, and tries again what the server refuses.
-// beast_client PORT CLIENT CALLS. It is for Boost.Asio, so it links canigo-boost: docs/boost.md
+// A Beast client whose calls go through a policy: it respects the server's rate, and retries calls that the server
+// refuses. Usage: beast_client PORT CLIENT CALLS. It uses Boost.Asio, so it links canigo-boost: docs/boost.md
 #include <canigo/policy.hpp>
 
 #include <boost/asio.hpp>
@@ -30,7 +30,7 @@ net::awaitable<std::string> get(const server& s) {
   boost::beast::flat_buffer buffer;
   http::response<http::string_body> a;
   co_await http::async_read(stream, buffer, a, net::use_awaitable);
-  // So the policy knows what the server meant.
+  // Throws an error that tells the policy how to judge the response.
   const bool is_too_much =
       a.result() == http::status::too_many_requests || a.result() == http::status::service_unavailable;
   if (is_too_much) throw canigo::system_error{canigo::errc::overloaded};
@@ -44,7 +44,7 @@ net::awaitable<void> calls(const server& s, int number, canigo::policy& upstream
     try {
       co_await upstream.run(call);
       ++answers;
-    } catch (const canigo::system_error& e) {  // not std::system_error: Boost.Asio does not throw that
+    } catch (const canigo::system_error& e) {  // Boost.Asio does not throw std::system_error
       fmt::print("call {}: {}\n", i + 1, e.code().message());
     }
   }

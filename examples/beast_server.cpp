@@ -1,5 +1,5 @@
-// A Beast server as there are many, with two limits: each client has a rate, and so has what the server calls itself.
-// The lines marked with (*) are new. It is for Boost.Asio, so it links canigo-boost: docs/boost.md
+// An ordinary Beast server with two new limits: a rate for each client, and a rate for the calls that the server itself
+// makes. The lines marked with (*) are new. It uses Boost.Asio, so it links canigo-boost: docs/boost.md
 #include <canigo/keyed.hpp>
 #include <canigo/scheduler.hpp>
 
@@ -23,13 +23,13 @@ using response = http::response<http::string_body>;
 
 struct limits {                                     // (*)
   canigo::keyed_scheduler<std::string> per_client;  // (*) requests of each client
-  canigo::scheduler outbound;                       // (*) calls to the bank, of all clients
+  canigo::scheduler outbound;                       // (*) calls of the server to the bank, all clients together
   explicit limits(net::io_context& io)              // (*)
       : per_client{io, {.rate = canigo::rate::per_second(5), .burst = 3, .most_keys = 100'000}},   // (*)
         outbound{io, {.rate = canigo::rate::per_second(20), .burst = 20, .initial_tokens = 2}} {}  // (*)
 };
 
-net::awaitable<std::string> ask_bank() { co_return "1 EUR = 1.08 USD\n"; }  // another HTTP call would be here
+net::awaitable<std::string> ask_bank() { co_return "1 EUR = 1.08 USD\n"; }  // takes the place of another HTTP call
 
 net::awaitable<response> answer(const request& q, limits& l) {
   response a{http::status::ok, q.version()};
@@ -55,7 +55,7 @@ net::awaitable<response> answer(const request& q, limits& l) {
 
 net::awaitable<void> session(tcp::socket socket, limits& l) {
   boost::beast::flat_buffer buffer;
-  for (bool goes_on = true; goes_on;) {  // until the client hangs up, which throws
+  for (bool goes_on = true; goes_on;) {  // until the client disconnects, which throws
     request q;
     co_await http::async_read(socket, buffer, q, net::use_awaitable);
     response a = co_await answer(q, l);
@@ -64,7 +64,7 @@ net::awaitable<void> session(tcp::socket socket, limits& l) {
   }
 }
 
-void report(std::exception_ptr error) try {  // one session's error ends no other
+void report(std::exception_ptr error) try {  // an error in one session must not end other sessions
   if (error) std::rethrow_exception(error);
 } catch (const canigo::system_error& e) {
   if (e.code() != http::error::end_of_stream) fmt::print(stderr, "{}\n", e.what());

@@ -1,4 +1,4 @@
-// Limits beside asio::experimental::channel: docs/adapters.md
+// How to use limits together with asio::experimental::channel: docs/adapters.md
 #include <canigo/semaphore.hpp>
 
 #include <asio.hpp>
@@ -18,7 +18,7 @@ void rethrow(std::exception_ptr error) {
   if (error) std::rethrow_exception(error);
 }
 
-/// The limit first and the channel second: a consumer that is cancelled in the queue has taken no job with it.
+/// Waits at the limit first and at the channel second, so a consumer that is cancelled at the limit has taken no job.
 asio::awaitable<void> consume(const strand& own, jobs& inbox, canigo::semaphore& slots, int priority) {
   for (;;) {
     canigo::permit slot = co_await slots.acquire({.priority = priority});

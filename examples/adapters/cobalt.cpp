@@ -1,4 +1,4 @@
-// Limits awaited from Boost.Cobalt: docs/adapters.md
+// How to await limits from Boost.Cobalt: docs/adapters.md
 #include <canigo/policy.hpp>
 #include <canigo/semaphore.hpp>
 
@@ -30,7 +30,7 @@ cobalt::task<void> call_in_a_hurry(canigo::permit& taken, canigo::semaphore& slo
   taken.release();
 }
 
-/// A policy has awaitables of Asio. co_spawn makes an operation of one.
+/// A policy returns Asio's awaitables. co_spawn turns one into an operation that Cobalt can await.
 cobalt::task<void> call_by_policy(canigo::policy& upstream) {
   const auto ask = []() -> net::awaitable<int> { co_return 42; };
   int answer = co_await net::co_spawn(co_await cobalt::this_coro::executor, upstream.run(ask), cobalt::use_op);

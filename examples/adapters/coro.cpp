@@ -1,4 +1,4 @@
-// Limits awaited from asio::experimental::coro: docs/adapters.md
+// How to await limits from asio::experimental::coro: docs/adapters.md
 #include <canigo/semaphore.hpp>
 
 #include <asio.hpp>
@@ -15,7 +15,7 @@
 using asio::experimental::coro;
 using strand = asio::strand<asio::io_context::executor_type>;
 
-/// What a coro awaits an operation with: docs/adapters.md says why not always use_coro.
+/// The completion token with which a coro awaits an operation: docs/adapters.md explains why it is not always use_coro.
 #if ASIO_VERSION < 102400
 constexpr auto& in_coro = asio::experimental::use_coro;
 #else
@@ -26,7 +26,7 @@ void rethrow(std::exception_ptr error) {
   if (error) std::rethrow_exception(error);
 }
 
-/// One slot for each page. The executor is the second parameter, and the limit comes after it: see docs/adapters.md
+/// Takes one slot for each page. The executor is the second parameter, and the limit follows it: see docs/adapters.md
 coro<int> pages(int priority, asio::any_io_executor, canigo::semaphore& slots) {
   for (int page = 1; page <= 2; ++page) {
     canigo::permit slot = co_await slots.async_acquire({.priority = priority}, in_coro);

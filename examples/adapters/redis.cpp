@@ -1,5 +1,5 @@
-// Limits around calls by Boost.Redis: docs/adapters.md
-// adapters_redis SOCKET, the Unix domain socket of a redis-server
+// How to limit calls of Boost.Redis: docs/adapters.md
+// Usage: adapters_redis SOCKET, which is the Unix domain socket of a redis-server
 #include <canigo/policy.hpp>
 #include <canigo/semaphore.hpp>
 #include <canigo/timeout.hpp>

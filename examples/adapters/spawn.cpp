@@ -1,4 +1,4 @@
-// Limits awaited from stackful coroutines: docs/adapters.md
+// How to await limits from stackful coroutines: docs/adapters.md
 #include <canigo/cancel_after.hpp>
 #include <canigo/semaphore.hpp>
 
@@ -19,7 +19,7 @@ void rethrow(std::exception_ptr error) {
 void call(const char* who, int priority, canigo::semaphore& slots, const strand& own, asio::yield_context yield) {
   canigo::permit slot = slots.async_acquire({.priority = priority}, yield);
   fmt::print("{} has the slot, on its own strand: {}\n", who, own.running_in_this_thread());
-  asio::post(own, yield);  // the call itself
+  asio::post(own, yield);  // takes the place of the real call
 }
 
 void call_in_a_hurry(canigo::semaphore& slots, asio::yield_context yield) {
@@ -28,7 +28,7 @@ void call_in_a_hurry(canigo::semaphore& slots, asio::yield_context yield) {
   fmt::print("in a hurry: {}, with a slot: {}\n", error.message(), bool{slot});
 }
 
-/// Asio 1.24 has another form, which reports exceptions to a completion token.
+/// From Asio 1.24 on, spawn() has another form, which passes exceptions to a completion token.
 template <class F>
 void start(const strand& own, F function) {
 #if ASIO_VERSION < 102400

@@ -1,8 +1,8 @@
-// A small HTTP server with a quota, to try clients on. It is an ordinary RESTinio server on an io_context of its own;
-// the quota is a canigo::scheduler on that same io_context.
+// A small HTTP server with a quota, for trying out clients. It is an ordinary RESTinio server on its own io_context;
+// the quota is a canigo::scheduler on the same io_context.
 //
-//   GET /job/anything?class=0   takes --delay, then answers 200; with --enforce, 429 and Retry-After beyond the quota
-//   GET /verdict, /verdict.json  what was asked so far, and whether the quota was kept
+//   GET /job/anything?class=0   answers 200 after --delay; with --enforce, answers 429 and Retry-After above the quota
+//   GET /verdict, /verdict.json  reports the requests so far, and whether the quota was kept
 
 #include <canigo/scheduler.hpp>
 #include <canigo/timeout.hpp>
@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// asio::detached would drop it; and a client that has gone is no reason to end.
+// Rethrows errors, which asio::detached would drop. A client that has disconnected is no error.
 void report(const std::exception_ptr& error) {
   try {
     if (error) std::rethrow_exception(error);
@@ -117,7 +117,8 @@ class service {
         .done();
   }
 
-  // A callback server calls coroutine code: the request is a shared handle, so it can wait in one.
+  // The server calls a callback, which starts a coroutine. The request is a shared handle, so the coroutine can keep it
+  // while it waits.
   asio::awaitable<void> work(restinio::request_handle_t request) {
     if (options_.delay > 0ms) co_await canigo::sleep_for(options_.delay);
     ++served_;

@@ -13,20 +13,20 @@ namespace demo {
 struct arrival {
   canigo::time_point at;
   int priority = 0;
-  bool refused = false;  ///< answered 429
+  bool refused = false;  ///< whether the request was answered with 429
 };
 
-/// Judges from the outside whether a quota was kept: from nothing but when requests came in.
+/// Judges from outside whether a quota was kept, using only the arrival times of requests.
 class judge {
  public:
   judge(canigo::rate quota, std::uint64_t burst, canigo::duration tolerance);
 
   void note(const arrival& a) { arrivals_.push_back(a); }
 
-  /// Requests in the window of one period that holds the most of them.
+  /// The number of requests in the busiest window of one period.
   std::size_t most_in_a_period() const;
-  /// Whether every window, of any length, holds at most the burst and what the rate brings in it. Windows count as
-  /// `tolerance` longer than they are: the way through two event loops does not take the same time for every request.
+  /// Whether every window, of any length, has at most the burst plus the tokens of the rate in that window. Windows
+  /// count as `tolerance` longer than they are, because requests do not all take the same time through two event loops.
   bool is_kept() const;
   std::string text() const;
   std::string json() const;
@@ -39,7 +39,7 @@ class judge {
   canigo::rate quota_;
   std::uint64_t burst_;
   canigo::duration tolerance_;
-  std::vector<arrival> arrivals_;  // in the order in which they came
+  std::vector<arrival> arrivals_;  // in the order of their arrival
 };
 
 }  // namespace demo
