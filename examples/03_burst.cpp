@@ -40,8 +40,9 @@ int main() {
   run({.rate = five}, 200ms, 6);
   run({.rate = five}, 2150ms, 6);
 
-  // Just under a second has at most rate + burst - 1 calls: 5 above, 9 below. If the server counts "5 in any second",
-  // use a burst of 1. If it uses a token bucket itself, use the size of that bucket.
+  // In a span just below one second, at most rate + burst - 1 calls go: 5 with a burst of 1, and 9 with a burst of 5.
+  // If the server counts "5 in any second", use a burst of 1. If it uses a token bucket itself, use the size of that
+  // bucket.
   fmt::print("5 per second, burst 5: five tokens are kept, and then no more\n");
   run({.rate = five, .burst = 5}, 400ms, 10);
   run({.rate = five, .burst = 5}, 1000ms, 10);

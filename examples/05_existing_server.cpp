@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 asio::awaitable<void> session(tcp::socket socket, canigo::scheduler& quota) {
   std::string line;
-  for (;;) {  // until the client disconnects, which throws
+  for (;;) {  // ends when the client disconnects, because a read then throws
     auto buffer = asio::dynamic_buffer(line, 4096);
     const auto size = co_await asio::async_read_until(socket, buffer, '\n', asio::use_awaitable);
     co_await quota.acquire(line.starts_with("gold") ? 0 : 1);  // (*)

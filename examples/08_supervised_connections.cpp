@@ -59,10 +59,10 @@ asio::awaitable<void> story() {
   co_await ask("select 2");
   co_await ask("crash");  // the caller gets the error, and the worker gets a new connection
   co_await ask("select 3");
-  co_await canigo::sleep_for(15s);  // longer than idle_timeout
+  co_await canigo::sleep_for(15s);  // longer than idle_timeout, so the pool destroys the connection
 
   co_await ask("crash");
-  co_await ask("crash");  // one restart more than the limit allows within a minute
+  co_await ask("crash");  // this restart is one more than the limit allows within a minute
   try {
     co_await pool.closed();
   } catch (const canigo::fatal_error& e) {

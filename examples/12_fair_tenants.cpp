@@ -57,7 +57,7 @@ void run(const char* title, bool fair) {
     tenants[1].flow = &crawler;
     tenants[2].flow = &trial;
   }
-  asio::co_spawn(io, send(quota, time, tenants[1], 500, 1h), rethrow);  // a flood, sent once
+  asio::co_spawn(io, send(quota, time, tenants[1], 500, 1h), rethrow);  // a flood of calls, sent only once
   asio::co_spawn(io, send(quota, time, tenants[0], 4, 1s), rethrow);
   asio::co_spawn(io, send(quota, time, tenants[2], 1, 500ms), rethrow);
   time.run_for(20s);

@@ -67,8 +67,8 @@ void rethrow(std::exception_ptr error) {
 }
 
 int main() {
-  asio::co_spawn(io, client("192.0.2.1", 600ms, 8), rethrow);      // slower than its allowed rate
-  asio::co_spawn(io, client("198.51.100.7", 10ms, 500), rethrow);  // far faster than its allowed rate
+  asio::co_spawn(io, client("192.0.2.1", 600ms, 8), rethrow);      // this client sends more slowly than its rate allows
+  asio::co_spawn(io, client("198.51.100.7", 10ms, 500), rethrow);  // this client sends far faster than its rate allows
   asio::co_spawn(io, patient("203.0.113.5"), rethrow);
   asio::co_spawn(io, flood(), rethrow);
   now.run();

@@ -13,7 +13,7 @@ using asio::ip::tcp;
 
 asio::awaitable<void> session(tcp::socket socket, canigo::semaphore& place, long& lines) {
   std::string line;
-  for (;;) {  // until the client disconnects, which throws
+  for (;;) {  // ends when the client disconnects, because a read then throws
     const auto size =
         co_await asio::async_read_until(socket, asio::dynamic_buffer(line, 4096), '\n', asio::use_awaitable);
     {

@@ -23,7 +23,7 @@ asio::awaitable<void> upload(tcp::endpoint server, canigo::scheduler& uplink, co
 
 asio::awaitable<void> swallow(tcp::socket socket) {
   std::string some(65'536, ' ');
-  // until the end of the stream, which throws
+  // Ends when the sender closes the stream, because a read then throws.
   for (;;) co_await socket.async_read_some(asio::buffer(some), asio::use_awaitable);
 }
 

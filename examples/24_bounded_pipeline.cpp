@@ -38,7 +38,7 @@ asio::awaitable<void> read(canigo::channel<chunk>& to, std::string name, int chu
 
 asio::awaitable<void> write(canigo::channel<chunk>& from, canigo::testing::virtual_time& time, canigo::duration each) {
   std::error_code end;
-  while (std::optional<chunk> c = co_await from.receive(end)) {  // until close() and after the last chunk
+  while (std::optional<chunk> c = co_await from.receive(end)) {  // ends after close(), when no chunk is left
     co_await canigo::sleep_for(each);
     fmt::print("{:4} ms  {}\n", time.elapsed() / 1ms, c->name);
   }

@@ -55,7 +55,7 @@ net::awaitable<response> answer(const request& q, limits& l) {
 
 net::awaitable<void> session(tcp::socket socket, limits& l) {
   boost::beast::flat_buffer buffer;
-  for (bool goes_on = true; goes_on;) {  // until the client disconnects, which throws
+  for (bool goes_on = true; goes_on;) {  // also ends when the client disconnects, because a read then throws
     request q;
     co_await http::async_read(socket, buffer, q, net::use_awaitable);
     response a = co_await answer(q, l);

@@ -39,7 +39,7 @@ class judge {
   canigo::rate quota_;
   std::uint64_t burst_;
   canigo::duration tolerance_;
-  std::vector<arrival> arrivals_;  // in the order of their arrival
+  std::vector<arrival> arrivals_;  // the arrivals in the order of their times
 };
 
 }  // namespace demo

@@ -1,6 +1,7 @@
 #pragma once
 
-// Includes all of the core library. The edges (canigo/http/… and others) and canigo/testing/… are included by name.
+// Includes the core library. Headers of HTTP, Redis, jobs, metrics and testing (canigo/http/… and so on) are not
+// included here.
 #include "canigo/adaptive_limit.hpp"
 #include "canigo/algorithms/aimd.hpp"
 #include "canigo/algorithms/backoff.hpp"

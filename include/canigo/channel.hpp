@@ -24,14 +24,14 @@ namespace canigo {
 
 struct channel_capacity_options {
   std::uint64_t capacity = unlimited;  ///< max number of values in all channels together; 1 or more
-  /// max sum of the sizes of these values; 1 or more; set `capacity`, `bytes` or both
+  /// max total size of the values in bytes; 1 or more; set `capacity`, `bytes` or both
   std::uint64_t bytes = unlimited;
 };
 
 /// The statistics of a shared capacity.
 struct channel_capacity_stats {
   std::uint64_t items = 0;     ///< number of values in all channels
-  std::uint64_t bytes = 0;     ///< sum of the sizes of these values
+  std::uint64_t bytes = 0;     ///< total size of the values in bytes
   std::size_t channels = 0;    ///< number of channels that share the capacity
   std::size_t senders = 0;     ///< number of senders that wait, in all channels
   std::uint64_t capacity = 0;  ///< max number of values; 2^62: unlimited
@@ -76,7 +76,7 @@ class channel_capacity {
 template <class T>
 struct channel_options {
   std::uint64_t capacity = unlimited;  ///< max number of values in the channel; 1 or more
-  std::uint64_t bytes = unlimited;     ///< max sum of the sizes of these values; 1 or more
+  std::uint64_t bytes = unlimited;     ///< max total size of the values in bytes; 1 or more
   /// The size of a value in bytes; required if `bytes` or the shared capacity bounds bytes. It is called once for each
   /// value, inside the call that sends the value. Its exceptions leave that call.
   std::function<std::uint64_t(const T&)> size_of = {};
@@ -91,7 +91,7 @@ struct channel_options {
 /// The statistics of a channel, all read at one instant. At every instant sent = received + items.
 struct channel_stats {
   std::uint64_t items = 0;      ///< number of values in the channel
-  std::uint64_t bytes = 0;      ///< sum of the sizes of these values
+  std::uint64_t bytes = 0;      ///< total size of the values in bytes
   std::size_t senders = 0;      ///< number of senders that wait for room
   std::size_t receivers = 0;    ///< number of receivers that wait for a value
   std::uint64_t sent = 0;       ///< number of values that entered the channel

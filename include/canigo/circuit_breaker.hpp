@@ -98,7 +98,7 @@ class [[nodiscard]] circuit_pass {
       : core_{&core}, epoch_{epoch}, since_{since} {}
   void leave() noexcept;  // ends the pass without a report
 
-  detail::breaker_core* core_ = nullptr;  // the pass holds a counted reference to it
+  detail::breaker_core* core_ = nullptr;  // a counted reference, which the pass releases
   circuit::epoch epoch_ = 0;
   time_point since_{};
 };

@@ -26,12 +26,12 @@ enum class errc {
   /// The request was removed from a full queue to make room for a new one. Equals
   /// std::errc::resource_unavailable_try_again.
   evicted,
-  /// The deadline or timeout passed. Equals std::errc::timed_out.
+  /// The deadline or time limit passed before the operation ended. Equals std::errc::timed_out.
   timed_out,
   /// Even the earliest possible grant is after the deadline, so the request was refused without a wait. Equals
   /// std::errc::timed_out.
   deadline_unreachable,
-  /// The object was stopped or destroyed.
+  /// The object that the operation used was stopped or destroyed.
   stopped,
   /// The priority class is outside 0 … priorities-1. Equals std::errc::invalid_argument.
   invalid_priority,
@@ -111,17 +111,18 @@ template <typename Number>
 
 }  // namespace detail
 
-/// Whether an error of a call says something about the callee. A circuit breaker judges by it.
+/// Whether an exception of a call says that the callee failed. A circuit breaker decides by this function.
 ///
-/// Every error does, except these, by which the call ended on this side:
+/// All exceptions do, except those that arose in this program:
 /// - Asio's operation_aborted: the caller cancelled the call;
 /// - errc::queue_full, evicted, shed, too_many_keys, deadline_unreachable, stopped, closed and circuit_open: a limit, a
-///   breaker or a channel of this program refused it;
-/// - errc::invalid_priority, invalid_argument and too_large: the request or the answer was not as it should be;
+///   breaker or a channel of this program refused the call;
+/// - errc::invalid_priority, invalid_argument and too_large: the request was invalid, or the answer was too large;
 /// - errc::lease_lost, store_unavailable and not_enough_memory, and std::bad_alloc;
 /// - std::errc::resource_deadlock_would_occur: the call would have waited for itself.
 ///
-/// errc::timed_out is a failure. If a limit inside the call has a deadline, its timeout counts, too.
+/// errc::timed_out counts as a failure of the callee, even if it came from a limit inside the call whose request had a
+/// deadline.
 bool is_failure_of_callee(const std::exception_ptr& error) noexcept;
 
 /// Whether an exception of a call says that the callee is overloaded: a timeout, or a reply that reports overload.

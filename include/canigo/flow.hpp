@@ -76,7 +76,8 @@ struct flow_stats {
 /// - In shadow mode the requests of a flow are granted immediately. The statistics count the waits and refusals that
 ///   its ceilings would have caused.
 ///
-/// Keep one flow object for each tenant. A flow object that is made anew for each request always starts without a debt.
+/// Keep one flow object for each tenant. A flow object that is made anew for each request starts without a debt each
+/// time, so its share has no effect.
 ///
 /// With ageing, a waiter that has risen competes in its new class. So in classes above 0, old waiters of a flooding
 /// flow may go before a new request of a calm flow for up to `ageing`. Give such flows a queue limit.

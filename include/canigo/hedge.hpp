@@ -33,7 +33,8 @@ auto run_hedge(Make make, hedge_options options) -> net::awaitable<result_of_rep
 
 }  // namespace detail
 
-/// Calls `make` and awaits the operation that it returns. If that is slow, starts a second copy; the first result wins.
+/// Calls `make` and awaits the operation that it returns. If that operation is slow, starts a second copy of it; the
+/// first result wins.
 ///
 ///     canigo::retry_budget budget{canigo::hedge_budget};  // of the service, shared by all callers
 ///     auto page = co_await canigo::hedge([&] { return get(url); }, {.after = 50ms, .budget = &budget});

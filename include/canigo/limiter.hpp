@@ -91,7 +91,7 @@ struct limiter_options {
   int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
   std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; not overflow::wait
-  duration ageing = duration::max();  ///< a waiter rises one class per `ageing` waited; more than 0; max: never
+  duration ageing = duration::max();  ///< waiting time after which a waiter rises a class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
   duration slack = duration::zero();  ///< how late a wake-up may be, so that several are combined; 0s to 1s
   /// shadow: grants each request immediately, and stats() counts what it would have done

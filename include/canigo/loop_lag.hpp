@@ -38,12 +38,12 @@ struct loop_lag_stats {
 /// In each `interval` a deadline posts a handler to the executor, and the handler measures its lag. A lag means that
 /// the loop has too much work, or that a handler blocks it. So the lag measures the overload of the process itself, for
 /// load shedding and health checks.
+///
 /// It costs one deadline of the context's timer and one post per interval. As any timer does, it keeps
 /// io_context::run() from returning until stop() or the destructor.
 ///
 /// Threads: any thread may call any member at any time. Allocates: in the constructor.
 /// Lifetime: it may be destroyed on any thread, and in its own callback. The execution context may be destroyed first.
-/// Lifetime: may be destroyed on any thread, also in its own callback. The execution context may be destroyed first.
 class loop_lag {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.

@@ -37,7 +37,7 @@ namespace canigo {
 /// The parts of a policy, in the order in which a call passes them. Each part is optional, and behaves as it does
 /// without a policy.
 struct policy_options {
-  std::optional<duration> timeout = {};  ///< for a whole call with all its parts; more than 0; max: no time limit
+  std::optional<duration> timeout = {};  ///< limit of a whole call with all its parts; more than 0; max: no time limit
   std::optional<circuit_breaker_options> breaker = {};  ///< refuses calls immediately while the upstream fails
   /// Starts copies of a slow call, for idempotent work only. `group` must be null. Without a `budget` or a `window`,
   /// the policy makes its own.
@@ -79,8 +79,8 @@ struct policy_stats {
 /// 3. **hedge**. Each copy passes the parts below separately.
 /// 4. **retry**. Each attempt passes the parts below separately: it joins the queue again, at the end of its class.
 /// 5. **adaptive**, then **limits**: an adaptive limit on operations under way; then rates, a cap and priorities. The
-///    adaptive limit measures an operation from its start, without the wait for the limits. A call waits in the queue
-///    until less time is left than two usual calls take, or half of the time if that is earlier. Then it ends with
+///    adaptive limit measures an operation from its start, without the wait for the limits. A call stops waiting when
+///    less time is left than two usual calls take, but it may wait for at least half of its time. Then it ends with
 ///    errc::timed_out, without another attempt.
 /// 6. **attempt_timeout** and the operation.
 ///
@@ -89,7 +89,7 @@ struct policy_stats {
 /// does not count the call. The breaker does not count calls that a limit refused or the caller cancelled either. A
 /// request may have a deadline before the timeout. Such a call counts only if operations ran for half of `timeout`,
 /// half of `attempt_timeout` or `breaker->slow`, whichever is least. So callers in a hurry do not open the breaker. If
-/// none of these three is set, each deadline counts.
+/// none of these three is set, every such call counts.
 ///
 /// An operation may call the policy that it runs in; that call needs another slot. If the operations in all slots
 /// waited for a slot, they would wait forever. So the last of these calls ends with

@@ -166,8 +166,8 @@ enum class stop_mode : std::uint8_t { drain = 1, finish_running, cancel_all };
 struct stop_report {
   std::uint64_t submitted = 0;
   std::uint64_t succeeded = 0;
-  std::uint64_t failed = 0;     ///< including evicted tasks
-  std::uint64_t cancelled = 0;  ///< by their owner, or by the stop of the pool
+  std::uint64_t failed = 0;     ///< tasks that failed, including evicted tasks
+  std::uint64_t cancelled = 0;  ///< tasks that were cancelled by their owner or by the stop of the pool
   std::uint64_t timed_out = 0;
   std::uint64_t stopped = 0;    ///< tasks without a result, because the pool stopped
   std::uint64_t escalated = 0;  ///< tasks that still ran at the end of the grace time, and were cancelled then
@@ -188,7 +188,7 @@ struct name_stats {
   std::string name;
   std::uint64_t attempts = 0;
   std::uint64_t succeeded = 0;
-  std::uint64_t failed = 0;  ///< attempts that ended in any other way
+  std::uint64_t failed = 0;  ///< attempts that did not succeed
   wait_histogram waited;     ///< the time in the queue, per attempt
   wait_histogram ran;        ///< the running time, per attempt
 };

@@ -72,7 +72,7 @@ struct wait_reason {
   /// With cause::flow, what holds up the flow: its rate at `index`, its concurrency, or a pause. With
   /// cause::alternatives, what holds up the alternative that can serve the waiter first.
   cause ceiling = cause::none;
-  std::size_t index = 0;                 ///< the index of the rate in limiter_options::rates
+  std::size_t index = 0;                 ///< with cause::rate: the index of the rate in limiter_options::rates
   time_point until = time_point::max();  ///< when the cause ends; max: with a resume(), or when a permit is released
   std::size_t alternative = no_alternative;  ///< with cause::alternatives: the index in limiter_options::alternatives
 };

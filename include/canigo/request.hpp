@@ -53,7 +53,7 @@ class unit_amounts {
   static constexpr std::size_t most = 4;
 
   unit_amounts() noexcept {}
-  // There is no std::initializer_list, because g++ 12 refuses one inside a co_await.
+  // There is no constructor from std::initializer_list, because g++ 12 rejects one inside a co_await expression.
   unit_amounts(unit_amount a) noexcept { append(a); }
   unit_amounts(unit_amount a, unit_amount b) noexcept : unit_amounts{a} { append(b); }
   unit_amounts(unit_amount a, unit_amount b, unit_amount c) noexcept : unit_amounts{a, b} { append(c); }
@@ -92,7 +92,7 @@ class flow;
 /// A request to a limit: how many tokens, how important, and until when a grant is useful.
 struct request {
   int priority = 0;              ///< priority class, 0 (goes first) … priorities-1
-  std::uint64_t tokens = 1;      ///< 1 or more; more than the burst is errc::too_large
+  std::uint64_t tokens = 1;      ///< the requested tokens; 1 or more; more than the burst is errc::too_large
   deadline_point deadline = {};  ///< a grant after this instant is useless
   /// the flow of the limit that the request belongs to; null: a nameless flow of weight 1
   const canigo::flow* flow = nullptr;

@@ -24,9 +24,9 @@ struct strand_pool_options {
   overflow on_overflow = overflow::reject_new;
   /// time limit of each attempt, unless the task has its own; more than 0; max: none
   duration timeout = duration::max();
-  retry_policy retry = {};            ///< for tasks without a policy of their own
+  retry_policy retry = {};            ///< the retry policy of tasks without their own policy
   restart_policy restart = {};        ///< how often workers may break before the pool stops
-  pool_observer* observer = nullptr;  ///< must outlive the pool and its last task
+  pool_observer* observer = nullptr;  ///< is told about the pool's tasks; must outlive the pool and its last task
 };
 
 /// Runs at most `concurrency` operations at the same time, the important ones first.

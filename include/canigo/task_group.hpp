@@ -125,12 +125,13 @@ class task_group {
   std::shared_ptr<detail::group_child_of<T>> start(net::awaitable<T> op) {
     auto c = std::make_shared<detail::group_child_of<T>>(core_->executor());
     detail::task_group_core::running running{core_, c};
-    const net::any_io_executor strand = c->executor();  // the child drops it when it ends, maybe before this returns
+    // a copy, because the child drops its strand when it ends, perhaps before start() returns
+    const net::any_io_executor strand = c->executor();
     net::co_spawn(strand, detail::group_child_main(c, std::move(op)),
                   net::bind_cancellation_slot(c->slot(), std::move(running)));
     return c;
   }
-  /// Counts as a running child: join() and wait_all() wait until the returned permit is released.
+  /// Returns a permit that counts as a running child: join() and wait_all() wait until it is released.
   permit hold() { return core_->occupy(); }
 
   std::shared_ptr<detail::task_group_core> core_;

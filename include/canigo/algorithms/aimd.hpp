@@ -41,7 +41,7 @@ class aimd_control : public detail::windowed_limit {
  private:
   void close(time_point now) noexcept;
 
-  double target_;  // in nanoseconds
+  double target_;  // the target latency in nanoseconds
 };
 
 }  // namespace canigo

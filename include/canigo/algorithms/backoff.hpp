@@ -27,7 +27,7 @@ struct backoff {
   duration min = duration::zero();                  ///< the shortest delay; 0 to cap
   canigo::jitter jitter = canigo::jitter::full;     ///< which part of each delay is random
 
-  /// Waits `d` after each failure, without jitter.
+  /// Makes a backoff that waits `d` after each failure, without jitter.
   static constexpr backoff constant(duration d) noexcept { return {d, 1, d, d, canigo::jitter::none}; }
 
   /// The delay after the given number of failures (1 or more), before jitter.

@@ -42,12 +42,12 @@ constexpr std::string_view to_string(circuit_state s) noexcept {
 class circuit_observer;
 
 struct circuit_breaker_options {
-  int failures = 50;                           ///< percent of failed calls in the window at which it opens; 1 to 100
-  std::uint64_t least_calls = 20;              ///< it opens only with at least this many calls in the window; 1 or more
+  int failures = 50;               ///< percent of failed calls in the window at which the breaker opens; 1 to 100
+  std::uint64_t least_calls = 20;  ///< the breaker opens only with at least this many calls in the window; 1 or more
   duration window = std::chrono::seconds{30};  ///< how long a call counts, exact to a tenth of that time; 1 ms or more
   duration slow = duration::max();             ///< a call that takes longer counts as slow; more than 0
-  int slow_percent = 80;                       ///< percent of slow calls in the window at which it opens; 1 to 100
-  duration open_for = std::chrono::seconds{5};        ///< how long it stays open the first time; more than 0
+  int slow_percent = 80;  ///< percent of slow calls in the window at which the breaker opens; 1 to 100
+  duration open_for = std::chrono::seconds{5};        ///< how long the breaker stays open the first time; more than 0
   duration most_open_for = std::chrono::seconds{60};  ///< max of open_for, which doubles with each failed trial
   int probes = 3;  ///< number of calls that pass in the half-open state and decide; 1 to 1000
   /// Decides which exceptions of a call are failures. Null: is_failure_of_callee(). Called with no lock held.
@@ -58,7 +58,7 @@ struct circuit_breaker_options {
   std::string name = {};  ///< appears in error messages
 };
 
-/// A change of a breaker's state.
+/// A change of a circuit breaker's state, as reported to an observer.
 struct circuit_change {
   circuit_state from = circuit_state::closed;
   circuit_state to = circuit_state::closed;

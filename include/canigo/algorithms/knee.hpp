@@ -72,7 +72,7 @@ class knee_control : public detail::windowed_limit {
   double top_ = 0;          // the limit after the last cut because of drops
   double carried_ = 0;      // the number of concurrent calls that succeeded while the latency was good
   double usual_drops_ = 0;  // the share of drops that does not depend on the limit
-  time_point hold_until_ = time_point::min();  // until then the limit stays at or below top_
+  time_point hold_until_ = time_point::min();  // the limit stays at or below top_ until this instant
 
   bool is_probing_ = false;
   double back_ = 0, probe_latency_ = 0, probe_limit_ = 0;
@@ -80,12 +80,12 @@ class knee_control : public detail::windowed_limit {
   time_point next_probe_ = time_point::max();
 
   // A cut of the limit because of drops is on trial until it has proved useful.
-  double trial_back_ = 0;  // the limit before the cut; 0: no trial
+  double trial_back_ = 0;  // the limit before the cut on trial; 0: no trial
   time_point trial_until_{};
   double trial_limit_ = 0, trial_share_ = 0, trial_time_share_ = 0;
 
   // A raise of the limit for starving callers is on trial, too.
-  double raised_from_ = 0;  // the limit before the raise; 0: no trial
+  double raised_from_ = 0;  // the limit before the raise on trial; 0: no trial
   double raised_rate_ = 0;  // successful calls per nanosecond before the raise
   time_point raise_again_at_ = time_point::min();
 

@@ -16,7 +16,7 @@ enum class sample_outcome : std::uint8_t {
 
 /// The report of a call that has ended, for an adaptive limit.
 struct limit_sample {
-  duration latency{};           ///< from the start of the call to its end, or to its cancellation
+  duration latency{};           ///< the time from the start of the call to its end, or to its cancellation
   std::uint64_t in_flight = 1;  ///< calls under way when this call started, including this call
   sample_outcome outcome = sample_outcome::ok;
   duration waited{};  ///< how long the call waited for its slot, before it started

@@ -135,7 +135,7 @@ class token_bucket {
   std::int64_t origin_;   // an instant at which the bucket was full, in the clock's nanoseconds
   std::uint64_t taken_;   // number of tokens taken since origin_
   std::uint64_t tokens_;  // tokens of the rate, per period_
-  std::uint64_t period_;  // in nanoseconds; the rate is in lowest terms
+  std::uint64_t period_;  // the period in nanoseconds; tokens_/period_ is in lowest terms
   std::uint64_t burst_;
 };
 

@@ -27,9 +27,9 @@ class call_error : public canigo::detail::error_at {
 
   /// The minimum wait before another attempt: the wait that the server asks for, or zero. std::nullopt if another
   /// attempt would be useless or could do harm.
-  /// A server that was not reached, and one that answers 429, 503 or 529, has not executed the request. So any method
-  /// may be sent again. The server may have executed the request if the connection broke, after a timeout, after a
-  /// status of 408, 500, 502 or 504, and after any failure behind a redirect. So only GET, HEAD, PUT, DELETE, OPTIONS
+  /// A server that was not reached, or that answers 429, 503 or 529, has not executed the request. So any method may be
+  /// sent again. The server may have executed the request if the connection broke, after a timeout, after a status of
+  /// 408, 500, 502 or 504, and after any failure behind a redirect. In these cases only GET, HEAD, PUT, DELETE, OPTIONS
   /// and TRACE may be sent again. No request may be sent again if the answer has x-should-retry: false.
   std::optional<duration> wait_before_retry() const noexcept { return wait_; }
 

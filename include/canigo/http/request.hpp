@@ -18,7 +18,7 @@ namespace canigo::http {
 ///     co_await client.send(http::request{"POST", url}.with_header("Accept", "text/plain").with_body(text));
 struct request {
   std::string method = "GET";
-  std::string url;        ///< http:// or https://, absolute
+  std::string url;        ///< an absolute URL with http:// or https://
   http::headers headers;  ///< added to the fields that the client sends in any case
   std::string body;       ///< the body, sent unchanged; not for GET and HEAD
   /// instead of the client's timeout, from send() to the last byte; more than 0; max: no time limit

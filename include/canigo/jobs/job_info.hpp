@@ -49,23 +49,23 @@ constexpr std::string_view to_string(job_state s) noexcept {
 
 /// How long a unique key excludes other jobs with the same key.
 enum class unique_scope : std::uint8_t {
-  until_begun,  ///< until the job is claimed for the first time
-  until_ended,  ///< until it is done, dead or cancelled
-  for_a_time,   ///< for new_job::unique_for after the job was submitted, even if the job has ended
+  until_begun,  ///< the key is unique until the job is claimed for the first time
+  until_ended,  ///< the key is unique until the job is done, dead or cancelled
+  for_a_time,   ///< the key is unique for new_job::unique_for after the submission, even if the job has ended
 };
 
 /// A job to be submitted. Time spans are measured from the submission, by the store's clock.
 struct new_job {
-  std::string queue = "default";      ///< 1 to most_name bytes
+  std::string queue = "default";      ///< the name of the queue; 1 to most_name bytes
   std::string kind = {};              ///< selects the handler; 1 to most_name bytes
-  std::string payload = {};           ///< any bytes, up to most_bytes
+  std::string payload = {};           ///< the input for the handler; any bytes, up to most_bytes
   int priority = 0;                   ///< priority class, 0 (goes first) … 15
   duration delay = duration::zero();  ///< time before the job can be claimed; 0 or more
   /// the instant at which the job can be claimed, instead of `delay`; years 1970 to 9999
   std::optional<instant> at = {};
   duration expires_in = duration::max();  ///< a job that still waits after this time is dead; more than 0; max: never
   std::uint32_t max_attempts = 25;        ///< max number of attempts, 1 to 1'000'000; crashes do not count
-  std::string unique_key = {};            ///< any bytes, up to most_name; empty: not unique
+  std::string unique_key = {};            ///< the unique key; any bytes, up to most_name; empty: not unique
   unique_scope scope = unique_scope::until_ended;
   duration unique_for = duration::zero();  ///< the time for unique_scope::for_a_time; more than 0
   std::string batch = {};                  ///< the batch of the job, up to most_name bytes; empty: none
@@ -142,7 +142,7 @@ struct job_info {
   std::optional<instant> cancel_at = {};  ///< when the job was cancelled; a running job is told of it
   std::optional<instant> finished_at = {};
   std::string unique_key = {};  ///< the unique key that the job has now; empty: none
-  std::string batch = {};       ///< see new_job::batch
+  std::string batch = {};       ///< the batch of the job, as in new_job
   /// see new_job::after_batch; run_at is instant::max() while the job waits for the batch
   std::string after_batch = {};
   std::string result = {};          ///< the result of a job that is done, or the progress of a running job
@@ -154,8 +154,8 @@ struct job_info {
 struct queue_count {
   std::string queue;
   bool is_paused = false;
-  std::size_t by_state[5] = {};  ///< index: job_state; the number of done jobs is only that of recently ended ones
-  bool has_more[5] = {};         ///< index: job_state; true: by_state is a lower bound
+  std::size_t by_state[5] = {};  ///< number of jobs, by job_state; for `done`, only among the jobs that ended last
+  bool has_more[5] = {};         ///< indexed by job_state; true: the number in by_state is only a lower bound
   /// How long the earliest due job has been due; 0: no job is due.
   duration oldest = duration::zero();
   std::size_t of(job_state s) const noexcept { return by_state[static_cast<std::size_t>(s)]; }

@@ -67,7 +67,7 @@ class schedule {
 
   std::string text_;
   std::chrono::seconds period_{0};  // 0: cron() made the schedule
-  // Each of these masks has one bit for each value of the field.
+  // The matching values of a field are a bit mask with one bit for each value.
   std::uint64_t minutes_ = 0;
   std::uint32_t hours_ = 0;
   std::uint32_t days_ = 0;
@@ -75,7 +75,7 @@ class schedule {
   std::uint32_t weekdays_ = 0;
   bool needs_both_days_ = true;
   bool follows_clock_ = true;
-  std::shared_ptr<const detail::time_zone> zone_ = {};  // null: UTC
+  std::shared_ptr<const detail::time_zone> zone_ = {};  // the time zone of the schedule; null: UTC
 };
 
 }  // namespace canigo::jobs

@@ -108,7 +108,7 @@ admission within(Limit& l, request r = {}) {
 }
 
 struct queue_options {
-  std::string name = "default";  ///< 1 to most_name bytes
+  std::string name = "default";  ///< the name of the queue; 1 to most_name bytes
   std::size_t concurrency = 1;   ///< max number of jobs of the queue that run in this service at once; 1 to 100'000
   duration timeout = duration::max();  ///< the time limit of each run; more than 0; max: none
   /// The delay before the next attempt of a failed job.
@@ -137,7 +137,7 @@ struct service_options {
 
 /// The options of one job. Their texts are copied when submit() is called.
 struct submit_options {
-  std::string_view queue = "default";     ///< 1 to most_name bytes
+  std::string_view queue = "default";     ///< the name of the queue; 1 to most_name bytes
   int priority = 0;                       ///< priority class, 0 (goes first) … 15
   duration delay = duration::zero();      ///< time before the job may run; 0 or more
   duration expires_in = duration::max();  ///< time from now to the deadline of the job; more than 0; max: no deadline

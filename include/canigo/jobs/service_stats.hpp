@@ -28,12 +28,12 @@ struct job_queue_stats {
 
 /// The statistics of a service.
 struct service_stats {
-  std::vector<job_queue_stats> queues;  ///< in the order of service_options::queues
+  std::vector<job_queue_stats> queues;  ///< one element per queue, in the order of service_options::queues
   std::uint64_t store_failures = 0;     ///< number of failed calls of the store, without those that users made
-  /// Why calls of the store fail, or what is wrong although they succeed, with the file or server and an advice. Empty:
-  /// nothing is wrong. If there are several causes, it is the last one.
+  /// Why calls of the store fail, or what is wrong although they succeed. The text names the file or server, and gives
+  /// advice. Empty: nothing is wrong. If there are several causes, it is the last one.
   std::string last_error = {};
-  std::error_code last_error_code = {};  ///< empty if the exception had no code
+  std::error_code last_error_code = {};  ///< the code of that error; empty if its exception had none
   std::string store_engine = {};         ///< the database and its version; empty: not known yet
 };
 

@@ -73,10 +73,10 @@ struct trim_request {
 };
 
 struct list_request {
-  std::string queue = {};               ///< empty: all queues
+  std::string queue = {};               ///< only jobs of this queue; empty: all queues
   std::optional<job_state> state = {};  ///< only jobs in this state; empty: all states
   std::string batch = {};               ///< only jobs of this batch; empty: all jobs
-  job_id after = 0;                     ///< only jobs with a greater number
+  job_id after = 0;                     ///< return only jobs with a number greater than this
   std::size_t limit = 100;              ///< max number of jobs to return; 1 to 1000
 };
 

@@ -40,7 +40,7 @@ struct client_options {
   std::size_t max_reply = 16 << 20;  ///< max size in bytes of a reply, with an overhead for each element; 1 KiB or more
   std::string name = "canigo";       ///< the name shown by CLIENT LIST; without spaces; empty: none
   bool verify_tls = true;            ///< whether to check the server's certificate and its host name
-  std::string ca_file = {};          ///< PEM file of trusted certificates; empty: the system's
+  std::string ca_file = {};          ///< PEM file of trusted certificates; empty: those of the system
   std::string cert_file = {};  ///< PEM file of the client's certificate and the intermediate certificates; empty: none
   std::string key_file = {};  ///< PEM file of the certificate's key, without a password; empty: the key is in cert_file
   std::string sentinel_user = {};  ///< the user for sentinels; empty: log in with sentinel_password alone, if it is set

@@ -152,7 +152,7 @@ class admission final : public delivery, public flow_host {
   void resume() noexcept { pause_until(time_point::min()); }
   void stop() noexcept;
   duration estimate(const request& r) const;
-  /// Fills in how the requests ended, and calls `f` with the supplies at the same instant.
+  /// Writes the counts of all requests to `s`, and calls `f` with the supplies at the same instant.
   template <class Function>
   void stats(queue_stats& s, Function&& f) const {
     s.classes.resize(static_cast<std::size_t>(priorities_));
@@ -229,7 +229,7 @@ class admission final : public delivery, public flow_host {
   struct unit_state {
     explicit unit_state(int priorities) : waiting(static_cast<std::size_t>(priorities)) {}
     unit_records records;
-    std::vector<std::array<uint128, most_units>> waiting;  // for each class: the amounts that its waiters request
+    std::vector<std::array<uint128, most_units>> waiting;  // the amounts that the waiters of each class request
   };
   /// Exists only once the limit has been in shadow mode. While shadow mode is on, all waiters are shadow waiters.
   struct shadow_state {
@@ -289,7 +289,7 @@ class admission final : public delivery, public flow_host {
   void read_counts(queue_stats& s) const noexcept;
   void count_end(outcome o) noexcept;
 
-  // The members that end waits:
+  // Functions that end waits:
   void finish(waiter& w, outcome o) noexcept;
   void conclude(waiter& w, outcome o) noexcept;
   void end_wait(waiter& w, outcome o) noexcept;
@@ -309,7 +309,7 @@ class admission final : public delivery, public flow_host {
   void woken() noexcept;
   void choose_ways() noexcept;
 
-  // The members for grants that leave records (admission_units.cpp):
+  // Functions for grants that leave records (admission_units.cpp):
   bool resolve(const request& r, amounts_by_unit& result) const noexcept;
   outcome try_enter_with_units(const request& r, time_point now) noexcept;
   outcome why_not_amounts(const request& r) const noexcept;
@@ -330,7 +330,7 @@ class admission final : public delivery, public flow_host {
     return {n.tokens, amounts != nullptr ? &amounts->amounts : nullptr};
   }
 
-  // The members for alternatives (admission_alternatives.cpp):
+  // Functions for alternatives (admission_alternatives.cpp):
   static std::uint64_t set_of_node(const wait_node& n) noexcept;
   static unit_record& record_of(const wait_node& n) noexcept;
   void make_lanes();
@@ -346,7 +346,7 @@ class admission final : public delivery, public flow_host {
                              demand all) const noexcept;
   wait_reason what_binds(const wait_node& n, time_point now) const noexcept;
 
-  // The members for shadow mode (admission_shadow.cpp):
+  // Functions for shadow mode (admission_shadow.cpp):
   bool is_shadow() const noexcept { return shadow_ != nullptr && shadow_->is_on; }
   outcome enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept;
   void let_wait_in_shadow(const request& r, std::uint32_t flow, time_point now) noexcept;
@@ -372,7 +372,7 @@ class admission final : public delivery, public flow_host {
     return r.priority - (is_repeat || (delays_ && delays_->takes_newest_at_times()) ? 1 : 0);
   }
 
-  // Listing the waiters (admission_look.cpp).
+  // Functions that list the waiters (admission_look.cpp).
   void note_binding(time_point now) noexcept;
   std::uint64_t line_of(const wait_node& n) const noexcept;
   /// The amounts that certainly go before a waiter, including its own.
@@ -385,7 +385,7 @@ class admission final : public delivery, public flow_host {
   std::vector<amounts_by_unit> certain_turns(const std::vector<const wait_node*>& waiters, bool takes_newest) const;
   waiting_request row_of(time_point now, const wait_node& n, const turn& t) const;
 
-  // The members for limits with flows (admission_flows.cpp):
+  // Functions for limits with flows (admission_flows.cpp):
   bool is_of_this(const request& r) const noexcept;
   static std::uint32_t number_of(const request& r) noexcept;
   std::uint64_t places_in_flow(const request& r) const noexcept;
@@ -408,7 +408,7 @@ class admission final : public delivery, public flow_host {
   short_ways ways_;
   bool kept_by_places_ = false;  // the handle is destroyed; its reference is kept until no slot is occupied
   bool dying_ = false;           // the running wake-up will delete this engine
-  bool wake_armed_ = false;      // one call of wake_up_ is armed
+  bool wake_armed_ = false;      // whether a call of wake_up_ is armed
   std::uint8_t in_a_row_ = 0;    // grants to coroutines in a row without a pass through the event loop
   // whether queue_ has waiters; also read without the lock where an outdated answer does no harm
   atomic<bool> has_waiters_{false};
@@ -417,7 +417,7 @@ class admission final : public delivery, public flow_host {
 
   admission_counts counts_;
   std::optional<binding_times> binding_;
-  std::optional<delay_watch> delays_;  // only if the limit sheds waiters
+  std::optional<delay_watch> delays_;  // set only if the limit sheds waiters
   std::unique_ptr<shadow_state> shadow_;
   const duration slack_;  // how late a wake-up may be, so that several are combined
   const std::size_t queue_limit_;
@@ -425,8 +425,8 @@ class admission final : public delivery, public flow_host {
   const int priorities_;
 
   wake_up wake_up_;
-  const std::unique_ptr<seat> seat_;             // only if slots are shared with other limits
-  const std::unique_ptr<unit_state> units_;      // only if grants need records
+  const std::unique_ptr<seat> seat_;             // not null if slots are shared with other limits
+  const std::unique_ptr<unit_state> units_;      // not null if grants need records
   std::unique_ptr<fair_queue> flows_;            // replaces queue_ from the first flow on
   std::uint64_t left_open_ = ~std::uint64_t{0};  // alternatives whose free capacity no waiter has reserved
   const std::unique_ptr<companion> beside_;

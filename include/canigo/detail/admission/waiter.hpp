@@ -31,7 +31,7 @@ enum class outcome : int {
   aborted = -1,            ///< the request was cancelled
   must_wait = -2,          ///< the request can't be granted now: enter the queue
   granted_by_post = -3,    ///< granted, but the coroutine must pass through the event loop first
-  must_wait_in_flow = -4,  ///< like must_wait, in a limit with flows
+  must_wait_in_flow = -4,  ///< the request can't be granted now, in a limit with flows: enter the queue
 };
 
 constexpr outcome to_outcome(errc code) noexcept { return static_cast<outcome>(code); }
@@ -76,15 +76,15 @@ class waiter : public suspended, public wait_node {
     fresh,
     queued,
     awaiting_limit,  // ended, but another thread is calling its deadline; that call delivers the end
-    ending,          // posted or pushed to its executor
+    ending,          // the end was posted or pushed to the waiter's executor
   };
 
   limit* limit_ = nullptr;
-  unit_record* amounts_ = nullptr;  // only if the limit needs records
+  unit_record* amounts_ = nullptr;  // not null if the limit needs records
   std::uint64_t tag_ = 0;
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
-  const bool at_home_;       // whether it completes on the executor of the engine
+  const bool at_home_;       // whether the handler has the executor of the engine
   const bool holds_work_;    // whether the engine keeps the loop running for it
   bool is_phantom_ = false;  // a shadow waiter, without a caller: it stands for a request that shadow mode has granted
 };

@@ -35,7 +35,7 @@ class breaker_core final : public counted_member {
     bool goes;
     circuit::epoch epoch;
     time_point since;   // when the call began; set only if slow calls count
-    duration open_for;  // for how long calls are refused; set only if this call is
+    duration open_for;  // for how long calls are refused; set only if this call is refused
   };
 
   /// Returns a new core with one reference, which the caller must release.

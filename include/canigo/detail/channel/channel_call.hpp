@@ -121,7 +121,7 @@ class channel_waiter : public suspended, public wait_node {
   channel_group* group_;
   owned_node* value_;
   state state_ = state::fresh;
-  const bool at_home_;     // whether it completes on the executor of the channel
+  const bool at_home_;     // whether the handler has the executor of the channel
   const bool holds_work_;  // whether the engine keeps the loop running for it
 };
 

@@ -121,7 +121,7 @@ auto await_operation(std::shared_ptr<Home> home, Args... args)
     -> net::awaitable<typename awaited<typename Base::results>::type> {
   using value = typename awaited<typename Base::results>::type;
   constexpr std::size_t most_handler = 16;
-  frame_room<sizeof(Base) + most_handler + sizeof(void*)> room;  // plus a pointer to the canceller
+  frame_room<sizeof(Base) + most_handler + sizeof(void*)> room;  // sizeof(void*) is for the pointer to the canceller
   const auto start = [&](auto&& handler) noexcept {
     initiate_in<Base>(room, std::forward<decltype(handler)>(handler), start_operation{}, std::move(home), args...);
   };

@@ -135,13 +135,13 @@ stealing_service* pumps_of(const Executor& executor) noexcept {
 /// Queues `s` at the pumps, one of which resumes it.
 void push_to(stealing_service& pumps, suspended& s) noexcept;
 
-/// Creates the inbox of an existing loop, if there is memory for it.
+/// Creates the loop_inbox of an existing loop, if there is memory for it.
 void make_inbox(net::io_context& loop) noexcept;
 /// Queues `s` for its loop, through the loop's inbox if it has one. If this throws, `s` is unchanged.
 void bring_to(net::io_context& loop, suspended& s);
 
-/// Whether a function can be posted to such an executor. Asio's inline_executor can't queue, because it runs each
-/// function immediately.
+/// Whether a function can be posted to an `Executor`. Asio's inline_executor can't queue, because it runs each function
+/// immediately.
 template <class Executor>
 inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &&
                                   net::can_require<Executor, net::execution::blocking_t::never_t>::value) ||

@@ -115,7 +115,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   group_child* last_failed_ = nullptr;
   bool is_cancelled_ = false;
   bool first_ends_all_ = false;          // true while a caller is in join()
-  shared_alarm<task_group_core> retry_;  // for another attempt to cancel, after memory was short
+  shared_alarm<task_group_core> retry_;  // alarm for another attempt to cancel, after memory was short
 };
 
 /// The first frame of a child. It accepts all types of cancellation, because its group has already filtered them.

@@ -75,7 +75,8 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   time_point next_start();
 
   const hedge_options options_;
-  std::vector<std::unique_ptr<net::cancellation_signal>> signals_;  // one per copy; null if there was no memory for it
+  // one signal per copy; null if there was no memory for it
+  std::vector<std::unique_ptr<net::cancellation_signal>> signals_;
   std::vector<bool> runs_;
   std::size_t running_ = 0;
   time_point started_at_{};  // when the first copy was started

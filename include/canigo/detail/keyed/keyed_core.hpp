@@ -51,7 +51,7 @@ class keyed_core final : public keyed_home<Key> {
     std::uint64_t granted = 0, refused = 0, given_up = 0, beyond = 0, forgotten = 0;
   };
 
-  /// A user of a key's room. The room's engine lives as long as the room has a user.
+  /// A user of a key_room, which holds the engine of one key. The engine lives as long as it has a user.
   class seat {
    public:
     /// Registers a user. Call it under the lock of the shard.
@@ -414,7 +414,7 @@ class keyed_core final : public keyed_home<Key> {
     e.value.enter(r);
   }
 
-  /// Removes a user of a room. The last one closes the room's engine and moves the key's level back into the table.
+  /// Removes a user of a key_room. The last one closes its engine and moves the key's level back into the table.
   void leave(shard& s, key_room& r) noexcept {
     const time_point now = this->now();
     {

@@ -53,8 +53,8 @@ class pool_backlog {
 
   /// Whether take() would find a task.
   bool has_ready() const noexcept { return !queue_.empty() || (flows_ != nullptr && has_ready_in_flows()); }
-  /// Removes the task that runs next and returns it, or nullptr. With flows, they choose the task at the time of
-  /// `watcher.now()`; then `watcher` checks the flows again.
+  /// Removes the task that runs next and returns it, or nullptr. With flows, the fair_queue chooses the task at
+  /// `watcher.now()`, and `watcher` is then told to check the flows again.
   template <class Watcher>
   pool_task* take(Watcher& watcher) noexcept {
     if (wait_node* n = queue_.first_of_most_important()) [[likely]] {
@@ -70,7 +70,7 @@ class pool_backlog {
   pool_task& take_held(time_point now) noexcept;
   /// Removes a task, whatever its state is.
   void remove(pool_task& t) noexcept;
-  /// Each of these two removes a task, one that is held back or any one. Returns nullptr if there is none.
+  /// take_any_held() removes a task that is held back, take_any() any task. They return nullptr if there is none.
   pool_task* take_any_held() noexcept;
   pool_task* take_any() noexcept;
 

@@ -103,7 +103,7 @@ class pool_core final : public delivery {
   void retry() noexcept override;
   void tell_ended(pool_task* ended) noexcept;
 
-  // The members that take tasks in:
+  // Functions that accept tasks:
   void prepare(pool_task& t, const task_options* o) {
     if (!is_plain_ || o != nullptr) prepare_with(t, o != nullptr ? *o : no_options);
   }
@@ -116,7 +116,7 @@ class pool_core final : public delivery {
   void queue(pool_task& t, time_point not_before) noexcept;
   void admit_held() noexcept;
 
-  // The members that end tasks:
+  // Functions that end tasks:
   void end(pool_task& t, task_state s, int code, std::exception_ptr e = {}) noexcept;
   void end_waiting(pool_task& t, task_state s) noexcept;
   void deliver(pool_task& t) noexcept;
@@ -124,7 +124,7 @@ class pool_core final : public delivery {
   void time_is_up(pool_task& t, time_point now) noexcept;
   void tell_early(pool_task& t) noexcept;
 
-  // The members for waiters:
+  // Functions for waiters:
   void ready(pool_waiter& w, int code) noexcept;
   void ready_all(pool_waiter_list& list) noexcept;
   void end_hopeless_wait() noexcept;

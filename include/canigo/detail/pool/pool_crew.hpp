@@ -77,12 +77,13 @@ class pool_crew {
   /// The idle member to wake next, or nullptr.
   crew_member* first_idle() const noexcept { return idle_list_.first; }
 
-  // Each of these returns the member that must change to bring the crew closer to the wanted number, or nullptr.
+  // The next three functions choose the member to change so that the crew comes closer to the wanted number, or
+  // nullptr.
   /// The idle member that must leave: the one idle for longest, or one without equipment.
   crew_member* to_leave() const noexcept { return is_too_large() ? idle_list_.last : nullptr; }
   /// The leaving member that may stay: one with equipment if there is one.
   crew_member* to_stay() const noexcept { return is_short() ? leaving_list_.first : nullptr; }
-  /// The gone member that must return: the one gone for longest.
+  /// The member in state `gone` that must return: the one that was gone for longest.
   crew_member* to_join() const noexcept { return is_short() ? gone_.first : nullptr; }
 
   // Called when a member has got or lost its equipment.

@@ -73,15 +73,15 @@ class pool_task : public wait_node {
   using cause = task_life::cause;
   using phase = task_life::phase;
   enum class place : std::uint8_t {
-    queue,       // the queue, in a pool without flows
-    flow_queue,  // the queue of flows, in a pool with flows
+    queue,       // it waits in the queue of a pool without flows
+    flow_queue,  // it waits in the queue of its flow
     held,        // held back until the queue has room
   };
 
   static constexpr int no_code = 0;
   static constexpr int aborted = -1;
   static constexpr int deadlock = -2;
-  static constexpr int abandoned = -3;  // a code; values above 0 are errc
+  static constexpr int abandoned = -3;  // the code for broken_promise; codes above 0 are errc
 
   /// Runs a short operation, stores its result and destroys the callable. If the operation throws, this throws the same
   /// exception, and the callable stays.

@@ -16,7 +16,7 @@ class pool_turn {
   pool_turn(const pool_turn&) = delete;
   pool_turn& operator=(const pool_turn&) = delete;
 
-  /// The innermost turn on this thread, or nullptr.
+  /// The turn that began last on this thread and has not ended, or nullptr.
   static pool_turn* here() noexcept { return innermost_; }
   /// Whether the innermost turn on this thread is one of `c`.
   static bool is_of(const pool_core& c) noexcept {

@@ -56,7 +56,7 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
   int code_ = 0;
   state state_ = state::fresh;
   purpose purpose_;
-  bool at_home_;  // whether it completes on the executor of the pool
+  bool at_home_;  // whether the handler has the executor of the pool
 };
 
 /// A coroutine that waits for an event, and reads the result after it is resumed.

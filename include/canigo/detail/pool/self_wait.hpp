@@ -8,7 +8,6 @@ namespace canigo::detail {
 /// could end such a wait.
 ///
 /// Threads: not thread-safe; its owner must hold a lock.
-/// Threads: none; its owner holds a lock.
 class self_wait {
  public:
   class waiter;
@@ -19,7 +18,7 @@ class self_wait {
     worker() noexcept = default;
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
-    /// The wait that began last, or nullptr.
+    /// The wait of the worker's operation that began last, or nullptr.
     waiter* first_self_wait() const noexcept { return first_; }
 
    private:

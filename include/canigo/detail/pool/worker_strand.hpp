@@ -54,7 +54,7 @@ class worker_strand {
   /// none.
   struct mark {
     const void* owner =
-        nullptr;  // null: no such executor, or the worker is gone; it may go unless `home` is known to stay
+        nullptr;  // null: no worker has such an executor, or it is destroyed; else valid while `home` lives
     const void* home = nullptr;
     std::uint32_t operation = 0;
   };

@@ -19,7 +19,7 @@ class binding_times {
     index_ = index;
     since_ = now;
   }
-  /// The sums up to `now`. Allocates.
+  /// For how long each limit was binding until `now`. Allocates.
   binding_stats read(time_point now) const {
     binding_stats sums = sums_;
     add_to(sums, now);

@@ -101,8 +101,8 @@ class fair_queue {
   /// members below at `now`.
   void advance(time_point now) noexcept;
 
-  /// Prepares the lane for a node. If there are sets, call it before push(). Returns false if most_lanes lanes have
-  /// waiters, or without memory. Allocates for a set that the flow has not had so far. O(lanes).
+  /// Prepares the lane for a node whose set of alternatives matters; call it before push(). Returns false if most_lanes
+  /// lanes have waiters, or without memory. Allocates for a set that the flow has not had so far. O(lanes).
   bool make_lane(std::uint32_t flow, std::uint64_t set) noexcept;
   /// Inserts a node into the class node.priority of its flow, after the waiters that arrived until `since`, or until
   /// now. O(log flows); for a repeat also O(waiters of the class that arrived after it).
@@ -143,7 +143,7 @@ class fair_queue {
   std::uint32_t row_of(const wait_node& n) const noexcept {
     return sets_ == nullptr ? n.flow_ : row_in_lane(n.flow_, sets_(n));
   }
-  /// Like may_enter(), if there are sets: whether no ceiling holds back the new request, or a waiter of its flow.
+  /// For waiters that differ in their alternatives: whether no ceiling holds back the new request or its flow.
   bool may_pass(std::uint32_t flow, demand d) const noexcept;
 
   /// Whether a new request of this flow may be granted without overtaking: no waiter may be granted, its flow has no
@@ -234,10 +234,10 @@ class fair_queue {
   /// An upper bound on the numbers of flows.
   std::size_t rows() const noexcept { return rows_.size(); }
 
-  /// Each returns the first arrival, of all flows or of one, or nullptr. O(waiting flows).
+  /// The first arrival of all flows, or of the flow for oldest_of(); nullptr if there is none. O(waiting flows).
   wait_node* oldest() const noexcept;
   wait_node* oldest_of(std::uint32_t flow) const noexcept;
-  /// Each returns the last arrival of the least important class, by its original class, or nullptr. O(flows).
+  /// The last arrival of the least important original class, of all flows or of one; or nullptr. O(flows).
   wait_node* youngest_of_least_important() const noexcept;
   wait_node* youngest_of_least_important_of(std::uint32_t flow) const noexcept;
   /// The waiter to evict for a new request: youngest_of_least_important(), if its class is less important. If the
@@ -252,7 +252,7 @@ class fair_queue {
   };
   /// `last` is the least important class that goes before the request in its flow; at most `priority`, or -1 for none.
   ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
-  /// The amount of a unit that the waiters of this flow and set request, in the classes 0 … `last`. Saturates.
+  /// The sum of a unit over the waiters of this flow and set of alternatives, in classes 0 … `last`. Saturates.
   std::uint64_t amount_in_lane(std::uint32_t flow, std::uint64_t set, int last, std::size_t unit) const noexcept;
   /// Like tokens_ahead(), for a unit other than the first one.
   ahead amount_ahead(std::uint32_t flow, int priority, int last, std::size_t unit) const noexcept;
@@ -280,10 +280,10 @@ class fair_queue {
   // The fields of a flow that a grant uses; all other fields are elsewhere.
   struct row {
     wait_node* front = nullptr;  // the first waiter of the flow
-    std::uint64_t step = 0;      // the increase of its tag per token
+    std::uint64_t step = 0;      // the increase of the flow's tag per token
     std::uint64_t granted = 0;
     std::uint64_t tokens = 0;
-    std::uint32_t weight = 0;  // 0: the number is not in use
+    std::uint32_t weight = 0;  // 0: the number of this flow is not in use
     std::uint32_t size = 0;
     std::uint16_t step_rest = 0;  // the remainder of the step, in parts of `weight`
     std::uint16_t rank = 0;       // the class in which it competes, or competed last
@@ -298,12 +298,12 @@ class fair_queue {
     std::size_t coming = 0;
     std::uint64_t failed = 0;
     std::unique_ptr<wait_histogram> waits;
-    time_point late_at = time_point::max();      // its key in late_
+    time_point late_at = time_point::max();      // the flow's key in late_
     std::uint64_t made = 0;                      // no waiter of the flow arrived before this one
-    time_point due = time_point::max();          // when its ceiling allowed the flow again
-    time_point returned_at = time_point::min();  // when advance() noticed its return
+    time_point due = time_point::max();          // when the flow's ceiling allowed it again
+    time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };
-  // The flow of a row, if there are sets.
+  // Links the rows of one flow, if waiters differ in their alternatives.
   struct kinship {
     std::uint32_t flow = 0;  // the number of the first row of its flow
     std::uint32_t next = 0;  // the next row of the same flow, in a ring
@@ -315,12 +315,12 @@ class fair_queue {
     uint128 tokens = 0;
     wait_node* head = nullptr;
     wait_node* tail = nullptr;
-    time_point met_at{};     // see delay_rule
+    time_point met_at{};     // when this flow last met the target in this class; see delay_rule
     std::uint32_t rest = 0;  // the remainder of the tag, in units of 1/weight
   };
   struct class_state {
-    uint128 time = 0;           // the virtual time
-    uint128 latest_finish = 0;  // the greatest tag after a grant
+    uint128 time = 0;           // the virtual time of the class
+    uint128 latest_finish = 0;  // the greatest tag after a grant in this class
     std::uint64_t busy_period = 0;
     uint128 free_tokens = 0;  // tokens of waiters in flows without a ceiling
     std::size_t size = 0;
@@ -336,13 +336,13 @@ class fair_queue {
   };
   using heap = flow_heap<sooner>;
   using time_heap = flow_heap<std::less<>>;
-  // All rows with the same set.
+  // The waiters with the same set of alternatives, in one row for each flow.
   struct lane {
     explicit lane(heap h, std::size_t classes) : ready{std::move(h)}, moved_by(classes) {}
     std::uint64_t set = 0;
-    std::size_t size = 0;           // number of its waiters
-    heap ready;                     // the heap of its rows that may be granted
-    std::vector<uint128> moved_by;  // for each class: by how much all tags of the lane were increased together
+    std::size_t size = 0;           // the number of waiters in the lane
+    heap ready;                     // the rows of the lane that may be granted
+    std::vector<uint128> moved_by;  // by how much all tags of the lane were increased together, for each class
   };
 
   template <class Function>
@@ -456,22 +456,22 @@ class fair_queue {
   std::vector<row> rows_;
   std::vector<extra> extras_;
   std::vector<cell> cells_;
-  std::vector<other_sums> others_;       // the sums of each cell, if there are several units
+  std::vector<other_sums> others_;       // the sums of each flow and class, if there are several units
   std::vector<other_sums> free_others_;  // the sums of each class, over flows without a ceiling
   std::vector<std::uint64_t> bits_;      // the classes of each flow that have waiters
-  std::vector<std::uint64_t> arrivals_;  // the arrival of the front of each flow
+  std::vector<std::uint64_t> arrivals_;  // the arrival of the first waiter of each flow
   std::vector<std::uint32_t> free_;      // numbers that can be reused
   heap ready_;                           // flows that may be granted
   time_heap held_;                       // held flows, by the time at which their ceiling allows them again
   time_heap rises_;                      // flows, by the time at which one of their waiters rises
   time_heap late_;     // flows, by a lower bound on the time at which a class is overloaded or a waiter overdue
-  time_heap overdue_;  // flows that have, or had, an overdue waiter: the least important class first, then arrival
-  std::vector<std::unique_ptr<lane>> lanes_;  // only if there are sets; then ready_ is empty
-  std::vector<kinship> kin_;                  // of each row, if there are sets
+  time_heap overdue_;  // flows that have or had an overdue waiter, by least important class, then by arrival
+  std::vector<std::unique_ptr<lane>> lanes_;  // used only if waiters differ in their alternatives; then ready_ is empty
+  std::vector<kinship> kin_;                  // the flow of each row, only if waiters differ in their alternatives
   std::size_t size_ = 0;
   std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t next_sequence_ = 0;
-  std::uint64_t busy_period_ = 0;  // ends when no waiter may be granted
+  std::uint64_t busy_period_ = 0;  // number of the current busy period, which ends when no waiter may be granted
   bool is_busy_ = false;
   time_point now_ = time_point::min();
 };

@@ -72,7 +72,7 @@ class flow_ceiling {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
   void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
-  /// Moves slots that take() has counted to the slots that are held beyond the cap.
+  /// Call it after take() for a shadow waiter, whose slots are already held beyond the cap, so that they count once.
   void take_over(std::uint64_t places) noexcept {
     const std::uint64_t out = std::min(places, beyond_);
     beyond_ -= out;

@@ -99,7 +99,8 @@ class supplies {
 
   /// Occupies slots beyond the capacity, which shadow mode holds without counting them.
   void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
-  /// Moves slots that take() has counted to the slots that are held beyond the capacity.
+  /// Call it after take() for a shadow waiter, whose slots are already held beyond the capacity, so that they count
+  /// once.
   void take_over(std::uint64_t places) noexcept {
     const std::uint64_t out = std::min(places, beyond_);
     beyond_ -= out;

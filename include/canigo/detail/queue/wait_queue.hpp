@@ -157,7 +157,7 @@ class wait_queue {
       const auto word = static_cast<unsigned>(std::countr_zero(summary_));
       return static_cast<int>(word * 64 + static_cast<unsigned>(std::countr_zero(words_[word])));
     }
-    int next(unsigned from) const noexcept;  // the first one >= from, or -1
+    int next(unsigned from) const noexcept;  // the first class >= from in the set, or -1
     int last() const noexcept;               // precondition: not empty
 
    private:

@@ -14,8 +14,8 @@ namespace canigo::detail {
 ///
 /// A token bucket lets N tokens pass in a period, plus its burst. With this log in addition to the bucket, no closed
 /// window of the period holds more than N tokens: a grant counts until a nanosecond after its period is over. The
-/// bucket still spaces the grants. While the window is full, the bucket gains no tokens. So of the requests that waited
-/// for the window, one is granted immediately, and the others at the rate.
+/// bucket still spaces the grants. Tokens that the bucket gained while the window was full are removed. So of the
+/// requests that waited for the window, one is granted immediately, and the others at the rate.
 ///
 /// All grants within one 64th of the period are counted together, at the instant of the last one. So a request may wait
 /// a 64th of the period longer than necessary, and at least 64 of 65 tokens are used under constant demand.

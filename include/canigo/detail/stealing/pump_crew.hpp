@@ -17,18 +17,17 @@ namespace canigo::detail {
 /// handlers. So no thread is bound to a pump, and a thread may leave the loop between two turns: another thread
 /// continues the pump with its ring.
 ///
-/// A pump is in one of three states. It is idle; or it seeks, that is, it was posted to the loop or looks for work; or
-/// it works. At most as many pumps work as threads were seen at the same time. So with one thread all items run in
-/// order. A thread is seen when it runs a pump while other threads run pumps. So one more pump than that number may
-/// seek.
+/// A pump is idle, seeks or works. It seeks while it is posted to the loop, and while it looks for work. A thread is
+/// seen when it runs a pump while other threads run pumps. At most as many pumps work as threads were seen at the same
+/// time. So with one thread all items run in order. One more pump than that may seek, so that a further thread can be
+/// seen.
 ///
 /// No work waits while a thread of the loop is idle:
 /// - A thread that adds work checks afterwards whether a pump seeks, and posts an idle pump if none does.
 /// - A pump that stops seeking checks all work once more afterwards. In both cases a full fence separates the step and
 ///   the check. So one of the two threads sees the step of the other.
-/// - The last seeking pump that finds work calls another pump if there is more work. Every pump does the same at each
-///   turn. That is necessary because a seeking pump may have become idle when as many pumps as threads had work,
-///   although one of them was not being run.
+/// - When the last seeking pump finds work and there is more, it posts another pump. Every working pump does the same
+///   at each turn, because the last seeking pump may have become idle while some working pump was not being run.
 class pump_crew {
  public:
   pump_crew(const pump_crew&) = delete;
@@ -42,7 +41,7 @@ class pump_crew {
   void turn(pump& p);
 
  protected:
-  /// Throws std::bad_alloc if there is no memory for the first pump.
+  /// Makes the first pump. Throws std::bad_alloc if there is no memory for it.
   pump_crew();
   ~pump_crew() = default;
 

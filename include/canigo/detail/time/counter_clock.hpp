@@ -79,7 +79,7 @@ class counter_clock {
  private:
   struct reading {
     std::uint64_t ticks;
-    time_point time;  // at or before the instant of `ticks`
+    time_point time;  // an instant at or before that of `ticks`
   };
   enum class phase : std::uint8_t { unknown, measuring, counting };
 
@@ -88,7 +88,8 @@ class counter_clock {
   static constexpr unsigned slope_bits = 32;
   static constexpr double slowness = 0.999;
   static constexpr duration longest = std::chrono::microseconds{650};
-  static constexpr duration closeness = std::chrono::nanoseconds{250};  // max distance of the two halves of a reading
+  // max time between the two clock reads of a reading
+  static constexpr duration closeness = std::chrono::nanoseconds{250};
   static constexpr duration first_measure = std::chrono::milliseconds{10};
   static constexpr duration next_measure = std::chrono::seconds{1};
   static constexpr duration most_off = std::chrono::microseconds{5};
@@ -160,7 +161,7 @@ class counter_clock {
   atomic<std::uint64_t> ticks_{0};
   atomic<std::int64_t> time_{0};
   atomic<std::uint64_t> slope_{0};   // nanoseconds per tick, times 2^32
-  atomic<std::uint64_t> window_{0};  // for how many ticks the anchor is valid; 0 if there is none
+  atomic<std::uint64_t> window_{0};  // number of ticks for which the anchor is valid; 0 if there is none
   atomic<bool> is_off_{false};
   // Used only by the thread that has made the version odd.
   phase phase_ = phase::unknown;

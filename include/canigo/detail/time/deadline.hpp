@@ -30,7 +30,7 @@ class timer_node {
 
 }  // namespace detail
 
-/// Why a deadline calls its function.
+/// The reason for which a deadline calls its function.
 enum class due {
   expired,   ///< the instant has come
   shutdown,  ///< the execution context is being destroyed, so the instant will never come

@@ -68,7 +68,7 @@ class timing_wheel {
   void clear(unsigned place) noexcept;
   void sharpen(unsigned place) noexcept;
 
-  std::uint64_t reference_;  // not after the latest `now`, nor after any deadline
+  std::uint64_t reference_;  // an instant not after the latest `now`, nor after any deadline
   std::uint64_t now_;        // the latest `now`
   std::size_t size_ = 0;
   unsigned used_levels_ = 0;

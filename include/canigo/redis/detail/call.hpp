@@ -30,7 +30,7 @@ class call;
 /// The entry of a command in the list of commands to be sent, or in the list of commands to be answered.
 struct call_place {
   call* whose;                             // null: the caller stopped waiting
-  time_point sent_at = time_point::max();  // max: not sent yet
+  time_point sent_at = time_point::max();  // when the command was sent; max: not sent yet
 };
 
 /// A caller that waits for the reply to a command.
@@ -71,7 +71,7 @@ class call : public canigo::detail::suspended {
   canigo::detail::timed_call<call> deadline_;
 
   // Used only with the engine's lock held.
-  std::list<call_place>::iterator place_;  // in one of the engine's lists, unless the call has ended
+  std::list<call_place>::iterator place_;  // the entry in one of the engine's lists, unless the call has ended
   time_point sent_at_ = time_point::max();
 };
 

@@ -19,7 +19,7 @@ struct limit_request {
   std::uint64_t arrival = 0;
   time_point since{};
   bool is_known = false;    // whether Redis may know the request
-  bool has_looked = false;  // whether the last call before its deadline is over, and the request still waits
+  bool has_looked = false;  // whether the last call of the script before the deadline has ended without a grant
 };
 
 }  // namespace canigo::redis::detail
