@@ -5,27 +5,28 @@ import datetime
 HEAD = """\
 # Client libraries behind canigo-gateway
 
-To a client a call that waits in the queue of [canigo-gateway](gateway.md) is silence. Each library has its own time
-limit for silence, and its own rule for what it sends again. This page shows what {libraries} libraries did with a real
-gateway on {date}. `tests/clients/run.py` has written it. `scripts/test --variant clients` runs all of them
-again, and names each one that has changed.
+While a call waits in the queue of [canigo-gateway](gateway.md), its client receives nothing. Each client library has
+its own time limit for that, and its own rules for repeating calls. This page shows the behaviour of {libraries}
+libraries with a real gateway on {date}. `tests/clients/run.py` writes this page. `scripts/test --variant clients` tests
+all libraries again, and names each library whose behaviour has changed.
 
 ## In short
 
-- Let `max_wait` of a tenant be a little less than the time limit of its clients. Then a call is refused, with a reason
-  and a time. Else the client gives it up, and perhaps sends it again.
-- Or raise the client's time limit. A wait then costs nothing.
-- Libraries of model providers show the gateway's reason in the text of their errors. With a general HTTP client read
-  the body of the answer: its member `message` has the reason.
-- Some libraries send a call again although the answer says `X-Should-Retry: false`. The
-  [last table](#what-they-do-when-the-upstream-fails) names them. Turn their retries off for calls that may not run
+- Set `max_wait` of a tenant to a little less than the time limit of its clients. Then the gateway refuses a call with a
+  reason and a Retry-After, before the client gives up and perhaps sends the call again.
+- Or raise the client's time limit, so that the client waits for the call's turn.
+- Libraries of model providers show the gateway's reason in the text of their errors. With a general HTTP client, read
+  the member `message` of the answer's JSON body.
+- Some libraries repeat a call although the answer has `X-Should-Retry: false`. The
+  [last table](#what-they-do-when-the-upstream-fails) names them. Turn off their retries for calls that may not run
   twice.
 
 ## How long they wait
 
-Each client waited for 8, 20 and 70 seconds in the queue. A time limit of more than 70 seconds is the one that the
-library tells. Each setting for a shorter limit was tried with a wait of 70 seconds. Some clients
-[tell their limit](gateway.md#priorities-and-waits), and the gateway begins no call of theirs that would come too late.
+Calls of each client waited in the queue for 8, 20 and 70 seconds. Time limits of more than 70 seconds were not
+measured; they are the library's own values. Each setting in the last column was tested with a wait of 70 seconds.
+Some clients [send their time limit](gateway.md#priorities-and-waits). The gateway does not send a call that would end
+after it.
 
 | client | for | version | gives up after | and then | tells its limit | to wait longer |
 |---|---|---|---|---|---|---|
@@ -34,11 +35,12 @@ library tells. Each setting for a shorter limit was tried with a wait of 70 seco
 REFUSALS = """
 ## What they do with a refusal
 
-The gateway refused a call by 429 or 503, and told in `Retry-After` and `Retry-After-Ms` when to come back. "As told"
-means that the client sent the call again after that time, and was answered. "Sooner" means that it did not wait so
-long. The other columns are of a refusal at each try. They tell how often the call was sent in all, the error in the
-end, and whether its text has the gateway's reason. Clients without an error return the answer with its status. The
-errors of requests, httpx, aiohttp and reqwest are those of `raise_for_status` or `error_for_status`.
+The gateway refused a call with 429 or 503, and with a wait of 20 or 130 s in `Retry-After` and `Retry-After-Ms`. "As
+told" means that the client repeated the call after that time, and was answered. "Sooner" means that the client repeated
+the call before that time. For the last three columns the gateway refused every attempt. They show how often the call
+was sent in total, the final error, and whether the error's text contains the gateway's reason. Clients without an error
+return the answer with its status. The errors of requests, httpx, aiohttp and reqwest are those of `raise_for_status` or
+`error_for_status`.
 
 | client | 429, 20 s | 429, 130 s | 503, 20 s | sent in all | error | has the reason |
 |---|---|---|---|---|---|---|
@@ -47,9 +49,9 @@ errors of requests, httpx, aiohttp and reqwest are those of `raise_for_status` o
 FAILURES = """
 ## What they do when the upstream fails
 
-The numbers say how often the client sent its call in all. If the gateway had no connection, the upstream has never seen
-the call. After a lost connection or a timeout it may have done the call already. The gateway itself repeats calls that
-are safe to repeat. For others it answers with `X-Should-Retry: false`.
+The numbers say how often the client sent its call in total. If the gateway could not connect, the upstream has not
+received the call. After a lost connection or a timeout, the upstream may already have executed the call. The gateway
+itself repeats calls that are safe to repeat. To other calls it answers with `X-Should-Retry: false`.
 
 | client | call | 502, no connection | 502, connection lost | 504 | error | a resend is known by |
 |---|---|---|---|---|---|---|
