@@ -5,10 +5,11 @@ import datetime
 HEAD = """\
 # Client libraries behind canigo-gateway
 
-While a call waits in the queue of [canigo-gateway](gateway.md), its client receives nothing. Each client library has
-its own time limit for that, and its own rules for repeating calls. This page shows the behaviour of {libraries}
-libraries with a real gateway on {date}. `tests/clients/run.py` writes this page. `scripts/test --variant clients` tests
-all libraries again, and names each library whose behaviour has changed.
+While a call waits in the queue of [canigo-gateway](gateway.md), its client receives nothing. Each client
+library has its own time limit for a connection without data, and its own rules for repeating calls. This page
+shows the behaviour of {libraries} libraries with a real gateway on {date}. `tests/clients/run.py` writes this
+page. `scripts/test --variant clients` tests all libraries again, and names each library whose behaviour has
+changed.
 
 ## In short
 
@@ -26,7 +27,7 @@ all libraries again, and names each library whose behaviour has changed.
 Calls of each client waited in the queue for 8, 20 and 70 seconds. Time limits of more than 70 seconds were not
 measured; they are the library's own values. Each setting in the last column was tested with a wait of 70 seconds.
 Some clients [send their time limit](gateway.md#priorities-and-waits). The gateway does not send a call that would end
-after it.
+after this limit.
 
 | client | for | version | gives up after | and then | tells its limit | to wait longer |
 |---|---|---|---|---|---|---|
