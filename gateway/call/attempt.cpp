@@ -46,6 +46,22 @@ void attempt::report(const attempt_result& result) {
   if (held_.report(counts_as_failure(result))) of_.services.end_long_waits(queue(), duration::max());
 }
 
+/// Reports an end without a response, or one with half a response. A response that the client's own body has broken off
+/// is no failure, and neither is a websocket that ends.
+void attempt::report_end(attempt_end end) {
+  const exchange& x = exchange_;
+  const bool is_half = end == attempt_end::cut && x.status != 101 && (x.body == nullptr || !x.body->has_failed());
+  if (const auto kind = meaning_of(end).for_breaker) {
+    report({.how = *kind});
+    note_failure(true);
+  } else if (is_sound_ && is_half) {
+    if (held_.report_broken_off()) of_.services.end_long_waits(queue(), duration::max());
+    note_failure(true);
+  } else if (is_sound_) {
+    queue().note_whole_response(target(), since_);
+  }
+}
+
 /// Updates the state of the upstream from the head of a response, independent of what happens to the request.
 bool attempt::see_head(const message_head& h, std::string_view body, std::size_t) {
   constexpr int forbidden = 403;
@@ -60,6 +76,7 @@ bool attempt::see_head(const message_head& h, std::string_view body, std::size_t
     if (!is_of_quota) obey(told, h.status);
   } else if (!refuse_key(h.status) && !note_failure(h.status == forbidden || counts_as_failure(result))) {
     queue().note_success(target(), of_.route.tenant, since_);
+    is_sound_ = true;
   }
   return is_of_quota;
 }
@@ -122,10 +139,7 @@ net::awaitable<attempt_end> attempt::run() {
   } catch (const std::exception&) {  // no memory for a coroutine or a buffer
     end = x.has_begun ? attempt_end::cut : attempt_end::lost;
   }
-  if (const auto kind = meaning_of(end).for_breaker; kind && !x.lacks_descriptor) {
-    report({.how = *kind});
-    note_failure(true);
-  }
+  if (!x.lacks_descriptor) report_end(end);
   co_return end;
 }
 

@@ -45,6 +45,7 @@ class attempt final : private response_sink {
   std::size_t target() const noexcept { return exchange_.target; }
   net::awaitable<void> wait_for_descriptor(time_point last_try);
   void report(const attempt_result& result);
+  void report_end(attempt_end end);
   bool refuse_key(int status);
   bool note_failure(bool is_failure);
   void obey(const told_limits& told, int status);
@@ -64,6 +65,7 @@ class attempt final : private response_sink {
   upstream_place& held_;
   response_sink& next_;
   time_point since_{};
+  bool is_sound_ = false;  // the head of a response says that the upstream has served the call
 };
 
 }  // namespace canigo::gateway

@@ -50,6 +50,13 @@ bool upstream_breaker::report(pass& p, bool failed, time_point now) noexcept {
   return circuit_.last_change().number != before && circuit_.state(now) == circuit_state::open;
 }
 
+bool upstream_breaker::report_broken_off(const pass& p, time_point now) noexcept {
+  if (!p.has_reported || p.generation != generation_) return false;
+  const std::uint64_t before = circuit_.last_change().number;
+  circuit_.report_late_failure(p.epoch, now);
+  return circuit_.last_change().number != before;
+}
+
 void upstream_breaker::leave(const pass& p) noexcept {
   --inside_;
   if (is_probing(p)) --probing_;

@@ -41,6 +41,9 @@ class upstream_breaker {
   /// Reports whether the call has failed. Only the first report of a call counts. Returns true if this report opens the
   /// breaker.
   bool report(pass& p, bool failed, time_point now) noexcept;
+  /// The response of a call that has reported a success broke off: the call counts as failed. True: the breaker opens
+  /// because of it.
+  bool report_broken_off(const pass& p, time_point now) noexcept;
   /// Ends the call. A call that ends without a report counts neither as a success nor as a failure.
   void leave(const pass& p) noexcept;
 

@@ -91,13 +91,26 @@ bool target_limit::report(upstream_breaker::pass& p, bool failed) noexcept {
   const std::lock_guard lock{mutex_};
   const time_point now = clock::now();
   const bool opens = breaker_.report(p, failed, now);
+  note_report(opens, now);
+  return opens;
+}
+
+bool target_limit::report_broken_off(const upstream_breaker::pass& p) noexcept {
+  const std::lock_guard lock{mutex_};
+  const time_point now = clock::now();
+  const bool opens = breaker_.report_broken_off(p, now);
+  note_report(opens, now);
+  return opens;
+}
+
+/// After a report to the breaker, which may have opened it.
+void target_limit::note_report(bool opens, time_point now) {
   if (opens) {
     ++opened_;
     pauses_.set(pause_cause::breaker, breaker_.open_until(now));
     apply_pauses();
   }
   apply_cap(now);
-  return opens;
 }
 
 void target_limit::leave(const upstream_breaker::pass& p, permit& local) noexcept {
@@ -142,13 +155,25 @@ void target_limit::note_success(std::string_view tenant, time_point started) {
   if (!has_growths_.load(std::memory_order_relaxed)) return;
   const std::lock_guard lock{mutex_};
   key_.succeed(started);
-  failing_.succeed(started);
-  failures_ = 0;
   if (const auto found = growths_.find(tenant); found != growths_.end()) {
     found->second.succeed(started);
     if (found->second.is_as_new()) growths_.erase(found);
   }
-  has_growths_.store(!growths_.empty() || !key_.is_as_new() || !failing_.is_as_new(), std::memory_order_relaxed);
+  keep_growths();
+}
+
+void target_limit::note_whole_response(time_point started) {
+  if (!has_growths_.load(std::memory_order_relaxed)) return;
+  const std::lock_guard lock{mutex_};
+  failing_.succeed(started);
+  failures_ = 0;
+  keep_growths();
+}
+
+/// Whether a success has something to end.
+void target_limit::keep_growths() {
+  const bool has_any = !growths_.empty() || !key_.is_as_new() || !failing_.is_as_new() || failures_ > 0;
+  has_growths_.store(has_any, std::memory_order_relaxed);
 }
 
 void target_limit::lower(const told_limits& told) {

@@ -78,12 +78,15 @@ class target_limit {
   std::optional<upstream_breaker::pass> enter();
   /// See upstream_place::report().
   bool report(upstream_breaker::pass& p, bool failed) noexcept;
+  /// See upstream_place::report_broken_off().
+  bool report_broken_off(const upstream_breaker::pass& p) noexcept;
   void leave(const upstream_breaker::pass& p, permit& local) noexcept;
 
   /// The following functions do the same as the members of upstream_limit with these names.
   void pause(time_point until);
   time_point end_of_growing_pause(std::string_view tenant, time_point started, duration first);
   void note_success(std::string_view tenant, time_point started);
+  void note_whole_response(time_point started);
   void lower(const told_limits& told);
   void note_spent(spent_quota q);
   std::optional<spent_quota> find_spent(std::string_view tenant, std::string_view model) const;
@@ -108,6 +111,8 @@ class target_limit {
   void end_change(limit_terms next, const breaker_options& b);
 
  private:
+  void note_report(bool opens, time_point now);
+  void keep_growths();
   void apply(limit_terms next, time_point now);
   void apply_cap(time_point now);
   void apply_pauses();

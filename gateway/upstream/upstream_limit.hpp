@@ -80,6 +80,8 @@ class upstream_limit {
   void note_success(std::size_t target, std::string_view tenant, time_point started) {
     targets_[target]->note_success(tenant, started);
   }
+  /// Notes that the response to a call that began at `started` is sound and whole, which ends a row of failures.
+  void note_whole_response(std::size_t target, time_point started) { targets_[target]->note_whole_response(started); }
   /// Pauses a target that rejected its key in the answer to a call that began at `started`. Returns true if it paused
   /// the target. If all other targets are already paused for failures or rejected keys, this one stays in use, so that
   /// clients get its answers.

@@ -29,6 +29,10 @@ bool upstream_place::report(bool failed) noexcept {
   return home_ != nullptr && home_->targets_[target_]->report(pass_, failed);
 }
 
+bool upstream_place::report_broken_off() noexcept {
+  return home_ != nullptr && home_->targets_[target_]->report_broken_off(pass_);
+}
+
 void upstream_place::watch(const net::any_io_executor& executor, std::function<void()> lost) {
   if (shared_ == nullptr || !home_->shared()->has_leases()) return;
   lost_ = std::make_shared<std::function<void()>>(std::move(lost));

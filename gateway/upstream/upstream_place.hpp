@@ -41,6 +41,8 @@ class [[nodiscard]] upstream_place {
   /// Tells the breaker whether the call has failed. Returns true if this opens the breaker. Then the caller must end
   /// the waits that are now too long.
   bool report(bool failed) noexcept;
+  /// Tells the breaker that a response, which was reported as a success, broke off. Returns true as report() does.
+  bool report_broken_off() noexcept;
   /// Calls `lost` on `executor` if the permit in Redis is lost while this place is held. It calls `lost` at most once.
   /// A permit is lost if Redis does not answer for too long: then another instance may get it.
   void watch(const net::any_io_executor& executor, std::function<void()> lost);

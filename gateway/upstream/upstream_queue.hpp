@@ -105,6 +105,8 @@ class upstream_queue {
   void note_success(std::size_t target, std::size_t tenant, time_point started) {
     limit_->note_success(target, whose_pause(tenant), started);
   }
+  /// See upstream_limit::note_whole_response().
+  void note_whole_response(std::size_t target, time_point started) { limit_->note_whole_response(target, started); }
   /// See upstream_limit::note_failure().
   bool note_failure(std::size_t target, time_point started) { return limit_->note_failure(target, started); }
   /// Calls upstream_limit::refuse_key(), unless tenants bring their own credentials: then the tenant's credential is

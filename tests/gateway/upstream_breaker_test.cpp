@@ -71,6 +71,20 @@ TEST_CASE("gateway: a breaker opens at its share of failures, says it once, and 
   CHECK(b.cap(start + 1s) == 3);
 }
 
+TEST_CASE("gateway: responses that break off open a breaker, and each counts as one call", "[gateway][breaker]") {
+  upstream_breaker b{quick, unlimited, start};
+  bool is_open = false;
+  for (int i = 0; i < 4; ++i) {
+    auto p = *b.enter(start);
+    CHECK_FALSE(b.report_broken_off(p, start));  // without a head, report() tells of its end
+    CHECK_FALSE(b.report(p, false, start));
+    if (i % 2 == 1) is_open = b.report_broken_off(p, start);
+    b.leave(p);
+  }
+  CHECK(is_open);
+  CHECK(b.state(start) == circuit_state::open);
+}
+
 TEST_CASE("gateway: three probes go, and their success closes the breaker", "[gateway][breaker]") {
   upstream_breaker b{quick, unlimited, start};
   const auto slow = b.enter(start);

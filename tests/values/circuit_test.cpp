@@ -104,6 +104,24 @@ class model {
     }
   }
 
+  /// The newest success that counts becomes a failure.
+  void fail_late(int generation, time_point now) {
+    if (generation != generation_ || state_ != state::closed) return;
+    call* newest = nullptr;
+    for (call& c : calls_) {
+      const bool counts = c.generation == generation_ && c.ended && c.bucket > bucket_at(now) - 10;
+      if (counts && !c.ended->first && (newest == nullptr || c.bucket >= newest->bucket)) newest = &c;
+    }
+    if (newest != nullptr) {
+      newest->ended->first = true;
+    } else {
+      calls_.push_back({generation_, std::pair{true, false}, bucket_at(now), false});
+    }
+    const auto t = counted(now);
+    if (t.calls >= options_.least_calls && is_bad(t, t.calls)) go(state::open, now);
+  }
+  int generation_of(int number) const { return number < 0 ? -1 : calls_[static_cast<std::size_t>(number)].generation; }
+
   void force(state s, time_point now) {
     if (s == state::closed) open_for_ = options_.open_for;
     go(s, now);
@@ -176,6 +194,31 @@ TEST_CASE("a circuit opens by slow calls, whether they failed or not", "[circuit
   CHECK(b.c.state(b.now) == state::closed);
   b.calls(1, false, true);
   CHECK(b.c.state(b.now) == state::open);
+}
+
+TEST_CASE("a late failure takes the place of a success in the window", "[circuit]") {
+  bench b{small};
+  const circuit::epoch e = b.c.try_enter(b.now).value();
+  b.succeed(4);
+  b.c.report_late_failure(e, b.now);
+  CHECK(b.c.counted(b.now).calls == 4);
+  CHECK(b.c.counted(b.now).failed == 1);
+  b.c.report_late_failure(e, b.now);
+  CHECK(b.c.state(b.now) == state::open);
+  b.at(5s);
+  b.succeed(3);                       // the probes
+  b.c.report_late_failure(e, b.now);  // of before
+  CHECK(b.c.counted(b.now).failed == 0);
+}
+
+TEST_CASE("a late failure of a call that has left the window counts as a call", "[circuit]") {
+  bench b{small};
+  const circuit::epoch e = b.c.try_enter(b.now).value();
+  b.succeed(1);
+  b.at(11s);
+  b.c.report_late_failure(e, b.now);
+  CHECK(b.c.counted(b.now).calls == 1);
+  CHECK(b.c.counted(b.now).failed == 1);
 }
 
 TEST_CASE("a circuit forgets a call after nine to ten tenths of its window", "[circuit]") {
@@ -332,7 +375,7 @@ TEST_CASE("a circuit does what a model of it does that remembers everything", "[
     time_point now = start;
     circuit c{options, now};
     model m{options, now};
-    std::vector<std::pair<circuit::epoch, int>> out;
+    std::vector<std::pair<circuit::epoch, int>> out, sound;
     const std::uint64_t fails = any(101), slows = any(101);
     std::string wrong;
     for (int step = 0; step < 300 && wrong.empty(); ++step) {
@@ -343,7 +386,7 @@ TEST_CASE("a circuit does what a model of it does that remembers everything", "[
         const int number = m.enter(now);
         if (e.has_value() != (number != -1)) wrong = e ? "goes" : "is refused";
         if (e) out.emplace_back(*e, number);
-      } else if (what < 97) {
+      } else if (what < 94) {
         if (out.empty()) continue;
         const auto at = out.begin() + static_cast<std::ptrdiff_t>(any(out.size()));
         const auto [e, number] = *at;
@@ -355,7 +398,15 @@ TEST_CASE("a circuit does what a model of it does that remembers everything", "[
           const bool failed = any(100) < fails, slow = any(100) < slows;
           c.report(e, failed, slow, now);
           m.report(number, failed, slow, now);
+          if (!failed && e != 0) sound.emplace_back(e, m.generation_of(number));
         }
+      } else if (what < 97) {
+        if (sound.empty()) continue;
+        const auto at = sound.begin() + static_cast<std::ptrdiff_t>(any(sound.size()));
+        const auto [e, generation] = *at;
+        sound.erase(at);
+        c.report_late_failure(e, now);
+        m.fail_late(generation, now);
       } else if (what == 97) {
         c.reset(now);
         m.force(state::closed, now);

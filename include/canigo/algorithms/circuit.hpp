@@ -111,6 +111,9 @@ class circuit {
   [[nodiscard]] std::optional<epoch> try_enter(time_point now) noexcept;
   /// Reports the end of a call. `e` is the result of its try_enter().
   void report(epoch e, bool failed, bool slow, time_point now) noexcept;
+  /// A call that was reported as a success has failed later: turns a success of the window into a failure. Call it at
+  /// most once for a call. A success that was the report of a probe stays one.
+  void report_late_failure(epoch e, time_point now) noexcept;
   /// Ends a call without a report; the call is not counted. If it was a probe, another call may become a probe.
   void leave(epoch e) noexcept;
 
