@@ -249,7 +249,7 @@ void call::settle(upstream_place& held, attempt_end end) {
     std::optional<token_usage> used;
     if (!is_dropped && account_->used()) used = *account_->used();
     const bool has_answer = is_dropped || exchange_->has_begun;
-    money_->settle(used, has_answer && is_free_of_charge(exchange_->status), record_);
+    money_->settle(used, account_->at_least(), has_answer && is_free_of_charge(exchange_->status), record_);
   }
   held.release();
 }

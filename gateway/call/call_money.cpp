@@ -58,7 +58,8 @@ std::optional<refusal> call_money::reserve(const config& now, const upstream& u,
   return refusal_by_budget(budgets[denied->which], *denied, amount);
 }
 
-void call_money::settle(const std::optional<token_usage>& used, bool is_refused, call_record& r) {
+void call_money::settle(const std::optional<token_usage>& used, const token_usage& at_least, bool is_refused,
+                        call_record& r) {
   if (!hold_) return;
   const bool has_used = used && *used != token_usage{};
   micro_usd cost = hold_.amount();
@@ -66,6 +67,8 @@ void call_money::settle(const std::optional<token_usage>& used, bool is_refused,
     cost = 0;
   } else if (used) {
     cost = cost_of(*price_, *used);
+  } else {
+    cost = std::max(cost, cost_of(*price_, at_least));
   }
   hold_.settle(cost);
   call_texts& told = texts_of(r);

@@ -26,8 +26,9 @@ class call_money {
   std::optional<refusal> reserve(const config& now, const upstream& u, const tenant& whose, const token_estimate& e,
                                  double learned);
   /// Settles the cost of an attempt that reached the upstream. `used`: its usage; without one, the reserved cost is
-  /// charged. `is_refused`: the upstream refused the call, which costs nothing unless it reported a usage.
-  void settle(const std::optional<token_usage>& used, bool is_refused, call_record& r);
+  /// charged, or the price of `at_least` if that is more. `is_refused`: the answer is an error, which costs nothing
+  /// unless it reported a usage.
+  void settle(const std::optional<token_usage>& used, const token_usage& at_least, bool is_refused, call_record& r);
 
  private:
   std::shared_ptr<budget_ledger> ledger_;  // declared before hold_, which refers to it
@@ -36,9 +37,7 @@ class call_money {
   budget_ledger::hold hold_;
 };
 
-/// Whether an answer with this status is free: providers do not charge for calls that they refuse or lack capacity for.
-constexpr bool is_free_of_charge(int status) noexcept {
-  return (status >= 400 && status < 500) || status == 503 || status == 529;
-}
+/// Whether an answer with this status is free: providers do not charge for errors.
+constexpr bool is_free_of_charge(int status) noexcept { return status >= 400; }
 
 }  // namespace canigo::gateway

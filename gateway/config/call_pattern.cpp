@@ -49,19 +49,34 @@ bool is_of_dots(std::string_view part) noexcept {
   return dots == 1 || dots == 2;
 }
 
-/// Whether a server may read the path as another path, because it has an empty part, or a part that consists of dots.
-bool may_be_another(std::string_view path, bool may_end_with_slash) noexcept {
-  for (std::size_t at = path.find('/'); at != path.npos;) {
-    const auto next = path.find('/', at + 1);
-    const std::string_view part = path.substr(at + 1, next == path.npos ? path.npos : next - at - 1);
-    const bool is_end = part.empty() && next == path.npos && may_end_with_slash;
-    if ((part.empty() && !is_end) || is_of_dots(part)) return true;
-    at = next;
-  }
-  return false;
+/// The length of the separator at the beginning of a text, as some servers read it: a slash or a backslash, plain or
+/// percent-encoded. Returns 0 if the text begins with no separator.
+std::size_t separator_size(std::string_view text) noexcept {
+  if (text.starts_with('/') || text.starts_with('\\')) return 1;
+  const std::string_view code = text.substr(0, 3);
+  return same_text(code, "%2f") || same_text(code, "%5c") ? 3 : 0;
 }
 
 }  // namespace
+
+bool may_be_another_path(std::string_view path, bool may_end_with_slash) noexcept {
+  std::size_t begin = path.npos;  // of the present part; npos: before the first slash
+  for (std::size_t at = 0; at <= path.size();) {
+    const std::size_t size = separator_size(path.substr(at));
+    const bool is_end = at == path.size();
+    if (size == 0 && !is_end) {
+      ++at;
+      continue;
+    }
+    if (begin != path.npos) {
+      const std::string_view part = path.substr(begin, at - begin);
+      if ((part.empty() && !(is_end && may_end_with_slash)) || is_of_dots(part)) return true;
+    }
+    at += std::max<std::size_t>(size, 1);
+    begin = at;
+  }
+  return false;
+}
 
 bool call_pattern::matches(std::string_view called, std::string_view target) const noexcept {
   if (called != method) return false;
@@ -69,7 +84,7 @@ bool call_pattern::matches(std::string_view called, std::string_view target) con
   if (pattern == "*") return true;
   // Most paths match no pattern, so this check comes before the inspection of their parts.
   const bool has_form = pattern.starts_with('*') ? fits_an_end(pattern.substr(1), all) : fits(pattern, all);
-  return has_form && !may_be_another(all, pattern.ends_with('/'));
+  return has_form && !may_be_another_path(all, pattern.ends_with('/'));
 }
 
 std::optional<call_pattern> parse_call_pattern(std::string_view text) {

@@ -14,12 +14,17 @@ struct call_pattern {
 
   /// `target`: the target that goes to the upstream. Its query is ignored. Bytes are compared without decoding.
   ///
-  /// A server may take "/files/", "/files/." or "/a//files" for another path. So only "*" alone matches a path with an
-  /// empty part or a part of dots. A pattern that ends with '/' allows an empty part at the end.
+  /// Only "*" alone matches a path that may_be_another_path(). A pattern that ends with '/' allows an empty part at the
+  /// end.
   bool matches(std::string_view called, std::string_view target) const noexcept;
 
   friend bool operator==(const call_pattern&, const call_pattern&) = default;
 };
+
+/// Whether a server may read the path as another path, because it has an empty part, or a part that consists of dots:
+/// "/files/", "/files/.", "/files/..%2fchat", "/a//files". A separator of parts is a slash or a backslash, plain or
+/// percent-encoded.
+bool may_be_another_path(std::string_view path, bool may_end_with_slash = false) noexcept;
 
 /// Reads a text such as "POST */files". Returns nothing if the text does not have this form.
 std::optional<call_pattern> parse_call_pattern(std::string_view text);

@@ -1,12 +1,22 @@
 #include "gateway/policy/budget_ledger.hpp"
 
+#include "gateway/wire/standard_error.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 namespace canigo::gateway {
+namespace {
+
+constexpr auto between_tries = std::chrono::milliseconds{100};
+
+}  // namespace
 
 /// The windows of one budget that are in memory.
 struct budget_ledger::account {
@@ -21,8 +31,22 @@ struct budget_ledger::account {
   spent_store::window of(instant begin) const noexcept { return {name, calendar, begin}; }
 };
 
-budget_ledger::budget_ledger(std::unique_ptr<spent_store> store) : store_{std::move(store)} {}
-budget_ledger::~budget_ledger() = default;
+budget_ledger::budget_ledger(std::unique_ptr<spent_store> store) : store_{std::move(store)} {
+  if (store_) catching_up_ = std::jthread{[this](const std::stop_token& stop) { catch_up(stop); }};
+}
+
+budget_ledger::~budget_ledger() {
+  if (!store_) return;
+  catching_up_.request_stop();
+  catching_up_.join();
+  constexpr int tries = 10;
+  bool has_all = !is_behind_;
+  for (int i = 0; i < tries && !has_all; ++i) {
+    if (i > 0) std::this_thread::sleep_for(between_tries);
+    has_all = save();
+  }
+  if (!has_all) say("the file state lacks a part of what was spent: it can't be written");
+}
 
 budget_ledger::hold::hold(hold&& other) noexcept
     : ledger_{std::exchange(other.ledger_, nullptr)},
@@ -111,16 +135,55 @@ void budget_ledger::settle(hold& h, micro_usd cost) noexcept {
     s.unsaved += cost;
     entries.push_back({p.of->of(p.window), s.unsaved});
   }
-  if (entries.empty()) return;
-  if (!store_->add(entries)) {
-    failures_.fetch_add(1, std::memory_order_relaxed);
-    return;
-  }
+  if (entries.empty() || is_behind_) return;
+  if (!store_->add(entries)) return fall_behind();
   for (std::size_t i = 0; i < entries.size(); ++i) {
     sum& s = h.parts_[i].of->windows.at(h.parts_[i].window);
     s.unsaved = 0;
     s.is_known = true;
     s.spent = entries[i].all;  // the sum in the store, which includes the spending of other processes
+  }
+}
+
+void budget_ledger::fall_behind() noexcept {
+  failures_.fetch_add(1, std::memory_order_relaxed);
+  is_behind_ = true;
+  fell_behind_.notify_one();
+}
+
+/// Adds all sums that the store lacks. False: it takes none now.
+bool budget_ledger::save() {
+  std::vector<spent_store::entry> entries;
+  std::vector<sum*> sums;
+  for (const auto& [name, a] : accounts_) {
+    for (auto& [begin, s] : a->windows) {
+      if (s.unsaved == 0) continue;
+      entries.push_back({a->of(begin), s.unsaved});
+      sums.push_back(&s);
+    }
+  }
+  if (!entries.empty() && !store_->add(entries)) return false;
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    sums[i]->unsaved = 0;
+    sums[i]->is_known = true;
+    sums[i]->spent = entries[i].all;
+  }
+  return true;
+}
+
+/// The thread that tries again. Its stop interrupts its waits.
+void budget_ledger::catch_up(const std::stop_token& stop) {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    fell_behind_.wait(lock, stop, [this] { return is_behind_; });
+    if (stop.stop_requested()) return;
+    say("the file state can't be written: sums of budgets are kept in memory until it can");
+    do {
+      if (fell_behind_.wait_for(lock, stop, between_tries, [&] { return stop.stop_requested(); })) return;
+    } while (!stop.stop_requested() && !save());
+    if (stop.stop_requested()) return;
+    is_behind_ = false;
+    say("the file state is written again, and has all sums");
   }
 }
 

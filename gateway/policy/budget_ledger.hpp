@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -12,8 +13,10 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <tuple>
 #include <vector>
 
@@ -24,8 +27,11 @@ namespace canigo::gateway {
 /// A call reserves its expected cost in all of its budgets or in none. At its end it settles its real cost. Concurrent
 /// calls exceed a budget at most by the amount by which their reservations were too low.
 ///
-/// The sum of a window survives a clock that steps backwards. A budget whose unit or zone changes begins a new sum. The
-/// sums are kept in the store. A sum that the store can't take now is added by a later call.
+/// The sum of a window survives a clock that steps backwards. A budget whose unit or zone changes begins a new sum.
+///
+/// The sums are kept in the store: settle() adds to them before it returns. If the store does not take a sum, a thread
+/// tries again every 100 ms. Until a try succeeds, settle() does not wait for the store. Standard error tells when the
+/// tries begin, and when one has succeeded.
 ///
 /// Threads: any. Each call takes a lock. settle() also takes the time of spent_store::add().
 class budget_ledger {
@@ -107,11 +113,17 @@ class budget_ledger {
   account& open(const budget& b, instant now);
   void open_window(account& a, instant begin);
   void settle(hold& h, micro_usd cost) noexcept;
+  bool save();
+  void fall_behind() noexcept;
+  void catch_up(const std::stop_token& stop);
 
   std::mutex mutex_;
+  std::condition_variable_any fell_behind_;
+  bool is_behind_ = false;                            // the store did not take a sum, and the thread tries again
   std::map<key, std::unique_ptr<account>> accounts_;  // one for each budget that a configuration has named so far
   std::unique_ptr<spent_store> store_;
   std::atomic<std::uint64_t> failures_{0};
+  std::jthread catching_up_;  // only with a store
 };
 
 }  // namespace canigo::gateway

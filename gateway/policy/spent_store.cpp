@@ -2,6 +2,7 @@
 
 #include "gateway/config/file_kind.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <sqlite3.h>
@@ -12,11 +13,13 @@
 namespace canigo::gateway {
 namespace {
 
+using std::chrono::milliseconds;
+
 constexpr int kept_windows = 64;
+constexpr milliseconds patience_to_open{1'000}, patience_to_write{3};
 
 /// Opens the file, or throws std::runtime_error.
 sqlite3* opened(const std::string& path) {
-  constexpr int busy_ms = 1000;
   sqlite3* db = nullptr;
   const int code =
       ::sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -24,7 +27,7 @@ sqlite3* opened(const std::string& path) {
     ::sqlite3_close_v2(db);
     throw std::runtime_error{::sqlite3_errstr(code)};
   }
-  ::sqlite3_busy_timeout(db, busy_ms);
+  ::sqlite3_busy_timeout(db, static_cast<int>(milliseconds{patience_to_open}.count()));
   return db;
 }
 
@@ -125,6 +128,7 @@ spent_store::spent_store(const std::string& path) : db_{opened(path)} {
   forget_ = prepare(
       "DELETE FROM canigo_spent WHERE budget = ?1 AND calendar = ?2 AND begins < (SELECT begins FROM canigo_spent "
       "WHERE budget = ?1 AND calendar = ?2 AND begins <= ?3 ORDER BY begins DESC LIMIT 1 OFFSET ?4)");
+  ::sqlite3_busy_timeout(db_.get(), static_cast<int>(patience_to_write.count()));
 }
 
 spent_store::~spent_store() = default;

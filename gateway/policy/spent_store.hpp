@@ -19,7 +19,7 @@ namespace canigo::gateway {
 /// stored. A machine that loses its power may lose the last moments.
 ///
 /// Several processes may share one file: each adds to the sums that the others have stored.
-/// Threads: one at a time. A call blocks for about 50 µs, or for up to a second while another process writes. A
+/// Threads: one at a time. A call blocks for about 50 µs, or for up to 3 ms while another process writes. A
 /// background thread copies SQLite's log into the file, because that waits for the disk.
 class spent_store {
  public:

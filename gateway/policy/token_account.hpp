@@ -42,8 +42,8 @@ class token_account {
     if (reader_) reader_->take(piece);
   }
   /// Ends the request. `is_whole`: the response has come to its end. Returns the amounts to settle, in the order of
-  /// ask(): the used amounts or, if those are unknown, the asked amounts. A request that got a 4xx has used no tokens.
-  /// The learned ratios are updated.
+  /// ask(): the used amounts or, if those are unknown, the larger of the asked amounts and at_least(). A request that
+  /// got a 4xx has used no tokens. The learned ratios are updated.
   std::vector<token_amount> settle(bool is_whole);
 
   /// Returns the amounts to settle for an attempt that was refused and whose response is dropped. It has used no
@@ -52,6 +52,9 @@ class token_account {
 
   /// The usage, if it is known. Call settle() first.
   const boxed<token_usage>& used() const noexcept { return used_; }
+  /// The least usage that a response without a usage shows: one token of output for each event of a stream. Call
+  /// settle() first.
+  token_usage at_least() const noexcept { return events_ == 0 ? token_usage{} : token_usage{estimate_.input, events_}; }
   /// Whether the upstream should have reported its usage, but has not. Call settle() first.
   bool is_usage_missing() const noexcept { return is_missing_; }
 
@@ -64,7 +67,8 @@ class token_account {
   // Exists only while a response is read, so that a waiting call takes less memory.
   std::unique_ptr<usage_reader> reader_;
   boxed<token_usage> used_;
-  int status_ = 0;  // the status of the response
+  std::uint32_t events_ = 0;  // of a response without a usage
+  std::int16_t status_ = 0;   // of the response
   bool is_missing_ = false;
 };
 

@@ -99,8 +99,9 @@ bool scan(std::string_view text, body_scan& s) { return scan_json(text, s) && s.
 constexpr std::uint64_t quarter(std::uint64_t bytes) noexcept { return bytes / 4 + (bytes % 4 != 0 ? 1 : 0); }
 
 /// Returns the model in targets such as "/v1beta/models/NAME:generateContent", "/model/NAME/converse" and
-/// "/openai/deployments/NAME/chat/completions".
+/// "/openai/deployments/NAME/chat/completions". A path that a server may read as another path names no model.
 std::string_view model_in(std::string_view target) noexcept {
+  if (may_be_another_path(target.substr(0, target.find('?')), true)) return {};
   for (const std::string_view mark : {"/models/", "/model/", "/deployments/"}) {
     const auto at = target.find(mark);
     if (at == target.npos) continue;

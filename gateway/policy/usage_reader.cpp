@@ -248,6 +248,7 @@ void usage_reader::end_event() {
   const bool has_name =
       std::ranges::any_of(roots_, [&](std::string_view root) { return document_.find(root) != document_.npos; });
   if (!is_cut_ && has_name) read_document(document_, *names_, numbers_);
+  if (is_cut_ || !document_.empty()) ++events_;
   document_.clear();
   is_cut_ = false;
 }

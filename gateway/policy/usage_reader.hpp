@@ -65,6 +65,8 @@ class usage_reader {
   /// Returns the usage. Call it at the end of a whole body only: the usage of a truncated body is unknown. Returns
   /// nothing if the body reported no usage.
   std::optional<token_usage> finish();
+  /// How many events with data have come. A model that streams sends about one for each token of its output.
+  std::uint32_t events() const noexcept { return events_; }
 
  private:
   void take_document(std::string_view piece);
@@ -79,6 +81,7 @@ class usage_reader {
   std::string line_;
   bool is_cut_ = false;      // document: its beginning was dropped; event: it is too large
   bool was_return_ = false;  // the last byte was a carriage return; a line feed after it belongs to the same line end
+  std::uint32_t events_ = 0;
   usage_numbers numbers_;
 };
 

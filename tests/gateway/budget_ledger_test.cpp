@@ -208,8 +208,32 @@ TEST_CASE("gateway: while the file can't be used, sums are kept in memory, and a
   REQUIRE_FALSE(ledger.reserve(all, 5, noon, third));
   third.settle(5);
   CHECK(ledger.failures() == 2);
-  budget_ledger next{file.open()};
-  CHECK(next.look_at(all[0], noon).spent == 15);
+  auto store = file.open();
+  const std::string calendar = "day UTC", name = "upstream chat";
+  while (store->spent({name, calendar, noon - 12h}) != 15) std::this_thread::yield();  // a thread saves it
+  CHECK(ledger.look_at(all[0], noon).spent == 15);
+}
+
+TEST_CASE("gateway: a sum that the file does not take is written at the end", "[gateway][budget]") {
+  const state_file file;
+  const auto terms = of(100);
+  const std::array all{budget_ledger::budget{"upstream", "chat", &terms}};
+  sqlite3* other = nullptr;
+  REQUIRE(::sqlite3_open(file.path.c_str(), &other) == SQLITE_OK);
+  {
+    budget_ledger ledger{file.open()};
+    budget_ledger::hold h, next;
+    REQUIRE_FALSE(ledger.reserve(all, 10, noon, h));
+    REQUIRE(::sqlite3_exec(other, "BEGIN IMMEDIATE", nullptr, nullptr, nullptr) == SQLITE_OK);
+    h.settle(10);
+    REQUIRE_FALSE(ledger.reserve(all, 10, noon, next));
+    next.settle(10);
+    CHECK(ledger.failures() == 1);  // the second one did not try
+    REQUIRE(::sqlite3_exec(other, "ROLLBACK", nullptr, nullptr, nullptr) == SQLITE_OK);
+  }
+  ::sqlite3_close(other);
+  budget_ledger again{file.open()};
+  CHECK(again.look_at(all[0], noon).spent == 20);
 }
 
 TEST_CASE("gateway: the file keeps the last windows of a budget", "[gateway][budget]") {

@@ -5,12 +5,14 @@ The upstreams of these tests tell the usage that a test chose, so what a call co
 windows are months, which rarely end during a test.
 """
 
+import contextlib
 import datetime
 import hashlib
 import json
 import pathlib
 import shutil
 import signal
+import sqlite3
 import subprocess
 import tempfile
 import threading
@@ -145,6 +147,9 @@ class Budgets(GatewayCase):
                          self.ai(upstream.port, self.budget(1), "b"), head=self.head())
         self.assertEqual(self.call(g)[0], 502)
         self.assertEqual(self.call(g, path="b")[0], 400)
+        for status in (500, 502, 503, 504, 529):
+            upstream.answer_now = b"HTTP/1.1 %d No\r\nContent-Length: 0\r\n\r\n" % status
+            self.assertEqual(self.call(g, path="b")[0], status)
         for name in ("ai", "b"):
             now = self.sums_of(g, name)
             self.assertEqual((now["spent"], now["reserved"]), (0, 0), name)
@@ -170,6 +175,37 @@ class Budgets(GatewayCase):
         now = self.sums_of(g)
         self.assertEqual((now["spent"], now["reserved"], round(now["left"], 6)), (0.2, 0, 0.1))
         self.assertEqual([self.call(g)[0] for _ in range(11)], [200] * 10 + [402])
+
+    def test_a_stream_without_a_usage_costs_a_token_for_each_event(self):
+        events = b'data: {"choices": []}\n\n' * 40
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: %d\r\n\r\n"
+        upstream = self.telling(head % len(events) + events)
+        g = self.gateway(self.ai(upstream.port, self.budget(1)), head=self.head())
+        self.assertEqual(self.call(g)[0], 200)
+        self.assertEqual(self.sums_of(g)["spent"], 0.04)
+
+    def test_calls_go_on_while_another_process_locks_the_state(self):
+        upstream = self.telling()
+        g = self.gateway(self.ai(upstream.port, self.budget(1)), head=self.head())
+        self.assertEqual(self.call(g)[0], 200)
+        with contextlib.closing(sqlite3.connect(self.dir / "state.db", isolation_level=None)) as other:
+            saved = "SELECT micro_usd FROM canigo_spent"
+            other.execute("BEGIN IMMEDIATE")
+            self.assertEqual([self.call(g)[0] for _ in range(20)], [200] * 20)
+            self.assertEqual(self.sums_of(g)["spent"], 0.21)
+            # Only the first of them has tried to write.
+            self.assertIn("\ncanigo_gateway_state_failures_total 1\n", g.ask_admin("/metrics"))
+            other.execute("COMMIT")
+            wait_until(lambda: other.execute(saved).fetchall() == [(210_000,)], "the sums are saved")
+            self.assertEqual(self.call(g)[0], 200)
+            wait_until(lambda: other.execute(saved).fetchall() == [(220_000,)], "each call saves again")
+            other.execute("BEGIN IMMEDIATE")
+            self.assertEqual(self.call(g)[0], 200)
+            g.process.send_signal(signal.SIGTERM)
+            other.execute("COMMIT")
+        self.assertEqual(g.process.wait(), 0)
+        with contextlib.closing(sqlite3.connect(self.dir / "state.db")) as other:
+            self.assertEqual(other.execute(saved).fetchall(), [(230_000,)])
 
     def test_kill_9_while_many_calls_are_settled_loses_none_that_was_shown(self):
         upstream = self.telling()

@@ -72,9 +72,10 @@ TEST_CASE("gateway: a credential takes the place of all that the client sent for
         "Via: 1.1 canigo-1\r\n\r\n");
   // One credential goes out, so nothing of a tenant's key does.
   gateway::credential other{"X-Api-Key", {"env:X", "upstream"}};
-  const std::string one = sent("GET / HTTP/1.1\nAuthorization: Bearer tenant\nx-api-key: tenant\n"
-                               "api-key: tenant\nX-Goog-Api-Key: tenant\nA: b\n",
-                               {.credential = &other});
+  const std::string one = sent(
+      "GET / HTTP/1.1\nAuthorization: Bearer tenant\nx-api-key: tenant\n"
+      "api-key: tenant\nX-Goog-Api-Key: tenant\nA: b\n",
+      {.credential = &other});
   CHECK(one.find("tenant") == one.npos);
   CHECK(one.find("X-Api-Key: upstream\r\n") != one.npos);
   CHECK(one.find("A: b\r\n") != one.npos);

@@ -4,6 +4,7 @@
 #include "gateway/preset_upstream.hpp"
 #include "support/catch.hpp"
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -83,6 +84,22 @@ TEST_CASE("gateway: where nobody knows the usage, the estimate stands", "[gatewa
   unanswered.ask();
   CHECK(unanswered.account.settle(false) == asked);
   CHECK(unanswered.account.is_usage_missing());
+}
+
+TEST_CASE("gateway: a stream without a usage is charged a token for each event, if that is more", "[gateway][tokens]") {
+  for (const bool is_whole : {true, false}) {
+    for (const int events : {50, 95}) {
+      scene s;
+      s.ask();
+      s.begin("text/event-stream");
+      s.account.take(": a comment\n\n");
+      for (int i = 0; i < events; ++i) s.account.take("data: {\"choices\":[]}\n\n");
+      const std::uint64_t tokens = events == 50 ? 100 : 105;
+      CHECK(s.account.settle(is_whole) == amounts{{"requests", 1}, {"tokens", tokens}});
+      CHECK(s.account.at_least() == gateway::token_usage{10, static_cast<std::uint64_t>(events)});
+      CHECK(s.account.is_usage_missing());
+    }
+  }
 }
 
 TEST_CASE("gateway: of several attempts the last response counts", "[gateway][tokens]") {

@@ -160,6 +160,10 @@ TEST_CASE("gateway: the model is in the target, or in the body", "[gateway][toke
   CHECK(estimate(body, token_api::bedrock, "/model/b.c-v1%3A0/converse").model == "b.c-v1%3A0");
   CHECK(estimate("{}", token_api::openai, "/openai/deployments/d-1/chat/completions?api-version=1").model == "d-1");
   CHECK(estimate(body, token_api::openai, "/v1/chat/completions").model == "other");
+  // Such a path may lead to another call, whose model is in its body.
+  CHECK(estimate(body, token_api::openai, "/v1/models/cheap/../../chat/completions").model == "other");
+  CHECK(estimate(body, token_api::openai, "/v1/models/cheap/..%2f..%2fchat/completions").model == "other");
+  CHECK(estimate(body, token_api::bedrock, "/model/arn%3Aaws%2Fid/converse").model == "arn%3Aaws%2Fid");
   CHECK(estimate("{}", token_api::openai, "/models/" + std::string(100, 'm')).model == std::string(64, 'm'));
 }
 
