@@ -117,7 +117,8 @@ struct channel_stats {
 /// - When a receiver resumes, it gets the most important value in the channel, and the oldest one of that class.
 ///   Receivers are served in order of arrival.
 /// - Each sent value is received exactly once, unless the channel is destroyed first. If a receiver is cancelled or
-///   destroyed before it has taken its value, the next receiver gets that value.
+///   destroyed before it has taken its value, the next receiver gets that value. Asio's `receive() || timer` drops a
+///   value that was taken in the turn of the loop in which the timer expired: use with_timeout() or cancel_after().
 /// - A failed send sends nothing. Its value is destroyed or given back: see send().
 ///
 /// T is any object type with a move constructor that does not throw; it need not be copyable or default-constructible.
