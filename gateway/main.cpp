@@ -116,8 +116,7 @@ int serve(const std::string& file, bool only_check) {
   try {
     if (!only_check) return run(std::move(*read.value), file);
     canigo::gateway::service::check(*read.value);
-    // Exits with another status, because the address may be free at the next start.
-  } catch (const canigo::gateway::closed_door& e) {
+  } catch (const canigo::gateway::start_failure& e) {
     tell(e.error);
     return EXIT_FAILURE;
   } catch (const canigo::gateway::config_mistake& e) {

@@ -38,6 +38,12 @@ class config_mistake : public std::runtime_error {
   const value_error error;
 };
 
+/// A start that failed although the value may be right. A later start may succeed, so the program exits with 1, not 2.
+class start_failure : public config_mistake {
+ public:
+  using config_mistake::config_mistake;
+};
+
 /// Returns the text on one line, with control characters replaced, so that any terminal can show it.
 std::string printable(std::string_view text, std::size_t longest = std::string_view::npos);
 

@@ -114,10 +114,11 @@ void read_sticky(table_view& t, upstream& u) {
   if (text.starts_with(header)) u.sticky = {kind::header, std::string{text.substr(header.size())}};
   if (text.starts_with(cookie)) u.sticky = {kind::cookie, std::string{text.substr(cookie.size())}};
   const bool is_named = u.sticky.by == kind::header || u.sticky.by == kind::cookie;
-  if (u.sticky.by == kind::none || (is_named && !is_token(u.sticky.name)))
+  if (u.sticky.by == kind::none || (is_named && !is_token(u.sticky.name))) {
     t.problems().refuse_text(given->where, given->field, text, sticky_syntax);
-  if (u.targets.size() < 2)
+  } else if (u.targets.size() < 2) {
     t.problems().complain(given->where, given->field, "is of no use: the upstream has no two targets");
+  }
 }
 
 }  // namespace canigo::gateway

@@ -125,6 +125,9 @@ upstream read_upstream(table_view& t, const config& c) {
   if (t.has("target")) {
     if (t.text("url"))
       t.problems().complain(t.where("url"), t.field("url"), "is of no use: each of its targets has a url");
+  } else if (!t.has("url")) {
+    t.problems().complain(t.where(), t.field("url"),
+                          fmt::format("is missing; allowed: {}; or tables [[upstream.target]]", origin_syntax));
   } else {
     read_url(t, u.url);
   }

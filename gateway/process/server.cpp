@@ -99,9 +99,9 @@ void open_door(const std::string& field, Open open) {
   try {
     open();
   } catch (const system_error& e) {
-    throw closed_door{field, ": " + e.code().message()};
+    throw start_failure{field, ": " + e.code().message()};
   } catch (const std::runtime_error& e) {
-    throw closed_door{field, std::string{": "} + e.what()};
+    throw start_failure{field, std::string{": "} + e.what()};
   }
 }
 

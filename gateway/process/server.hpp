@@ -26,16 +26,10 @@
 
 namespace canigo::gateway {
 
-/// The server can't listen at a configured address.
-class closed_door : public config_mistake {
- public:
-  using config_mistake::config_mistake;
-};
-
 /// The running gateway: its loops, its listening sockets, and its shutdown.
 class server {
  public:
-  /// Opens the listening sockets. Throws closed_door if that fails, and config_mistake if something else that the
+  /// Opens the listening sockets. Throws start_failure if that fails, and config_mistake if something else that the
   /// configuration names is missing or invalid. Throws std::runtime_error if the process may open too few files.
   ///
   /// `file`: the file from which `c` was read. SIGHUP reads it again. `by`: answers requests to the admin's listener.

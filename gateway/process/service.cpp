@@ -193,7 +193,7 @@ std::shared_ptr<budget_ledger> service::open_state(const config& c) {
   try {
     return std::make_shared<budget_ledger>(std::make_unique<spent_store>(c.state));
   } catch (const std::exception& e) {
-    throw config_mistake{"state", std::string{": "} + e.what()};
+    throw start_failure{"state", std::string{": "} + e.what()};
   }
 }
 

@@ -232,8 +232,8 @@ TEST_CASE("gateway: a sum that the file does not take is written at the end", "[
     REQUIRE(::sqlite3_exec(other, "ROLLBACK", nullptr, nullptr, nullptr) == SQLITE_OK);
   }
   ::sqlite3_close(other);
-  budget_ledger again{file.open()};
-  CHECK(again.look_at(all[0], noon).spent == 20);
+  budget_ledger restarted{file.open()};
+  CHECK(restarted.look_at(all[0], noon).spent == 20);
 }
 
 TEST_CASE("gateway: the file keeps the last windows of a budget", "[gateway][budget]") {

@@ -293,6 +293,10 @@ class Budgets(GatewayCase):
             self.assertEqual(done.returncode, 2, done)
             self.assertIn(f'state is "{path}"', done.stderr)
             self.assertIn(why, done.stderr)
+            # The folder may be of a disk that is mounted later, so a service manager tries again.
+            done = subprocess.run([GATEWAY, "--config", file], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 1 if why else 2, done)
+            self.assertIn(f'state is "{path}"', done.stderr)
 
 
 if __name__ == "__main__":

@@ -107,6 +107,12 @@ TEST_CASE("gateway: wrong targets are refused with field, value and range", "[ga
   check_refused(target("a") + target("b", "credential = { header = 'X-Key', value = 'env:CANIGO_TARGETS_TEST' }"),
                 "upstream[0].target[1].credential differs; allowed: all targets of an upstream have a credential, or "
                 "none has");
+  const auto no_url = gateway::parse_config(std::string{beginning});
+  REQUIRE(no_url.errors.size() == 1);
+  CHECK(gateway::message_of(no_url.errors[0], "").ends_with("; or tables [[upstream.target]]"));
+  check_refused("sticky = 'ip'\n" + target("a"),
+                "upstream[0].sticky is \"ip\"; allowed: \"header:NAME\", "
+                "\"cookie:NAME\" or \"prompt-prefix\"");
   const std::string sticky = "\"header:NAME\", \"cookie:NAME\" or \"prompt-prefix\"";
   check_refused("sticky = 'ip'\n" + target("a") + target("b"), "upstream[0].sticky is \"ip\"; allowed: " + sticky);
   check_refused("sticky = 'header:'\n" + target("a") + target("b"),
