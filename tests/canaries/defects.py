@@ -502,6 +502,10 @@ DEFECTS = {
                                   ": open_for_ * 2»;", "open_for_"),
     "breaker_backs_off_for_ever": (CIRCUIT, AROUND, "return;\n  «open_for_ = first_open_for_;»", ""),
     "breaker_counts_calls_from_before": (CIRCUIT, AROUND, "«if (e != epoch_) return;»", ""),
+    "breaker_takes_late_failures_of_before": (CIRCUIT, AROUND, "if («e != epoch_ || state_» != circuit_state::closed)",
+                                              "state_"),
+    "breaker_counts_a_late_failure_as_a_call": (CIRCUIT, AROUND, "if («all_.failed == all_.calls») return count(true",
+                                                "all_.calls > 0"),
     "breaker_opens_too_late": (CIRCUIT, AROUND, "t.failed * 100 >= failures_ * of || «t.slow * 100 >= "
                                "slow_percent_ * of»", "false"),
     "breaker_counts_what_never_reported": (BREAKER, AROUND, "«circuit_.leave(e);»",
