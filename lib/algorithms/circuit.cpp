@@ -78,11 +78,14 @@ void circuit::report(epoch e, bool failed, bool slow, time_point now) noexcept {
 void circuit::report_late_failure(epoch e, time_point now) noexcept {
   if (e != epoch_ || state_ != circuit_state::closed) return;
   advance(now);
-  if (all_.failed == all_.calls) return count(true, false);  // the success has left the window
-  std::size_t i = current_;
-  while (window_[i].failed == window_[i].calls) i = (i + buckets - 1) % buckets;
-  ++window_[i].failed;
-  ++all_.failed;
+  if (all_.failed == all_.calls) {  // the success has left the window
+    count(true, false);
+  } else {
+    std::size_t i = current_;
+    while (window_[i].failed == window_[i].calls) i = (i + buckets - 1) % buckets;
+    ++window_[i].failed;
+    ++all_.failed;
+  }
   if (all_.calls >= least_calls_ && is_bad(all_, all_.calls)) open(now);
 }
 

@@ -504,7 +504,7 @@ DEFECTS = {
     "breaker_counts_calls_from_before": (CIRCUIT, AROUND, "«if (e != epoch_) return;»", ""),
     "breaker_takes_late_failures_of_before": (CIRCUIT, AROUND, "if («e != epoch_ || state_» != circuit_state::closed)",
                                               "state_"),
-    "breaker_counts_a_late_failure_as_a_call": (CIRCUIT, AROUND, "if («all_.failed == all_.calls») return count(true",
+    "breaker_counts_a_late_failure_as_a_call": (CIRCUIT, AROUND, "if («all_.failed == all_.calls») {",
                                                 "all_.calls > 0"),
     "breaker_opens_too_late": (CIRCUIT, AROUND, "t.failed * 100 >= failures_ * of || «t.slow * 100 >= "
                                "slow_percent_ * of»", "false"),
