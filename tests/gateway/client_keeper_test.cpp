@@ -14,9 +14,10 @@
 #include <string>
 #include <vector>
 
-using namespace canigo;
 using namespace std::chrono_literals;
-using gateway::client_keeper;
+using canigo::sleep_for;
+using canigo::gateway::client_keeper;
+namespace net = canigo::net;
 using times_of_texts = std::vector<long>;
 
 namespace {
@@ -24,18 +25,18 @@ namespace {
 /// More than a socket takes at once.
 const std::string long_text(std::size_t{8} << 20, 'x');
 
-net::awaitable<bool> granted_after(duration d) {
+net::awaitable<bool> granted_after(canigo::duration d) {
   co_await sleep_for(d);
   co_return true;
 }
 
-net::awaitable<bool> broken_after(duration d) {
+net::awaitable<bool> broken_after(canigo::duration d) {
   co_await sleep_for(d);
   throw std::bad_alloc{};
 }
 
 /// A body of a call that waits once.
-auto one_wait(net::awaitable<bool> (*wait)(duration), duration d, kept_run& k) {
+auto one_wait(net::awaitable<bool> (*wait)(canigo::duration), canigo::duration d, kept_run& k) {
   return [wait, d, &k](client_keeper& keeper) -> net::awaitable<void> {
     auto waiting = keeper.keep_during(wait(d));
     const bool is_granted = co_await std::move(waiting);
@@ -57,13 +58,13 @@ TEST_CASE("texts come after a while, and then again and again until the wait is 
 }
 
 TEST_CASE("a wait that is over before the first text is due ends at once", "[client_keeper]") {
-  const duration wait = GENERATE(-1'000ms, 0ms, 1'000ms, 1'999ms);
+  const canigo::duration wait = GENERATE(-1'000ms, 0ms, 1'000ms, 1'999ms);
   kept_run k;
   k.go({.after = 2s, .every = 3s}, one_wait(granted_after, wait, k));
   k.run->time.run();
   CHECK(k.made_at.empty());
   CHECK(k.results.size() == 1);
-  CHECK(k.run->time.elapsed() == std::max(wait, duration{}));
+  CHECK(k.run->time.elapsed() == std::max(wait, canigo::duration{}));
   CHECK(k.take() == 0);
 }
 
@@ -84,7 +85,7 @@ TEST_CASE("what a wait returns is returned, without a suspension, too", "[client
 TEST_CASE("the times of the texts go on in a later wait", "[client_keeper]") {
   kept_run k;
   k.go({.after = 2s, .every = 3s}, [&k](client_keeper& keeper) -> net::awaitable<void> {
-    for (const duration between : {500ms, 7'000ms, 0ms}) {
+    for (const canigo::duration between : {500ms, 7'000ms, 0ms}) {
       auto waiting = keeper.keep_during(granted_after(2'500ms));
       const bool is_granted = co_await std::move(waiting);
       k.results.push_back(is_granted);
@@ -232,11 +233,11 @@ TEST_CASE("a loop that is destroyed takes the call and its keeper with it", "[cl
   k.go({.after = 1s, .every = 1s}, one_wait(granted_after, 2'500ms, k));
   // Before it begins, while the first text is not due, while it is written or the next one is not due, and when the
   // call waits for the end of a text.
-  const duration passed = GENERATE(-1ms, 0ms, 500ms, 1'500ms, 3'000ms);
-  if (passed >= duration{}) k.run->time.run_for(passed);
+  const canigo::duration passed = GENERATE(-1ms, 0ms, 500ms, 1'500ms, 3'000ms);
+  if (passed >= canigo::duration{}) k.run->time.run_for(passed);
   const bool was_over = k.has_ended;
   CHECK(was_over == (passed == 3s && k.text.size() == 1));
   k.run.reset();
-  CHECK(k.has_ended == (was_over || passed >= duration{}));
+  CHECK(k.has_ended == (was_over || passed >= canigo::duration{}));
   CHECK(k.lost == 0);
 }

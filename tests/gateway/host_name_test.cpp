@@ -24,10 +24,10 @@ TEST_CASE("gateway: a host has one spelling", "[gateway]") {
         row{"[::1]", kind::v6, "::1"}, row{"[2001:DB8:0:0:0:0:0:1]", kind::v6, "2001:db8::1"},
         row{"[::ffff:10.0.0.1]", kind::v6, "::ffff:10.0.0.1"}}) {
     CAPTURE(r.text);
-    const auto host = gateway::parse_host(r.text);
-    REQUIRE(host);
-    CHECK(host->what == r.what);
-    CHECK(host->text == r.host);
+    const auto parsed = gateway::parse_host(r.text);
+    REQUIRE(parsed);
+    CHECK(parsed->what == r.what);
+    CHECK(parsed->text == r.host);
   }
 }
 

@@ -5,7 +5,10 @@
 #include <string>
 #include <string_view>
 
-using namespace canigo::gateway;
+using canigo::gateway::ends_within_status_line;
+using canigo::gateway::has_chunk_line;
+using canigo::gateway::mend_chunk_line;
+using canigo::gateway::mend_status_line;
 
 TEST_CASE("a status line without a reason and its blank is mended", "[gateway]") {
   const auto mended = mend_status_line("HTTP/1.1 200\r\nA: b\r\n\r\nbody");

@@ -9,10 +9,11 @@
 namespace gateway = canigo::gateway;
 using canigo::rate;
 using gateway::token_amount;
+using amounts = std::vector<token_amount>;
 
 namespace {
 
-gateway::upstream upstream_with(std::vector<canigo::rate_limit> rates) {
+gateway::upstream upstream_with_rates(std::vector<canigo::rate_limit> rates) {
   gateway::upstream u;
   u.rates = std::move(rates);
   return u;
@@ -29,12 +30,11 @@ std::vector<token_amount> asked(const gateway::upstream& u, std::uint64_t input,
 }  // namespace
 
 TEST_CASE("gateway: a request asks for each unit that is counted, within its burst", "[gateway][tokens]") {
-  const auto all = upstream_with({{.rate = rate::per_second(5), .burst = 20, .unit = "requests"},
-                                  {.rate = rate::per_second(5), .burst = 1'000, .unit = "tokens"},
-                                  {.rate = rate::per_minute(5), .burst = 2'000, .unit = "tokens"},
-                                  {.rate = rate::per_second(5), .burst = 50, .unit = "input_tokens"},
-                                  {.rate = rate::per_second(5), .burst = 300, .unit = "output_tokens"}});
-  using amounts = std::vector<token_amount>;
+  const auto all = upstream_with_rates({{.rate = rate::per_second(5), .burst = 20, .unit = "requests"},
+                                        {.rate = rate::per_second(5), .burst = 1'000, .unit = "tokens"},
+                                        {.rate = rate::per_minute(5), .burst = 2'000, .unit = "tokens"},
+                                        {.rate = rate::per_second(5), .burst = 50, .unit = "input_tokens"},
+                                        {.rate = rate::per_second(5), .burst = 300, .unit = "output_tokens"}});
   CHECK(asked(all, 40, 100) == amounts{{"requests", 1}, {"tokens", 140}, {"input_tokens", 40}, {"output_tokens", 100}});
   CHECK(asked(all, 40, 5'000) ==
         amounts{{"requests", 1}, {"tokens", 1'000}, {"input_tokens", 40}, {"output_tokens", 300}});
@@ -42,11 +42,11 @@ TEST_CASE("gateway: a request asks for each unit that is counted, within its bur
   CHECK(asked(all, 41, 100, 0.5) ==
         amounts{{"requests", 1}, {"tokens", 71}, {"input_tokens", 21}, {"output_tokens", 50}});
   // Usage of the past makes no estimate for a strict window smaller, but larger.
-  const auto strict = upstream_with({{.rate = rate::per_minute(5'000), .burst = 5'000, .unit = "tokens"},
-                                     {.rate = rate::per_minute(5'000),
-                                      .burst = 5'000,
-                                      .unit = "input_tokens",
-                                      .window = canigo::rate_window::strict}});
+  const auto strict = upstream_with_rates({{.rate = rate::per_minute(5'000), .burst = 5'000, .unit = "tokens"},
+                                           {.rate = rate::per_minute(5'000),
+                                            .burst = 5'000,
+                                            .unit = "input_tokens",
+                                            .window = canigo::rate_window::strict}});
   CHECK(asked(strict, 41, 100, 0.5) == amounts{{"tokens", 71}, {"input_tokens", 41}});
   CHECK(asked(strict, 41, 100, 2) == amounts{{"tokens", 282}, {"input_tokens", 82}});
   // The tenant's own strict window counts, too.
@@ -75,8 +75,8 @@ TEST_CASE("gateway: a request asks for each unit that is counted, within its bur
   CHECK(asked(all, 40, 100, 1, 900)[1].amount == 900);
   CHECK(asked(all, 40, 100, 0.1, 900)[1].amount == 900);
   CHECK(asked(all, 40, 100, 1, ~0ULL)[1].amount == 1'000);
-  CHECK(asked(upstream_with({}), 40, 100).empty());
-  CHECK(asked(upstream_with({{.rate = rate::per_second(5), .burst = 9, .unit = "tokens"}}), 4, 1) ==
+  CHECK(asked(upstream_with_rates({}), 40, 100).empty());
+  CHECK(asked(upstream_with_rates({{.rate = rate::per_second(5), .burst = 9, .unit = "tokens"}}), 4, 1) ==
         amounts{{"tokens", 5}});
 }
 

@@ -6,8 +6,9 @@ namespace simulated {
 
 namespace {
 
-constexpr const char* names[] = {"run_short",  "run_long", "await_run",    "submit", "post", "run_nested", "run_family",
-                                 "wait_group", "cancel",   "cancel_group", "resize", "stop", "destroy"};
+constexpr const char* names_of_steps[] = {"run_short",  "run_long",   "await_run",  "submit", "post",
+                                          "run_nested", "run_family", "wait_group", "cancel", "cancel_group",
+                                          "resize",     "stop",       "destroy"};
 
 // What one deed of sixteen is, as rolled.
 pool_deed deed_of(dice& d, const pool_plan& p) {
@@ -98,7 +99,7 @@ std::string describe(const pool_plan& p) {
 }
 
 std::string describe(const pool_step& s) {
-  std::string text = "#" + std::to_string(s.id) + " " + names[static_cast<std::size_t>(s.what)];
+  std::string text = "#" + std::to_string(s.id) + " " + names_of_steps[static_cast<std::size_t>(s.what)];
   switch (s.what) {
     case pool_deed::cancel:
       text += " #" + std::to_string(s.target);

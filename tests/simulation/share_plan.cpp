@@ -9,8 +9,9 @@ namespace simulated {
 
 namespace {
 
-constexpr const char* names[] = {"acquire",   "acquire_own", "try_acquire", "cancel", "release", "settle", "set_rate",
-                                 "set_burst", "set_places",  "resize",      "pause",  "resume",  "stop",   "destroy"};
+constexpr const char* names_of_deeds[] = {"acquire", "acquire_own", "try_acquire", "cancel",     "release",
+                                          "settle",  "set_rate",    "set_burst",   "set_places", "resize",
+                                          "pause",   "resume",      "stop",        "destroy"};
 
 /// In a hundred steps of a plan, from then on.
 share_deed deed_of(std::uint64_t of_hundred) {
@@ -95,7 +96,7 @@ std::string describe(const share_plan& p) {
 std::string describe(const share_step& s) {
   std::string text = "#" + std::to_string(s.id) + " after ";
   text += s.after >= 0 ? canigo::to_string(duration{s.after}) : std::to_string(s.handlers) + " handlers";
-  text += std::string{": "} + names[static_cast<std::size_t>(s.what)] + " limiter " + std::to_string(s.who);
+  text += std::string{": "} + names_of_deeds[static_cast<std::size_t>(s.what)] + " limiter " + std::to_string(s.who);
   if (s.what <= share_deed::try_acquire) {
     text += " priority " + std::to_string(s.priority) + " tokens " + std::to_string(s.tokens);
     if (s.deadline >= 0) text += " within " + canigo::to_string(duration{s.deadline});

@@ -27,7 +27,7 @@ using canigo::permit;
 
 namespace {
 
-canigo::rate rate_of(std::int64_t token) { return canigo::rate{1, duration{token}}; }
+canigo::rate rate_with(std::int64_t token) { return canigo::rate{1, duration{token}}; }
 
 class share_world {
  public:
@@ -43,7 +43,7 @@ class share_world {
                                    .ageing = o.ageing};
       for (const bucket& b : o.rates) {
         made.rates.push_back(
-            {rate_of(b.token), static_cast<std::uint64_t>(b.burst), static_cast<std::uint64_t>(b.available())});
+            {rate_with(b.token), static_cast<std::uint64_t>(b.burst), static_cast<std::uint64_t>(b.available())});
       }
       limiters_.push_back(
           std::make_unique<canigo::limiter>(contexts_[limiters_.size() % 2]->get_executor(), std::move(made)));
@@ -143,7 +143,7 @@ class share_world {
         break;
       case share_deed::set_rate:
         if (!l || plan_.rules[s.who].rates.empty()) break;
-        l->set_rate(s.rate, rate_of(token_times[n]));
+        l->set_rate(s.rate, rate_with(token_times[n]));
         m.set_token(s.rate, token_times[n]);
         break;
       case share_deed::set_burst:

@@ -3,7 +3,7 @@
 #include "canigo/semaphore.hpp"
 #include "canigo/strand_pool.hpp"
 
-#include "stage.hpp"
+#include "limits_stage.hpp"
 
 #include <asio/bind_allocator.hpp>
 #include <asio/bind_executor.hpp>
@@ -22,13 +22,6 @@ using namespace canigo;
 using namespace std::chrono_literals;
 
 namespace {
-
-const scheduler_options two_classes{.rate = rate::per_second(100), .burst = 4, .priorities = 2};
-
-template <class Limit>
-void stops(stage& t, Limit& l) {
-  t.can_stop([&l](stop_mode) { l.stop(); });
-}
 
 /// A handler with an allocator of its own, which is the heap's, and so fails as the heap does.
 template <class Handler>

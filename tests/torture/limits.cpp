@@ -10,7 +10,7 @@
 #include "canigo/wait_group.hpp"
 #include "canigo/with_limit.hpp"
 
-#include "stage.hpp"
+#include "limits_stage.hpp"
 
 #include <optional>
 
@@ -20,13 +20,6 @@ using namespace canigo;
 using namespace std::chrono_literals;
 
 namespace {
-
-const scheduler_options two_classes{.rate = rate::per_second(100), .burst = 4, .priorities = 2};
-
-template <class Limit>
-void stops(stage& t, Limit& l) {
-  t.can_stop([&l](stop_mode) { l.stop(); });
-}
 
 void waiters_are_granted_in_turn(stage& t) {
   scheduler s{t.io(), two_classes};

@@ -81,7 +81,7 @@ void operations_held_back(stage& t) {
 }
 
 template <overflow Policy>
-void a_full_queue(stage& t) {
+void a_full_queue_of_a_pool(stage& t) {
   with_pool p{t, {.concurrency = 1, .priorities = 2, .queue_limit = 1, .on_overflow = Policy}};
   t.play(p.ask(slow), p.ask(slow, {.priority = 1}), p.ask(slow), p.ask([] {}, {.priority = 1}), [&] { t.pass(100ms); });
   p.expect_sound();
@@ -219,9 +219,10 @@ std::vector<scenario> scenarios_of_pools() {
       {"short operations throw", short_operations_throw},
       {"long operations", long_operations},
       {"operations held back", operations_held_back},
-      {"a full queue of a pool that rejects", a_full_queue<overflow::reject_new>},
-      {"a full queue of a pool that evicts the oldest", a_full_queue<overflow::evict_oldest>},
-      {"a full queue of a pool that evicts the least important", a_full_queue<overflow::evict_least_important>},
+      {"a full queue of a pool that rejects", a_full_queue_of_a_pool<overflow::reject_new>},
+      {"a full queue of a pool that evicts the oldest", a_full_queue_of_a_pool<overflow::evict_oldest>},
+      {"a full queue of a pool that evicts the least important",
+       a_full_queue_of_a_pool<overflow::evict_least_important>},
       {"late and tried again", late_and_tried_again},
       {"operations that heed nothing", operations_that_heed_nothing},
       {"a group of operations", a_group_of_operations},
