@@ -6,6 +6,7 @@ canaries.py --names OUTPUT         writes the source that reads CANIGO_CANARY, w
 canaries.py SOURCE INPUT OUTPUT    copies INPUT, which is lib/SOURCE, with all its defects, one of which may be chosen
                                    (a header's is ../include/canigo/NAME.hpp)
 canaries.py --hunt PROGRAM...      runs each defect's harness; fails if one is not found, or if one finds any without
+canaries.py --hunt-in DIRECTORY    the same with the programs there; fails if one is missing
 """
 
 import concurrent.futures
@@ -98,6 +99,12 @@ def first_words(output):
     return next((line for line in lines if line), "says nothing")[:100]
 
 
+def programs_in(directory):
+    """The program of each harness."""
+    return [pathlib.Path(directory) / f"canaries_{harness}"
+            for harness in sorted({harness for _, (harness, *_), _, _ in DEFECTS.values()})]
+
+
 def hunt(programs):
     program = {pathlib.Path(p).name.removeprefix("canaries_"): p for p in programs}
     missed = []
@@ -138,6 +145,8 @@ if __name__ == "__main__":
         pathlib.Path(sys.argv[2]).write_text(names_source(), encoding="utf-8")
     elif sys.argv[1:2] == ["--hunt"] and len(sys.argv) > 2:
         sys.exit(hunt(sys.argv[2:]))
+    elif sys.argv[1:2] == ["--hunt-in"] and len(sys.argv) == 3:
+        sys.exit(hunt(programs_in(sys.argv[2])))
     elif len(sys.argv) == 4:
         text = pathlib.Path(sys.argv[2]).read_text(encoding="utf-8")
         pathlib.Path(sys.argv[3]).write_text(spoiled(sys.argv[1], text), encoding="utf-8")
