@@ -1,5 +1,6 @@
 //! The work of canigo's benchmarks as it is done in Rust: prints one JSON line per contestant and call.
 
+mod channels;
 mod keyed;
 mod permits;
 mod policies;
@@ -115,6 +116,7 @@ fn main() {
         .map(|i| args[i + 1].clone());
     let list = args.iter().any(|a| a == "--list");
     let mut all = rates::contestants();
+    all.extend(channels::contestants());
     all.extend(keyed::contestants());
     all.extend(permits::contestants());
     all.extend(pools::contestants());
