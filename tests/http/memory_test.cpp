@@ -471,7 +471,8 @@ TEST_CASE("an exchange that nobody reads holds 64 KiB of its endless body at mos
       }
       CHECK(curl_heap::held - before < count * bound);
     }
-    CHECK(curl_heap::held - before > count * std::size_t{16} << 10);  // it is there, and was counted
+    // It was counted. Before curl 8.7 each transfer has a buffer of 16 KiB; later ones share it.
+    CHECK(curl_heap::held - before > count * std::size_t{1} << 10);
     co_return 0;
   };
   run_to_end(io, work());
