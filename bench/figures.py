@@ -69,6 +69,21 @@ TARGETS = [
     ("B22-run8", "ns", "postgres_store", "Go: River", 1 / 1.5),
     ("B22-idle", "ns", "sqlite_store", "Go: goqite", 1.0),
     ("B22-idle", "ns", "postgres_store", "Go: River", 1.0),
+    ("B27", "ns", "channel", "Asio: concurrent_channel", 1.2),
+    ("B27c", "ns", "channel", "Asio: concurrent_channel", 0.5),
+    ("B27p", "ns", "channel", "Asio: concurrent_channel", 0.5),
+    ("B27t", "ns", "channel", "Asio: concurrent_channel", 0.5),
+    ("B27t", "ns", "channel", "Rust: tokio mpsc", 1.2),
+    ("B27t", "ns", "channel", "Go: buffered channel", 1.2),
+    ("B28", "ns", "metered_stream", "C++: Beast, simple_rate_policy", 1.1),
+    ("B28r", "ns", "metered_stream", "C++: Beast, simple_rate_policy", 1.1),
+    ("B28k", "ns", "metered_stream", "C++: Beast, simple_rate_policy", 1.1),
+    ("B29-1", "missed", "metered_stream", "value", 0.01),
+    ("B29-8", "missed", "metered_stream", "value", 0.01),
+    ("B29-2of8", "missed", "metered_stream", "value", 0.01),
+    ("B29-1", "peak", "metered_stream", "value", 1.25),
+    ("B29-8", "peak", "metered_stream", "value", 1.25),
+    ("B29-2of8", "peak", "metered_stream", "value", 1.25),
     ("X1", "ns", "work_stealing", "bare Asio: io_context", 0.25),
     ("X1", "ns", "work_stealing", "Rust: tokio yield_now", 1.0),
     ("X2", "ns", "work_stealing", "Rust: tokio Semaphore", 0.8),
@@ -212,6 +227,7 @@ class Run:
                 least = round(self.ratio(work, floor, other, what), 5)
             ratio = self.figure(work, ours, what) if other == "value" else self.ratio(work, ours, other, what)
             label = {"ns": "time", "cpu": "CPU", "bytes": "bytes", "missed": "share of the rate that was missed",
+                     "peak": "the most of any 100 ms, times the rate",
                      "lost": "share of the goodput that was lost"}[what]
             found.append({"id": work, "what": label, "than": "" if other == "value" else other,
                           "ratio": round(ratio, 5), "target": round(most, 4), "met": ratio <= most, "floor": least})

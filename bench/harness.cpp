@@ -121,6 +121,7 @@ void match::print_line(const contestant& c, const sample& s) const {
              s.allocations_per_operation);
   if (s.bytes_per_operation != 0) fmt::print(R"(,"bytes":{})", s.bytes_per_operation);
   if (s.share_of_rate != 0) fmt::print(R"(,"reached":{},"cpu":{})", s.share_of_rate, s.cpu);
+  if (s.peak != 0) fmt::print(R"(,"peak":{})", s.peak);
   if (s.p99_ns != 0) fmt::print(R"(,"p99_ns":{})", s.p99_ns);
   if (!s.goodput.empty()) {
     fmt::print(R"(,"p99":{},"goodput":{{)", s.p99);
@@ -157,6 +158,7 @@ void match::print_table(std::vector<std::vector<sample>>& results) const {
     if (median.share_of_rate != 0) {
       fmt::print("  {:.3f} % of the rate at {:.1f} % CPU", 100 * median.share_of_rate, 100 * median.cpu);
     }
+    if (median.peak != 0) fmt::print("  in 100 ms: {:.2f} times", median.peak);
     if (c > 0) fmt::print("   ours / this: {:.2f}", ours / median.ns_per_operation);
     fmt::print("\n");
   }

@@ -17,6 +17,7 @@ struct sample {
   double bytes_per_operation = 0;
   double share_of_rate = 0;  ///< the reached share of the wanted rate
   double cpu = 0;            ///< the number of cores that were busy meanwhile
+  double peak = 0;           ///< the most of any 100 ms, as a multiple of the rate
   double p99_ns = 0;         ///< the 99th percentile; ns_per_operation is the median
   /// For each trace, the share of the best possible goodput. If it is set, no time is reported.
   std::vector<std::pair<std::string, double>> goodput = {};
