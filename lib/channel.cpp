@@ -108,8 +108,7 @@ channel_port* open_channel(const net::any_io_executor& executor, const channel_s
 bool try_send_node(channel_port& c, owned_node& n, int priority) {
   if (n == nullptr) throw std::system_error{make_error_code(errc::not_enough_memory)};
   const std::uint64_t bytes = n->tokens;
-  n->fetch();
-  const outcome o = c.try_send(n, priority);
+  const outcome o = static_cast<channel_core&>(c).try_send(n, priority);
   if (o == outcome::granted) return true;
   n->restore();
   c.keep_node(std::move(n));

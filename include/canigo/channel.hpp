@@ -226,6 +226,7 @@ class channel {
   /// std::system_error for a value that can never be sent.
   [[nodiscard("was it sent?")]] bool try_send(T&& value, int priority = 0) {
     detail::owned_node n = node_from(value);
+    if (n != nullptr) static_cast<node&>(*n).fetch();
     return detail::try_send_node(*core_, n, priority);
   }
   [[nodiscard("was it sent?")]] bool try_send(const T& value, int priority = 0)
@@ -269,11 +270,8 @@ class channel {
   /// itself.
   [[nodiscard("was there one?")]] std::optional<T> try_receive() {
     detail::outcome why;
-    detail::owned_node n = core_->try_receive(why);
-    if (n == nullptr) return std::nullopt;
-    std::optional<T> v = detail::value_out_of<T>(*n);
-    core_->keep_node(std::move(n));
-    return v;
+    detail::channel_node* const n = core_->try_receive(why);
+    return n != nullptr ? std::optional<T>{detail::value_out_of<T>(*n)} : std::nullopt;
   }
 
   /// Closes the channel: waiting and later senders end with errc::closed. Receivers get the values in the channel, and

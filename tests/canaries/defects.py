@@ -47,6 +47,7 @@ CHANNEL = "detail/channel/channel_core.cpp"
 CHANNELS = "detail/channel/channel_group.cpp"
 CHANNEL_CALL = "detail/channel/channel_call.cpp"
 CHANNEL_ROOM = "detail/queue/channel_room.cpp"
+CHANNEL_NODES = "../include/canigo/detail/channel/channel_call.hpp"
 CANCEL = "cancel.cpp"
 VISIT = "detail/context/context_visit.cpp"
 COUNTED = "detail/context/counted_member.cpp"
@@ -128,12 +129,12 @@ MODEL_OF_CHANNELS = tests("channels do what a simple model*")
 DEFECTS = {
     # Channels.
     "channel_keeps_room_of_what_was_taken": (CHANNEL, MODEL_OF_CHANNELS,
-                                             "= *values_.first_of_most_important();\n  values_.remove(n);\n"
-                                             "  «room_.leave(n.tokens);»", ""),
-    "channel_room_that_nobody_gets": (CHANNEL, MODEL_OF_CHANNELS, "++received_;\n  «group_.serve(*this);»", ""),
+                                             "«room_.leave(n.tokens);»\n  give_back", ""),
+    "channel_room_that_nobody_gets": (CHANNEL, MODEL_OF_CHANNELS,
+                                      "«if (group_.has_waiting(*this)) group_.serve(*this);»", ""),
     "channel_value_promised_twice": (CHANNEL, MODEL_OF_CHANNELS, "receivers_.remove(n);\n    «++promised_;»", ""),
     "channel_takes_what_is_promised": (CHANNEL, MODEL_OF_CHANNELS,
-                                       "if («values_.size() > promised_») return take_first();", "!values_.empty()"),
+                                       "if («values_.size() > promised_») return &take_first();", "!values_.empty()"),
     "channel_overtakes_in_itself": (CHANNEL, MODEL_OF_CHANNELS, "overtakes = «!senders_.empty()»", "false"),
     "channel_overtakes_others": (CHANNEL, MODEL_OF_CHANNELS,
                                  "|| «(!group_.seats_->empty() && !room_.is_reserved_for(bytes))»", "false"),
@@ -145,6 +146,10 @@ DEFECTS = {
                                       "«senders_.size() >= queue_limit_»", "false"),
     "channel_drops_what_is_promised": (CHANNEL, tests("a value that was promised reaches*"),
                                        "while (values_.size() > «promised_») {\n    wait_node", "0u"),
+    "channel_fills_a_node_that_is_not_empty": (CHANNEL, tests("a value whose move uses the channel*"),
+                                               "while (*place != nullptr« && !(*place)->is_empty()»)", ""),
+    "channel_fills_the_next_node_at_once": (CHANNEL_NODES, tests("a value whose move uses the channel*"),
+                                            "return n != nullptr« && n->is_empty()» ?", ""),
     "channel_promise_lost_with_its_receiver": (CHANNEL_CALL, tests("a receiver that is destroyed when*"),
                                                "«if (has_promise) "
                                                "static_cast<channel_core*>(channel_)->drop_promise();»",

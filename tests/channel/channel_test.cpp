@@ -21,6 +21,7 @@
 #include <chrono>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -67,6 +68,22 @@ auto text_receiver(limits_run& run, words& c, std::string name) {
     run.note(name + (error ? "=" + error.message() : "<" + *v));
   };
 }
+
+/// Calls `when_moved` once, when it is moved the next time.
+struct hooked {
+  explicit hooked(int i) : id{i} {}
+  hooked(hooked&& from) noexcept {
+    if (const auto call = std::exchange(when_moved, nullptr)) call();
+    id = std::exchange(from.id, 0);
+  }
+  ~hooked() = default;
+  hooked(const hooked&) = delete;
+  hooked& operator=(const hooked&) = delete;
+  hooked& operator=(hooked&&) = delete;
+
+  static inline std::function<void()> when_moved;
+  int id = 0;
+};
 
 std::string word_of(errc code) { return make_error_code(code).message(); }
 
@@ -284,6 +301,28 @@ TEST_CASE("a type that can't be assigned, copied or made from nothing can be sen
     CHECK((!e && *next->number == 2));
   });
   run.time.run();
+}
+
+// The nodes of both values are free already, and not yet empty.
+TEST_CASE("a value whose move uses the channel is not met by another one in its place", "[channel]") {
+  net::io_context io;
+  channel<hooked> c{io, {.capacity = 4}};
+  REQUIRE(c.try_send(hooked{1}));
+  REQUIRE(c.try_send(hooked{2}));
+  std::optional<hooked> second;
+  bool is_sent = false;
+  hooked::when_moved = [&] {
+    hooked::when_moved = [&] { is_sent = c.try_send(hooked{3}); };
+    second.emplace(*c.try_receive());
+  };
+  const std::optional<hooked> first = c.try_receive();
+  REQUIRE((first && second));
+  CHECK(first->id == 1);
+  CHECK(second->id == 2);
+  CHECK(is_sent);
+  const std::optional<hooked> third = c.try_receive();
+  REQUIRE(third);
+  CHECK(third->id == 3);
 }
 
 TEST_CASE("receivers are served by arrival", "[channel]") {

@@ -9,21 +9,37 @@
 
 namespace canigo::detail {
 
-channel_nodes::~channel_nodes() {
-  while (first_ != nullptr) delete std::exchange(first_, first_->next_);
+channel_core::~channel_core() {
+  delete next_node_.load(std::memory_order_relaxed);
+  while (first_node_ != nullptr) delete std::exchange(first_node_, first_node_->next_);
 }
 
-owned_node channel_nodes::take() noexcept {
-  const std::lock_guard lock{mutex_};
-  channel_node* const n = first_;
-  if (n != nullptr) first_ = n->next_;
+void channel_core::give_back(channel_node& n) noexcept {
+  if (next_node_.load(std::memory_order_relaxed) == nullptr) {
+    next_node_.store(&n, std::memory_order_release);
+  } else {
+    n.next_ = std::exchange(first_node_, &n);
+  }
+}
+
+void channel_core::refill() noexcept {
+  if (first_node_ == nullptr || next_node_.load(std::memory_order_relaxed) != nullptr) return;
+  next_node_.store(std::exchange(first_node_, first_node_->next_), std::memory_order_release);
+}
+
+owned_node channel_core::other_spare_node(owned_node busy) noexcept {
+  const channel_group::change c{group_};
+  channel_node** place = &first_node_;
+  while (*place != nullptr && !(*place)->is_empty()) place = &(*place)->next_;
+  channel_node* const n = *place;
+  if (n != nullptr) *place = n->next_;
+  if (busy != nullptr) give_back(*busy.release());
   return owned_node{n};
 }
 
-void channel_nodes::give_back(owned_node n) noexcept {
-  const std::lock_guard lock{mutex_};
-  n->next_ = first_;
-  first_ = n.release();
+void channel_core::keep_node(owned_node n) noexcept {
+  const channel_group::change c{group_};
+  give_back(*n.release());
 }
 
 channel_core::channel_core(channel_group& group, const channel_terms& t)
@@ -127,6 +143,7 @@ void channel_core::take_in(channel_node& n) noexcept {
   room_.enter(n.tokens);
   values_.push(n, {});
   ++sent_;
+  refill();
   serve_receivers();
 }
 
@@ -171,18 +188,20 @@ void channel_core::serve_receivers() noexcept {
   }
 }
 
-owned_node channel_core::take_first() noexcept {
-  wait_node& n = *values_.first_of_most_important();
+/// The value is still in the node that it gives back.
+channel_node& channel_core::take_first() noexcept {
+  auto& n = static_cast<channel_node&>(*values_.first_of_most_important());
   values_.remove(n);
   room_.leave(n.tokens);
+  give_back(n);
   ++received_;
-  group_.serve(*this);
-  return owned_node{static_cast<channel_node*>(&n)};
+  if (group_.has_waiting(*this)) group_.serve(*this);
+  return n;
 }
 
-owned_node channel_core::try_receive(outcome& why) noexcept {
+channel_node* channel_core::try_receive(outcome& why) noexcept {
   const channel_group::change c{group_};
-  if (values_.size() > promised_) return take_first();
+  if (values_.size() > promised_) return &take_first();
   why = ended_;
   return nullptr;
 }
@@ -201,15 +220,10 @@ void channel_core::receive(channel_waiter& w) noexcept {
   if (w.holds_work_) group_.hold_loop();
 }
 
-owned_node channel_core::take_promised() noexcept {
+channel_node& channel_core::take_promised() noexcept {
   const channel_group::change c{group_};
   --promised_;
   return take_first();
-}
-
-void channel_core::done(owned_node n) noexcept {
-  nodes_.give_back(std::move(n));
-  let_go();
 }
 
 void channel_core::hold() noexcept {

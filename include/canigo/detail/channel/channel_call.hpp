@@ -42,9 +42,14 @@ class channel_node : public wait_node {
   virtual void fetch() noexcept = 0;
   /// Called when the send failed: moves a borrowed value back to the caller.
   virtual void restore() noexcept = 0;
+  /// Whether it holds no value, and no thread is still moving one out of it.
+  bool is_empty() const noexcept { return !has_value_.load(std::memory_order_acquire); }
+
+ protected:
+  atomic<bool> has_value_{false};
 
  private:
-  friend class channel_nodes;
+  friend class channel_core;
   friend class node_list;
   channel_node* next_ = nullptr;
 };
@@ -58,12 +63,12 @@ class value_node final : public channel_node {
  public:
   value_node() noexcept {}
   ~value_node() override {
-    if (has_value_) value().~T();
+    if (!is_empty()) value().~T();
   }
 
   void put(T&& value) noexcept {
     ::new (static_cast<void*>(storage_)) T(std::move(value));
-    has_value_ = true;
+    has_value_.store(true, std::memory_order_relaxed);
   }
   /// Refers to a value that stays with the caller until fetch(), and is moved back if it is not sent.
   void borrow(T& value) noexcept { from_ = std::addressof(value); }
@@ -82,16 +87,16 @@ class value_node final : public channel_node {
     }
   }
   T& value() noexcept { return *std::launder(reinterpret_cast<T*>(storage_)); }
+  /// Another thread may fill it from the last step on.
   void clear() noexcept {
     value().~T();
-    has_value_ = false;
     from_ = nullptr;
+    has_value_.store(false, std::memory_order_release);
   }
 
  private:
   alignas(T) std::byte storage_[sizeof(T)];
   T* from_ = nullptr;
-  bool has_value_ = false;
 };
 
 /// A caller that waits for room in a channel, or for a value.
@@ -184,7 +189,14 @@ class channel_port {
   virtual void abandon() noexcept = 0;
 
   /// Returns an empty node for reuse; nullptr: the caller must make one.
-  virtual owned_node spare_node() noexcept = 0;
+  owned_node spare_node() noexcept {
+    owned_node n;
+    if (next_node_.load(std::memory_order_relaxed) != nullptr) {
+      n.reset(next_node_.exchange(nullptr, std::memory_order_acquire));
+    }
+    return n != nullptr && n->is_empty() ? std::move(n) : other_spare_node(std::move(n));
+  }
+  /// Takes back the node of a value that was not sent.
   virtual void keep_node(owned_node n) noexcept = 0;
 
   /// Sends `n`, with the given class and `n->tokens` bytes, if that needs no wait. Otherwise `n` is not moved from.
@@ -192,13 +204,13 @@ class channel_port {
   /// Like try_send(), but if there is no room, `w`, which has the value, waits for it. Always ends with a post.
   virtual void send(channel_waiter& w, int priority) noexcept = 0;
   /// Returns the most important value that is not assigned to a receiver. Otherwise returns nullptr and sets `why`.
-  virtual owned_node try_receive(outcome& why) noexcept = 0;
+  ///
+  /// The channel owns the node again. The caller empties it at once.
+  virtual channel_node* try_receive(outcome& why) noexcept = 0;
   /// Makes `w` wait until a value is assigned to it. Always ends with a post.
   virtual void receive(channel_waiter& w) noexcept = 0;
-  /// Takes a value that was assigned to a receiver. The caller must then call done().
-  virtual owned_node take_promised() noexcept = 0;
-  /// Takes back the node of the value from take_promised(). The port may be destroyed during this call.
-  virtual void done(owned_node n) noexcept = 0;
+  /// Takes a value that was assigned to a receiver, like try_receive(). The caller must then call let_go().
+  virtual channel_node& take_promised() noexcept = 0;
   /// Ends `w`, which could not begin to wait, with a post.
   virtual void fail(channel_waiter& w, outcome o) noexcept = 0;
 
@@ -209,7 +221,7 @@ class channel_port {
   /// The name of the channel for error messages; null: none.
   virtual const std::shared_ptr<const std::string>& name() const noexcept = 0;
 
-  /// Keeps the port alive from hold() to let_go().
+  /// Keeps the port alive from hold() to let_go(), which may destroy it.
   virtual void hold() noexcept = 0;
   virtual void let_go() noexcept = 0;
 
@@ -223,6 +235,10 @@ class channel_port {
  protected:
   channel_port() = default;
   ~channel_port() = default;
+  /// Returns an empty node, or nullptr if there is none. `busy` is a node that is not empty yet, or null; it is kept.
+  virtual owned_node other_spare_node(owned_node busy) noexcept = 0;
+
+  atomic<channel_node*> next_node_{nullptr};  // taken without the lock, stored under it; it may not be empty yet
 
  private:
   static constexpr unsigned calls_in_a_row = 128;
@@ -245,7 +261,7 @@ struct channel_setup {
 /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
 channel_port* open_channel(const net::any_io_executor& executor, const channel_setup& s);
 
-/// The body of try_send(). If it fails, a borrowed value is moved back to the caller.
+/// The body of try_send(), with a node that holds its value. If it fails, a borrowed value is moved back to the caller.
 bool try_send_node(channel_port& c, owned_node& n, int priority);
 
 /// Calls hold() of a channel in the constructor, and let_go() in the destructor.
@@ -289,9 +305,8 @@ T value_out_of(channel_node& n) noexcept {
 /// Takes the value that was assigned to a receiver of `c`. The channel may be destroyed during this call.
 template <class T>
 T take_promised_value(channel_port& c) noexcept {
-  owned_node n = c.take_promised();
-  T v = value_out_of<T>(*n);
-  c.done(std::move(n));
+  T v = value_out_of<T>(c.take_promised());
+  c.let_go();
   return v;
 }
 
@@ -366,16 +381,14 @@ net::awaitable<T> receive_value(channel_port* c) {
   held_core hold;
   if (c->takes_turn()) co_await pass_through_loop(hold.keep(*c));
   outcome o = outcome::must_wait;
-  owned_node n = c->try_receive(o);
+  channel_node* const n = c->try_receive(o);
   if (n == nullptr) {
     const std::shared_ptr<const std::string> name = c->name();
     if (o == outcome::must_wait) co_await wait_in_frame(c, nullptr, 0, &o);
     if (o != outcome::granted) throw_end(name, o);
     co_return take_promised_value<T>(*c);
   }
-  T v = value_out_of<T>(*n);
-  c->keep_node(std::move(n));
-  co_return std::move(v);
+  co_return value_out_of<T>(*n);
 }
 
 /// Like receive_value(), but reports errors in `*error` instead of throwing.
@@ -386,9 +399,8 @@ net::awaitable<std::optional<T>> try_to_receive_value(channel_port* c, std::erro
   try {
     held_core hold;
     if (c->takes_turn()) co_await pass_through_loop(hold.keep(*c));
-    if (owned_node n = c->try_receive(o); n != nullptr) {
+    if (channel_node* const n = c->try_receive(o); n != nullptr) {
       v.emplace(value_out_of<T>(*n));
-      c->keep_node(std::move(n));
     } else {
       if (o == outcome::must_wait) co_await wait_in_frame(c, nullptr, 0, &o);
       if (o == outcome::granted) v.emplace(take_promised_value<T>(*c));

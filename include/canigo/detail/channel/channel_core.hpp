@@ -1,7 +1,6 @@
 #pragma once
 
 #include "canigo/detail/admission/waiter.hpp"
-#include "canigo/detail/base/mutex.hpp"
 #include "canigo/detail/channel/channel_call.hpp"
 #include "canigo/detail/channel/channel_group.hpp"
 #include "canigo/detail/queue/channel_room.hpp"
@@ -43,29 +42,14 @@ class node_list {
   channel_node* first_ = nullptr;
 };
 
-/// The empty nodes of a channel, kept for reuse. So a channel allocates only when it holds more values than ever
-/// before.
-class channel_nodes {
- public:
-  channel_nodes() = default;
-  channel_nodes(const channel_nodes&) = delete;
-  channel_nodes& operator=(const channel_nodes&) = delete;
-  ~channel_nodes();
-
-  /// Returns an empty node for reuse, or nullptr if there is none.
-  owned_node take() noexcept;
-  void give_back(owned_node n) noexcept;
-
- private:
-  mutex mutex_;
-  channel_node* first_ = nullptr;
-};
-
 /// The engine of a channel without its value type: the values, the waiting senders and the waiting receivers.
 ///
 /// The lock of its group guards it. When it is a receiver's turn, the receiver is promised a value, but no particular
 /// one. When the receiver resumes, it takes the value that is then the most important one. So if the receiver is
 /// destroyed before, no value is lost.
+///
+/// It keeps empty nodes for reuse. So it allocates only when it holds more values than ever before. A receiver gives
+/// the node back under the lock and moves the value out after that. So a kept node may not be empty yet.
 ///
 /// It lives until its handle is destroyed and no value is promised any more.
 class channel_core final : public channel_port {
@@ -78,14 +62,12 @@ class channel_core final : public channel_port {
   channel_group& group() const noexcept { return group_; }
   const net::any_io_executor& executor() const noexcept override { return group_.executor(); }
   void abandon() noexcept override;
-  owned_node spare_node() noexcept override { return nodes_.take(); }
-  void keep_node(owned_node n) noexcept override { nodes_.give_back(std::move(n)); }
+  void keep_node(owned_node n) noexcept override;
   outcome try_send(owned_node& n, int priority) noexcept override;
   void send(channel_waiter& w, int priority) noexcept override;
-  owned_node try_receive(outcome& why) noexcept override;
+  channel_node* try_receive(outcome& why) noexcept override;
   void receive(channel_waiter& w) noexcept override;
-  owned_node take_promised() noexcept override;
-  void done(owned_node n) noexcept override;
+  channel_node& take_promised() noexcept override;
   void fail(channel_waiter& w, outcome o) noexcept override;
   void close() noexcept override;
   bool is_closed() const noexcept override;
@@ -109,11 +91,14 @@ class channel_core final : public channel_port {
   };
 
   channel_core(channel_group& group, const channel_terms& t);
-  ~channel_core() = default;
+  ~channel_core();
+  owned_node other_spare_node(owned_node busy) noexcept override;
+  void give_back(channel_node& n) noexcept;
+  void refill() noexcept;
   outcome enter(owned_node& n, int priority) noexcept;
   void take_in(channel_node& n) noexcept;
   void serve_receivers() noexcept;
-  owned_node take_first() noexcept;
+  channel_node& take_first() noexcept;
   channel_waiter* first_sender() const noexcept {
     return static_cast<channel_waiter*>(senders_.first_of_most_important());
   }
@@ -144,8 +129,12 @@ class channel_core final : public channel_port {
   std::uint64_t received_ = 0;
   std::uint64_t cancelled_ = 0;
   std::uint64_t refused_ = 0;
-  channel_nodes nodes_;
+  channel_node* first_node_ = nullptr;  // of the others that are out of the queue
   const std::shared_ptr<const std::string> name_;
 };
+
+inline bool channel_group::has_waiting(const channel_core& c) const noexcept {
+  return !c.senders_.empty() || !seats_->empty() || is_short_;
+}
 
 }  // namespace canigo::detail

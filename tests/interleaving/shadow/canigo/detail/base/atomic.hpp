@@ -25,6 +25,10 @@ class atomic {
     interleaving::explorer::step("store");
     value_ = value;
   }
+  T exchange(T value, std::memory_order = std::memory_order_seq_cst) noexcept {
+    interleaving::explorer::step("exchange");
+    return std::exchange(value_, value);
+  }
   T fetch_add(T n, std::memory_order = std::memory_order_seq_cst) noexcept {
     interleaving::explorer::step("add");
     return std::exchange(value_, value_ + n);
