@@ -36,6 +36,17 @@ std::string_view permit::alternative_name() const noexcept {
   return home_ != nullptr ? home_->name_of_alternative(alternative()) : std::string_view{};
 }
 
+void permit::move_to(std::size_t alternative) {
+  assert(home_ != nullptr && "permit::move_to: nothing is held");
+  if (home_ == nullptr) return;
+  const std::size_t many = home_->alternatives_count();
+  if (alternative >= many) {
+    const std::string allowed = many == 0 ? "none" : "less than " + std::to_string(many);
+    detail::throw_invalid("permit.move_to: alternative", alternative, allowed);
+  }
+  home_->move_to_alternative(kept_, alternative);
+}
+
 void permit::settle(std::uint64_t used) noexcept {
   assert(home_ != nullptr && "permit::settle: nothing is held");
   if (home_ == nullptr) return;

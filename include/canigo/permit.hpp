@@ -54,6 +54,13 @@ class [[nodiscard]] permit {
   /// empty name. The name is valid as long as the permit is held.
   std::size_t alternative() const noexcept;
   std::string_view alternative_name() const noexcept;
+  /// Makes it a permit of another alternative of its limiter: for a limit behind this one that has chosen that. The
+  /// other one is charged the place and the tokens, beyond its cap and into debt if necessary; the first one gets both
+  /// back.
+  ///
+  /// Call it only while the permit is held. Throws std::system_error, errc::invalid_argument, if there is no such
+  /// alternative.
+  void move_to(std::size_t alternative);
 
   /// Reports how many tokens the operation really used. This replaces the requested number, and an earlier settle().
   ///

@@ -1,6 +1,7 @@
 // A limiter of which each permit takes from one of several alternatives.
 #include "canigo/flow.hpp"
 #include "canigo/limiter.hpp"
+#include "canigo/semaphore.hpp"
 
 #include "support/catch.hpp"
 #include "support/limits_run.hpp"
@@ -857,6 +858,52 @@ TEST_CASE("options and requests that can't be are refused by name, value and ran
   CHECK(l.stats().granted == 0);
   l.alternative(0).close();
   CHECK(l.try_acquire({.tokens = 1}));
+}
+
+TEST_CASE("a permit that moves takes its place and tokens of the other alternative, and the first one has them back",
+          "[limiter][alternatives]") {
+  limits_run run;
+  limiter_options o;
+  o.alternatives = {{.name = "a", .rates = {{rate::per_hour(1), 4, 4}}, .concurrency = 1},
+                    {.name = "b", .rates = {{rate::per_hour(1), 4, 4}}, .concurrency = 1}};
+  limiter l{run.io, o};
+  const auto left = [&](std::size_t i) { return l.stats().alternatives[i].tokens[0]; };
+  const auto held = [&](std::size_t i) { return l.stats().alternatives[i].held; };
+  std::optional<permit> p = l.try_acquire({.tokens = 3});
+  REQUIRE(p);
+  CHECK(p->alternative_name() == "a");
+  std::optional<permit> next;
+  run.go([&]() -> net::awaitable<void> { next = co_await l.acquire({.tokens = 4, .alternatives = only_a}); });
+  run.time.run();
+  CHECK_FALSE(next);
+  p->move_to(1);
+  run.time.run();
+  CHECK(p->alternative_name() == "b");
+  CHECK(next);
+  CHECK(left(0) == 0);
+  CHECK(left(1) == 1);
+  CHECK(held(0) == 1);
+  CHECK(held(1) == 1);
+  p->settle(1);
+  CHECK(left(1) == 3);
+  // Beyond its cap, and into debt.
+  next->move_to(1);
+  CHECK(left(0) == 4);
+  CHECK(left(1) == -1);
+  CHECK(held(1) == 2);
+  next->move_to(1);
+  CHECK(held(1) == 2);
+  next.reset();
+  p.reset();
+  CHECK(held(0) + held(1) + l.stats().held == 0);
+  std::vector<std::uint64_t> granted;
+  for (const auto& a : l.stats().alternatives) granted.push_back(a.granted);
+  CHECK(granted == std::vector<std::uint64_t>{0, 2});
+  permit last = *l.try_acquire({.alternatives = only_a});
+  CHECK(reason_of([&] { last.move_to(2); }) == "permit.move_to: alternative is 2; allowed: less than 2");
+  semaphore plain{run.io, {.permits = 1}};
+  permit of_plain = *plain.try_acquire();
+  CHECK(reason_of([&] { of_plain.move_to(0); }) == "permit.move_to: alternative is 0; allowed: none");
 }
 
 TEST_CASE("an open window of an alternative holds no more than its burst and its rate", "[limiter][alternatives]") {

@@ -287,6 +287,8 @@ DEFECTS = {
                                            "has_more_room(m, now, d, of_best)"),
     "alternative_of_highest_number_serves": (ANY_OF, CHOICES, "«m.prefer > members_[best.index].prefer») return;",
                                              "m.prefer < members_[best.index].prefer"),
+    "permit_that_moves_keeps_its_place": (ENGINE_ANY_OF, CHOICES,
+                                          "«any.undo(record.alternative, now, amounts, record.granted_at);»", ""),
     "place_of_an_alternative_is_lost": (ENGINE, CHOICES,
                                         "«supplies_.any_of()->release(to_record(kept)->alternative);»", ""),
     "alternative_is_not_settled": (ENGINE_UNITS, CHOICES,

@@ -216,6 +216,19 @@ void admission::pause_alternative(std::size_t i, time_point t, bool may_shorten)
   });
 }
 
+void admission::move_to_alternative(std::uint64_t kept, std::size_t i) noexcept {
+  adjust_supplies([=](supplies& s, time_point now) {
+    alternatives& any = *s.any_of();
+    unit_record& record = *to_record(kept);
+    if (record.alternative == i) return;
+    const demand amounts{record.amounts[0], &record.amounts};
+    any.undo(record.alternative, now, amounts, record.granted_at);
+    --any[record.alternative].granted;
+    any.occupy(i, now, amounts);
+    record.alternative = i;
+  });
+}
+
 std::size_t admission::alternative_of(std::uint64_t kept) const noexcept {
   return supplies_.any_of() != nullptr ? to_record(kept)->alternative : no_alternative;
 }

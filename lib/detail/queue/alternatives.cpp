@@ -98,6 +98,13 @@ void alternatives::take(std::size_t i, time_point as_of, demand d, time_point no
   ++m.granted;
 }
 
+void alternatives::occupy(std::size_t i, time_point now, demand d) noexcept {
+  member& m = members_[i];
+  m.rates.charge(now, d);
+  ++m.occupied;
+  ++m.granted;
+}
+
 void alternatives::undo(std::size_t i, time_point now, demand d, time_point granted_at) noexcept {
   members_[i].rates.refund(now, d, granted_at);
   release(i);

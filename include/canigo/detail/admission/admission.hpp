@@ -189,6 +189,8 @@ class admission final : public delivery, public flow_host {
   wait_reason why_waiting() noexcept;
   /// Grants nothing from an alternative until `t`.
   void pause_alternative(std::size_t i, time_point t, bool may_shorten) noexcept;
+  /// Makes a permit one of another alternative. The first one gets its place and its amounts back.
+  void move_to_alternative(std::uint64_t kept, std::size_t i) noexcept;
   /// The alternative of a permit, found by what the permit keeps; no_alternative if the limit has no alternatives.
   std::size_t alternative_of(std::uint64_t kept) const noexcept;
   /// The name of an alternative, which lives as long as the engine. Empty if there is no such alternative.

@@ -72,6 +72,8 @@ class alternatives {
   /// Takes at `now` what a request needs; it was available at `as_of`.
   void take(std::size_t i, time_point as_of, demand d, time_point now) noexcept;
   void release(std::size_t i) noexcept { --members_[i].occupied; }
+  /// Takes what a request needs, whether it is there or not.
+  void occupy(std::size_t i, time_point now, demand d) noexcept;
   /// Takes back a grant that was not used.
   void undo(std::size_t i, time_point now, demand d, time_point granted_at) noexcept;
 
