@@ -49,7 +49,7 @@ void book::take_out(limit_request& r) noexcept {
   fresh_.erase(place);
   asked_.erase(place);
   by_id_.erase(r.id);
-  if (r.is_known) cancels_.push_back({r.id, r.amounts[0], r.amounts});
+  if (r.is_known) cancels_.push_back({r.id, r.amounts[0], r.amounts, r.set});
 }
 
 void book::clear() noexcept {
@@ -80,18 +80,26 @@ limit_request* book::find_from(std::uint64_t first, std::uint64_t end) const noe
 }
 
 std::shared_ptr<holding> book::hold(std::shared_ptr<ledger> home, std::uint64_t id, std::uint64_t weight,
-                                    std::uint64_t token) {
+                                    std::uint64_t token, std::size_t alternative) {
   auto h = std::make_shared<holding>();
   h->home = std::move(home);
   h->id = id;
   h->weight = weight;
   h->token = token;
+  h->alternative = alternative;
   holdings_.emplace(id, h);
   if (has_permits_) {
     held_ += weight;
+    ++held_at_[alternative];
     may_hold_there_ = true;
   }
   return h;
+}
+
+void book::let_go(const holding& h) noexcept {
+  if (!has_permits_) return;
+  held_ -= h.weight;
+  --held_at_[h.alternative];
 }
 
 bool book::release(holding& h) noexcept {
@@ -100,13 +108,13 @@ bool book::release(holding& h) noexcept {
   const auto found = holdings_.find(h.id);
   h.next_to_tell = std::exchange(ended_, found->second.lock());
   holdings_.erase(found);
-  if (has_permits_) held_ -= h.weight;
+  let_go(h);
   return true;
 }
 
 void book::forget(holding& h) noexcept {
   h.now = holding::state::released;
-  if (has_permits_) held_ -= h.weight;
+  let_go(h);
   holdings_.erase(h.id);
 }
 
@@ -121,6 +129,7 @@ std::size_t book::lose_all() noexcept {
   const std::size_t lost = holdings_.size();
   holdings_.clear();
   held_ = 0;
+  held_at_ = {};
   idle_ = 0;
   idle_until_ = time_point::max();
   return lost;
@@ -168,6 +177,7 @@ void book::write(sync_call& s, bool keeps) const {
   s.held = held_ + (has_permits_ ? idle_ : 0);
   s.idle = !has_permits_ ? idle_ : keeps ? s.held : 0;
   s.ahead = keeps && !has_permits_ && has_fresh() ? ahead_ : 0;
+  for (std::size_t i = 0; i < s.alternatives.size(); ++i) s.alternatives[i].held = held_at_[i];
   s.acknowledged = &acknowledged_;
   s.cancels = &cancels_;
   const std::size_t n = per_call();
@@ -175,7 +185,7 @@ void book::write(sync_call& s, bool keeps) const {
   auto place = fresh_.begin();
   for (std::size_t i = 0; i < n; ++i, ++place) {
     const limit_request& r = *waiting_.at(*place);
-    s.wanted.push_back({r.id, r.waits ? r.wanted.priority : -1, r.amounts[0], r.amounts});
+    s.wanted.push_back({r.id, r.waits ? r.wanted.priority : -1, r.amounts[0], r.amounts, r.set});
   }
 }
 

@@ -6,6 +6,7 @@
 #include "holding.hpp"
 #include "sync.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -56,7 +57,7 @@ class book {
 
   /// Adds a held permit of this weight. Throws std::bad_alloc.
   std::shared_ptr<holding> hold(std::shared_ptr<ledger> home, std::uint64_t id, std::uint64_t weight,
-                                std::uint64_t token);
+                                std::uint64_t token, std::size_t alternative = 0);
   /// Notes that the permit is no longer held. Returns false if it was not held.
   bool release(holding& h) noexcept;
   /// Call it for a permit that was not granted after all. No caller has seen that permit.
@@ -71,6 +72,8 @@ class book {
   std::uint64_t held() const noexcept { return held_; }
   /// The number of permits that callers have.
   std::size_t out() const noexcept { return holdings_.size(); }
+  /// The number of permits that a lease keeps, of one alternative.
+  std::uint64_t held_at(std::size_t alternative) const noexcept { return held_at_[alternative]; }
 
   /// Adds idle permits, or idle tokens of this rate. If they are used in time, the next call takes more tokens in
   /// advance.
@@ -100,8 +103,8 @@ class book {
   /// Sets whether Redis must still learn that something was given back.
   void must_tell(bool b = true) noexcept { must_tell_ = b; }
 
-  /// Writes the state and the changes into a call. `keeps`: whether permits or tokens may be idle in this process.
-  /// Throws std::bad_alloc.
+  /// Writes the state and the changes into a call, which has its alternatives already. `keeps`: whether permits or
+  /// tokens may be idle in this process. Throws std::bad_alloc.
   void write(sync_call& s, bool keeps) const;
   /// Call it when the call that write() has filled was begun.
   void call_begins() noexcept;
@@ -135,6 +138,7 @@ class book {
 
  private:
   using order = std::pair<int, std::uint64_t>;  // the class and the arrival
+  void let_go(const holding& h) noexcept;
   static order place_of(const limit_request& r) noexcept { return {r.wanted.priority, r.arrival}; }
   std::size_t per_call() const noexcept;
 
@@ -151,6 +155,7 @@ class book {
   std::map<std::uint64_t, std::weak_ptr<holding>> holdings_;
   std::shared_ptr<holding> ended_;
   std::uint64_t held_ = 0;
+  std::array<std::uint64_t, most_alternatives> held_at_{};
 
   std::uint64_t idle_ = 0;
   std::uint64_t ahead_ = 1;  // the number of tokens that the next call takes in advance

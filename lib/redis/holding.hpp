@@ -4,6 +4,7 @@
 #include "canigo/detail/queue/units.hpp"
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -19,6 +20,7 @@ struct holding {
   std::uint64_t id = 0;
   std::uint64_t weight = 0;
   std::uint64_t token = 0;
+  std::size_t alternative = 0;                // of a limit with alternatives: the one that it was granted from
   canigo::detail::amounts_by_unit amounts{};  // the amount of each unit, as granted or settled
   bool settles = false;                       // Redis has charged these amounts, so settle() has an effect
   std::atomic<state> now = state::held;       // also read without the lock

@@ -59,18 +59,26 @@ ledger::ledger(client& c, ledger_options o)
       prefix_{"{canigo:" + escaped(options_.space) + ":" + escaped(options_.name) + "}:" + options_.kind + ":"},
       session_{name_of_process() + ":", options_.lease, has_cap()},
       book_{has_cap(), options_.horizon},
-      terms_{options_.permits, options_.rates, options_.units},
-      plan_{{.lease = options_.lease,
-             .give_up = options_.give_up,
-             .on_failure = options_.on_failure,
-             .rates = options_.rates.size()},
-            std::random_device{}()},
+      terms_{options_.permits, options_.rates, options_.units, options_.alternatives},
+      plan_{plan_options(options_, terms_), std::random_device{}()},
       home_{engine_of(c).shared_from_this()},
       slot_{slot_of(prefix_)},
       engine_{home_->cluster().of(slot_)},
       turn_{executor()},
       alarm_{*time_, [](ledger& l) { l.alarm_called(); }} {
   counts_.classes.resize(static_cast<std::size_t>(options_.priorities));
+  for (const alternative_terms& a : options_.alternatives) stats_.alternatives.push_back({.name = a.name});
+}
+
+sync_plan::options ledger::plan_options(const ledger_options& o, const terms& t) {
+  sync_plan::options made{
+      .lease = o.lease, .give_up = o.give_up, .on_failure = o.on_failure, .rates = t.settings().rate_count};
+  for (std::size_t i = 0; i < o.alternatives.size(); ++i) {
+    const std::size_t first = t.first_rate_of(i);
+    made.alternatives.push_back(
+        {.first = first, .end = first + o.alternatives[i].rates, .prefer = o.alternatives[i].prefer});
+  }
+  return made;
 }
 
 void ledger::end_with_context() noexcept {
@@ -106,10 +114,13 @@ void ledger::start(limit_waiter& w) noexcept {
       const request& r = w.wanted;
       const time_point now = time_->now();
       if (!w.error_) w.error_ = why_not(r, w.amounts, now);
+      if (!w.error_ && has_alternatives()) w.set = terms_.that_fit(r.alternatives, demand_of(w));
       if (!w.error_) plan_.request_came();
       const bool is_full = book_.waiters() >= options_.queue_limit;
       if (!w.error_ && plan_.is_before_retry(now)) w.error_ = plan_.refusal(w.waits);
-      if (!w.error_ && !w.waits && book_.has_waiters()) w.error_ = net::error::would_block;
+      // With alternatives, Redis knows whether the waiters want the same ones.
+      const bool is_behind = book_.has_waiters() && !has_alternatives();
+      if (!w.error_ && !w.waits && is_behind) w.error_ = net::error::would_block;
       if (!w.error_ && is_full && !may_evict_for(r)) w.error_ = errc::queue_full;
       if (!w.error_ && !w.waits && plan_.is_late(now)) {
         w.since = now;
@@ -149,6 +160,10 @@ std::error_code ledger::why_not(const request& r, amounts_by_unit& amounts, time
   if (closing_) return errc::stopped;
   if (r.tokens == 0 || r.flow != nullptr || !resolve(r, amounts)) return errc::invalid_argument;
   if (!terms_.fits({amounts[0], &amounts})) return errc::too_large;
+  if (has_alternatives()) {
+    if ((r.alternatives & terms_.all_alternatives()) == 0) return errc::invalid_argument;
+    if (terms_.that_fit(r.alternatives, {amounts[0], &amounts}) == 0) return errc::too_large;
+  }
   if (r.deadline < now) return errc::deadline_unreachable;
   return {};
 }
@@ -233,8 +248,8 @@ bool ledger::lease_lasts() const noexcept {
   return !has_cap() || session_.lasts(awake_or_not());
 }
 
-permit ledger::hold(std::uint64_t id, const amounts_by_unit& amounts, std::uint64_t token) {
-  auto h = book_.hold(shared_from_this(), id, places(amounts), token);
+permit ledger::hold(std::uint64_t id, const amounts_by_unit& amounts, std::uint64_t token, std::size_t alternative) {
+  auto h = book_.hold(shared_from_this(), id, places(amounts), token, alternative);
   h->amounts = amounts;
   h->settles = !options_.rates.empty() && token != 0;
   return permit{std::move(h)};
@@ -253,9 +268,10 @@ void ledger::settle(holding& h, std::size_t unit, std::uint64_t used) {
   const change c{*this};
   if (!h.settles) return;
   const std::uint64_t before = std::exchange(h.amounts[unit], used);
-  if (used != before) {
-    terms_.charge(unit, static_cast<std::int64_t>(used) - static_cast<std::int64_t>(before), tell_until());
-  }
+  if (used == before) return;
+  const auto more = static_cast<std::int64_t>(used) - static_cast<std::int64_t>(before);
+  terms_.charge(unit, more, tell_until());
+  if (has_alternatives()) terms_.charge_at(h.alternative, unit, more, tell_until());
 }
 
 void ledger::give_back(std::uint64_t tokens) noexcept {
@@ -289,6 +305,29 @@ void ledger::set_burst(std::size_t index, std::uint64_t n) {
   rates_changed();
 }
 
+void ledger::set_rate_of(std::size_t alternative, std::size_t index, const canigo::rate& r) {
+  const change c{*this};
+  terms_.set_rate_of(alternative, index, r, tell_until());
+  rates_changed();
+}
+
+void ledger::set_burst_of(std::size_t alternative, std::size_t index, std::uint64_t n) {
+  const change c{*this};
+  terms_.set_burst_of(alternative, index, n, tell_until());
+  rates_changed();
+}
+
+void ledger::set_permits_of(std::size_t alternative, std::uint64_t n) {
+  const change c{*this};
+  terms_.set_permits_of(alternative, n, tell_until());
+}
+
+void ledger::pause_alternative(std::size_t alternative, time_point t, bool may_end) {
+  const change c{*this};
+  if (context_gone_) return;
+  terms_.pause_alternative(alternative, t, may_end, time_->now(), tell_until());
+}
+
 void ledger::pause_until(time_point t) {
   const change c{*this};
   if (context_gone_) return;
@@ -317,10 +356,19 @@ duration ledger::estimate(const request& r) const {
     }
   };
   add(own);
+  if (!has_alternatives()) {
+    book_.for_each([&](const limit_request& w) {
+      if (w.wanted.priority <= r.priority) add(w.amounts);
+    });
+    return std::max(wait, terms_.time_until(tokens, now));
+  }
+  // Only the requests of the same set are sure to go first, and to take from the same alternatives.
+  const std::array<double, most_units> alone = tokens;
+  const std::uint64_t set = terms_.that_fit(r.alternatives, {own[0], &own});
   book_.for_each([&](const limit_request& w) {
-    if (w.wanted.priority <= r.priority) add(w.amounts);
+    if (w.wanted.priority <= r.priority && w.set == set) add(w.amounts);
   });
-  return std::max(wait, terms_.time_until(tokens, now));
+  return std::max({wait, terms_.time_until(tokens, now), terms_.time_until_any(set, alone, tokens, now)});
 }
 
 limit_stats ledger::stats() const {
@@ -332,6 +380,14 @@ limit_stats ledger::stats() const {
   s.requested = s.waiting + s.granted + s.cancelled + s.timed_out + s.evicted + s.rejected + s.stopped;
   s.held = has_cap() ? book_.held() : book_.out();
   s.idle = book_.idle();
+  s.paused_until = terms_.paused_until();
+  for (std::size_t i = 0; i < s.alternatives.size(); ++i) {
+    alternative_state& a = s.alternatives[i];
+    a.held = book_.held_at(i);
+    const std::uint64_t permits = terms_.settings().alternatives[i].permits;
+    if (permits > 0) a.concurrency = permits;
+    a.paused_until = terms_.alternative_paused_until(i);
+  }
   s.available = !plan_.is_failing();
   if (plan_.is_failing()) {
     s.last_error_code = plan_.cause();
@@ -379,6 +435,7 @@ void ledger::check(const request& r) const {
   } else if (!r.amounts.empty()) {
     throw_invalid("request.amounts.size()", r.amounts.size(), "0, because this limit has no other unit");
   }
+  if (has_alternatives()) check_alternatives(r);
   const std::lock_guard lock{mutex_};
   const auto check_amount = [&](const std::string& field, std::size_t unit, std::uint64_t amount) {
     const std::uint64_t most = terms_.most(unit);
@@ -389,6 +446,26 @@ void ledger::check(const request& r) const {
   for (const unit_amount& a : r.amounts) {
     check_amount("request.amounts[" + unit_table::quoted(a.unit) + "]", options_.units->find(a.unit), a.amount);
   }
+}
+
+void ledger::check_alternatives(const request& r) const {
+  const std::lock_guard lock{mutex_};
+  const std::uint64_t set = r.alternatives & terms_.all_alternatives();
+  if (set == 0) {
+    throw_invalid("request.alternatives", r.alternatives,
+                  "a set with an alternative of 0 to " + std::to_string(options_.alternatives.size() - 1));
+  }
+  amounts_by_unit amounts{};
+  if (!resolve(r, amounts) || terms_.that_fit(set, {amounts[0], &amounts}) != 0) return;
+  const std::uint64_t most = terms_.most_of(set, 0);
+  if (r.tokens > most) throw_invalid("request.tokens", r.tokens, "1 to " + std::to_string(most), errc::too_large);
+  for (const unit_amount& a : r.amounts) {
+    const std::uint64_t here = terms_.most_of(set, options_.units->find(a.unit));
+    if (a.amount <= here) continue;
+    throw_invalid("request.amounts[" + unit_table::quoted(a.unit) + "]", a.amount, "0 to " + std::to_string(here),
+                  errc::too_large);
+  }
+  throw_invalid("request.tokens", r.tokens, "what one alternative can give together with the amounts", errc::too_large);
 }
 
 /// Returns the error text if the connection is too slow for the lease; otherwise an empty text.

@@ -53,6 +53,7 @@ struct ledger_options {
   duration give_up = duration::max();
   bool quarantine = true;
   failure_mode on_failure = failure_mode::closed();
+  std::vector<alternative_terms> alternatives = {};  // the last ones of `rates` are theirs
   duration horizon{};  // 0: idle permits are given back at once, and no tokens are taken in advance
 };
 
@@ -86,6 +87,11 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void set_permits(std::uint64_t n);
   void set_rate(std::size_t index, const canigo::rate& r);
   void set_burst(std::size_t index, std::uint64_t n);
+  const std::vector<alternative_terms>& alternatives() const noexcept { return options_.alternatives; }
+  void set_rate_of(std::size_t alternative, std::size_t index, const canigo::rate& r);
+  void set_burst_of(std::size_t alternative, std::size_t index, std::uint64_t n);
+  void set_permits_of(std::size_t alternative, std::uint64_t n);
+  void pause_alternative(std::size_t alternative, time_point t, bool may_end);
   void pause_until(time_point t);
   void charge(std::int64_t tokens);
   /// Returns the index of a unit. Throws if the limit does not have the unit.
@@ -130,8 +136,11 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::uint64_t places(const amounts_by_unit& amounts) const noexcept {
     return options_.rates.empty() ? amounts[0] : 1;
   }
+  bool has_alternatives() const noexcept { return !options_.alternatives.empty(); }
   static demand demand_of(const limit_request& r) noexcept { return {r.amounts[0], &r.amounts}; }
   bool resolve(const request& r, amounts_by_unit& amounts) const noexcept;
+  void check_alternatives(const request& r) const;
+  static sync_plan::options plan_options(const ledger_options& o, const terms& t);
   bool may_keep_idle() const noexcept { return options_.horizon > duration::zero() && !closing_; }
   bool is_leaving() const noexcept { return closing_ && book_.out() == 0; }
   sync_plan::needs needs() const noexcept;
@@ -143,8 +152,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool is_idle_enough(const request& r, time_point now) const noexcept;
 
   // These functions handle requests and permits.
-  permit hold(std::uint64_t id, const amounts_by_unit& amounts, std::uint64_t token);
-  void grant(limit_waiter& w, std::int64_t token);
+  permit hold(std::uint64_t id, const amounts_by_unit& amounts, std::uint64_t token, std::size_t alternative = 0);
+  void grant(limit_waiter& w, std::int64_t token, std::size_t from);
   void set_deadline(limit_waiter& w) noexcept { w.deadline_.set(*time_, plan_.end_of(w)); }
   void end(limit_waiter& w, std::error_code ec) noexcept;
   void finish(limit_waiter& w, std::error_code ec) noexcept;
@@ -171,7 +180,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void failed(time_point now, std::error_code cause, std::string_view text = {}) noexcept;
   void call_is_late(time_point now) noexcept;
   void grant_without_redis(time_point now) noexcept;
-  std::error_code decide(limit_waiter& w, time_point now) noexcept;
+  void grant_any_without_redis(time_point now) noexcept;
+  std::error_code decide(limit_waiter& w, time_point now, std::uint64_t except = 0) noexcept;
   std::string located(std::error_code cause, std::string_view text) const noexcept;
   std::string why_slow() const;
 
@@ -196,7 +206,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   sync_plan plan_;
   bool closing_ = false;
   queue_stats counts_;
-  limit_stats stats_;
+  limit_stats stats_;  // with an element for each alternative
 
   const std::shared_ptr<engine> home_;  // the engine of the client
   const unsigned slot_;

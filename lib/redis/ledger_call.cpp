@@ -154,6 +154,9 @@ void ledger::read_answer(const sync_answer& a, time_point now) {
   stats_.waiting_of_all = static_cast<std::size_t>(a.queue);
   stats_.held_by_all = a.held_by_all;
   stats_.quarantine = a.quarantine;
+  for (std::size_t i = 0; i < std::min(a.alternatives.size(), stats_.alternatives.size()); ++i) {
+    stats_.alternatives[i].held_by_all = a.alternatives[i].held_by_all;
+  }
   terms_.charged();
   terms_.heard(plan_.called_at(), a.quarantine, a.empty);
   if (a.settings) adopt(*a.settings, now);
@@ -177,7 +180,8 @@ bool ledger::read_grants(const sync_answer& a) {
       if (run.token > 0) book_.take_note(next, r->id);
       next = r->id + 1;
       was_missed = was_missed || !run.is_news;
-      grant(waiter_of(*r), run.token > 0 ? run.token + static_cast<std::int64_t>(r->id - run.first) : run.token);
+      grant(waiter_of(*r), run.token > 0 ? run.token + static_cast<std::int64_t>(r->id - run.first) : run.token,
+            run.from);
     }
     if (run.token > 0) book_.take_note(next, past);
   }
@@ -185,14 +189,15 @@ bool ledger::read_grants(const sync_answer& a) {
 }
 
 /// Ends a waiter by the token of an answer or a message. Token 0 means that the request is too large; -1 means that it
-/// can't be granted now.
-void ledger::grant(limit_waiter& w, std::int64_t token) {
+/// can't be granted now; -2 means that its set of alternatives is one too many.
+void ledger::grant(limit_waiter& w, std::int64_t token, std::size_t from) {
   const std::uint64_t id = w.id;
   if (token > 0) {
     session_.see(static_cast<std::uint64_t>(token));
+    w.alternative = has_alternatives() && from < options_.alternatives.size() ? from : 0;
     if (gives_permits()) {
       try {
-        w.granted_ = hold(id, w.amounts, static_cast<std::uint64_t>(token));
+        w.granted_ = hold(id, w.amounts, static_cast<std::uint64_t>(token), w.alternative);
       } catch (...) {
         // The request is removed as if it were cancelled, so Redis takes the grant back.
         return end(w, errc::not_enough_memory);
@@ -202,7 +207,10 @@ void ledger::grant(limit_waiter& w, std::int64_t token) {
   w.is_known = false;
   book_.take_out(w);
   if (token > 0) book_.acknowledge(id);
-  const std::error_code refused = token < 0 ? net::error::would_block : make_error_code(errc::too_large);
+  if (token > 0 && has_alternatives()) ++stats_.alternatives[w.alternative].granted;
+  std::error_code refused = errc::too_large;
+  if (token == -1) refused = net::error::would_block;
+  if (token == -2) refused = errc::queue_full;
   finish(w, token > 0 ? std::error_code{} : refused);
 }
 
@@ -211,7 +219,8 @@ void ledger::adopt(const limit_settings& s, time_point now) noexcept {
   // Ends the requests that are too large for the new settings. Redis has already refused them, but a message about that
   // may be lost.
   book_.for_each([&](limit_request& r) {
-    if (!terms_.fits(demand_of(r))) end(waiter_of(r), errc::too_large);
+    const bool has_none = has_alternatives() && terms_.that_fit(r.set, demand_of(r)) == 0;
+    if (has_none || !terms_.fits(demand_of(r))) end(waiter_of(r), errc::too_large);
   });
 }
 

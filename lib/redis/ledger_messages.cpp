@@ -103,12 +103,15 @@ void ledger::published(std::string_view message) noexcept {
     if (number(message.substr(last + 1)) != static_cast<std::uint64_t>(session_.epoch())) {
       plan_.hint();  // Redis has forgotten the cancellation, or this process has not seen the new epoch yet
     } else if (r != nullptr) {
-      grant(waiter_of(*r), static_cast<std::int64_t>(number(message.substr(space + 1))));
+      // With alternatives: "id token alternative epoch".
+      const std::string_view behind = message.substr(space + 1);
+      const std::uint64_t from = has_alternatives() ? number(behind.substr(std::min(behind.find(' '), last) + 1)) : 1;
+      grant(waiter_of(*r), static_cast<std::int64_t>(number(behind)), static_cast<std::size_t>(from - 1));
     } else if (!book_.is_told_of(id)) {
       plan_.hint();  // the next answer tells whether the grant has no owner
     }
   } else if (what == 'x') {
-    if (r != nullptr) grant(waiter_of(*r), 0);
+    if (r != nullptr) grant(waiter_of(*r), 0, 0);
   } else if (what == 'b') {
     // Another process waits for what is idle in this process. A later answer tells when no process waits any more.
     stats_.waiting_of_all = std::max<std::size_t>(stats_.waiting_of_all, 1);

@@ -141,7 +141,8 @@ void ledger::call_is_late(time_point now) noexcept {
   });
 }
 
-std::error_code ledger::decide(limit_waiter& w, time_point now) noexcept {
+/// `except`: alternatives that are kept for other waiters.
+std::error_code ledger::decide(limit_waiter& w, time_point now, std::uint64_t except) noexcept {
   const bool is_permit_due = gives_permits() && !plan_.is_closed();
   permit p;
   try {
@@ -149,9 +150,13 @@ std::error_code ledger::decide(limit_waiter& w, time_point now) noexcept {
   } catch (...) {
     return errc::not_enough_memory;
   }
-  const std::error_code ec = plan_.decide(now, demand_of(w), terms_.paused_until(), terms_.settings());
+  const std::uint64_t set = terms_.not_paused(w.set, now) & ~except;
+  const std::error_code ec =
+      plan_.decide(now, demand_of(w), terms_.paused_until(), terms_.settings(), set, &w.alternative);
   if (!ec) {
     ++stats_.granted_locally;
+    if (p.holding_ != nullptr) p.holding_->alternative = w.alternative;
+    if (has_alternatives()) ++stats_.alternatives[w.alternative].granted;
     w.granted_ = std::move(p);
   } else if (is_permit_due) {
     book_.forget(*std::exchange(p.holding_, nullptr));
@@ -159,7 +164,28 @@ std::error_code ledger::decide(limit_waiter& w, time_point now) noexcept {
   return ec;
 }
 
+/// Like the script: a waiter that lacks all of its alternatives keeps them, and one that only lacks a common limit
+/// keeps everything.
+void ledger::grant_any_without_redis(time_point now) noexcept {
+  std::uint64_t kept = 0;
+  bool is_open = now >= terms_.paused_until();
+  if (!is_open) return plan_.look_again_for(now, {1}, terms_.paused_until());
+  plan_.look_again_for_none();
+  book_.for_each([&](limit_request& r) {
+    limit_waiter& w = waiter_of(r);
+    if (!is_open || (w.set & ~kept) == 0) return;
+    const std::error_code ec = decide(w, now, kept);
+    if (!ec || ec == errc::store_unavailable || !w.waits) return end(w, ec);
+    const std::uint64_t set = w.set & ~kept;
+    plan_.look_again_for_any(now, demand_of(w), terms_.not_paused(set, now),
+                             terms_.first_resumes_at(set & ~terms_.not_paused(set, now)));
+    is_open = plan_.has_common_share(now, demand_of(w));
+    kept |= w.set;
+  });
+}
+
 void ledger::grant_without_redis(time_point now) noexcept {
+  if (has_alternatives()) return grant_any_without_redis(now);
   while (book_.has_waiters()) {
     limit_waiter& w = waiter_of(book_.first());
     const bool is_paused = now < terms_.paused_until();

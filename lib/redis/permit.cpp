@@ -14,6 +14,15 @@ bool permit::release() noexcept {
 
 std::uint64_t permit::token() const noexcept { return holding_ != nullptr ? holding_->token : 0; }
 
+std::size_t permit::alternative() const noexcept {
+  return holding_ == nullptr || holding_->home->alternatives().empty() ? no_alternative : holding_->alternative;
+}
+
+std::string_view permit::alternative_name() const noexcept {
+  const std::size_t i = alternative();
+  return i == no_alternative ? std::string_view{} : std::string_view{holding_->home->alternatives()[i].name};
+}
+
 std::uint64_t permit::held() const noexcept {
   return holding_ != nullptr && holding_->now == detail::holding::state::held ? holding_->weight : 0;
 }

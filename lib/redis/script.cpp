@@ -43,6 +43,19 @@ namespace {
 // Each cancelled and each wanted request in the lists then ends with its amount of each further unit. A request with an
 // amount of 0 of a unit takes nothing from that unit's rates, and does not wait for them.
 //
+// A limiter with alternatives has ARGV[7], whole doubles too: how many there are, and then of each:
+// - how many of the further rates are its own, its `prefer`, its capacity (0: none);
+// - us that a pause of it lasts; a sum of 1 if its capacity changes, 2 if its pause does, 4 if its pause only grows;
+// - how many permits of it the session holds.
+// The rates of the alternatives are the last ones of ARGV[6], in their order. Behind the amounts charged of the further
+// units, ARGV[6] has those of each unit at each alternative. Each cancelled and each wanted request ends with its set
+// of alternatives: two numbers of 32 bits, the lower first. Its entry in KEYS[3] ends with "|low,high".
+//
+// A request takes from the common rates and from one alternative of its set, in one step. That alternative has room in
+// all of its limits. Among several it is the one with the lowest `prefer`, then the one with the most room as a share
+// of its burst, then the first. The waiters of each set are a lane: the scores of KEYS[3] are lane * 2^45 + class *
+// 2^37 + arrival. There are 256 lanes at most.
+//
 // The reply is a status: OK, NOSESS (the session is unknown), STALE (the call is older than the last one), SHAPE (the
 // limit is kept in another shape) or FORM.
 // After OK come:
@@ -53,8 +66,9 @@ namespace {
 // - runs of waiters: all grants that are not acknowledged. Token 0 refuses a weight that is too large, and -1 a request
 //   that can't be granted now;
 // - the time;
-// - with ARGV[6]: us until the bucket of each further rate has tokens, as doubles.
-//
+// - with ARGV[6]: us until the bucket of each further rate has tokens, as doubles;
+// - with ARGV[7]: of each alternative the permits out, the capacity, and us that its pause lasts (-1: for ever), as
+//   doubles. In runs, the alternative stands in the place of the weight. Token -2 refuses a set, as there are too many.
 // After FORM comes the form in which the limit is kept. Errors are returned as data, because Redis 7 rewrites the text
 // of error replies of scripts.
 //
@@ -95,19 +109,33 @@ namespace {
 // Processes with different versions of this library may use the same limit. After the numbers, the record of the limit
 // has a byte for its form, which is the format of all these keys. If the form is another one, the script changes
 // nothing while a lease lasts, and afterwards creates everything anew. So KEYS[2] must mean the same in every form. In
-// form 1 the run id stood in that place, up to a zero byte. A version of form 1 finds no run id there, and fails. The
-// record of a limit with ARGV[6] ends with the shape, and with the tokens, period, burst and bucket of each further
-// rate. Another shape counts as another form.
+// form 1 the run id stood in that place, up to a zero byte. A version of form 1 finds no run id there, and fails.
+//
+// The record of a limit with ARGV[6] ends with the shape, the number of further rates, and the tokens, period, burst
+// and bucket of each. Another shape counts as another form. With ARGV[7], the number of alternatives follows, and of
+// each its capacity, the end of its pause, the permits out, and when a waiter of it is due. At the end are the time
+// when the first waiter of all is due, the number of lanes, and their sets.
 constexpr std::string_view lua_text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack
 local me, prefix, flags = A[2], A[4], A[5]
 local seq, ttl, held, idle, charged_before, charged, wanted_ahead, stated, my_cap, my_n, my_p, my_burst, my_pause,
       seen, latest, latest_epoch, acks, cancels, wishes, at = unpacked('<ddddddddddddddddddd', A[3])
-local forever, form = 9000000000000000, 3
+local forever, form, lane_size, class_size = 9000000000000000, 3, 35184372088832, 137438953472
 local all_of_it = '<dddddddddddddddddddBBc0Bc0Bc0'
 local function s(x) return string.format('%.0f', x) end
-local shape, more_rates, more_units, mine, charges = 0, 0, 0, {}, {}
+local shape, more_rates, more_units, more_charges, mine, charges = 0, 0, 0, 0, {}, {}
+-- The alternatives; nil: the limit has none.
+local any
+if A[7] then
+  any = {lanes = {}, sets = {}, kept = {}, due = -1}
+  local count, from = unpacked('<d', A[7])
+  for i = 1, count do
+    local a = {index = i, rates = {}, cap = 0, pause = 0, total = 0, due = -1, was = 0}
+    a.rate_count, a.prefer, a.my_cap, a.my_pause, a.changed, a.held, from = unpacked('<dddddd', A[7], from)
+    any[i] = a
+  end
+end
 if A[6] then
   local from
   shape, more_rates, more_units, from = unpacked('<ddd', A[6])
@@ -116,7 +144,8 @@ if A[6] then
     n, p, burst, unit, changed, from = unpacked('<ddddd', A[6], from)
     mine[i] = {n = n, p = p, burst = burst, unit = unit, changed = changed}
   end
-  for i = 1, more_units do
+  more_charges = more_units + (any and #any * (1 + more_units) or 0)
+  for i = 1, more_charges do
     local before, now
     before, now, from = unpacked('<dd', A[6], from)
     charges[i] = {before = before, now = now}
@@ -130,15 +159,17 @@ local function listeners(session)
   local found = redis.pcall('PUBSUB', 'NUMSUB', prefix .. 'n:' .. session)
   return type(found) == 'table' and found[2] or nil
 end
--- What one wants: its weight, and its amounts of the further units.
+-- What one wants: its weight, its amounts of the further units, and its set of alternatives.
 local function wants_of(weight)
   local wants = {weight}
   for i = 2, 1 + more_units do wants[i], at = unpacked('<d', A[3], at) end
+  if any then wants.low, wants.high, at = unpacked('<dd', A[3], at) end
   return wants
 end
 local function place_of(id, wants)
   local text = s(wants[1])
   for i = 2, #wants do text = text .. ',' .. s(wants[i]) end
+  if any then text = text .. '|' .. s(wants.low) .. ',' .. s(wants.high) end
   return me .. '|' .. s(id) .. '|' .. text
 end
 
@@ -179,6 +210,16 @@ for i = 1, more_rates do
   if known[1] then b.n, b.p, b.burst, b.u, b.r = unpacked('<ddddd', known[1], tail + 16 + 40 * (i - 1)) end
   further[i] = b
 end
+if any and known[1] then
+  local from, lanes = tail + 24 + 40 * more_rates, nil
+  for _, a in ipairs(any) do a.cap, a.pause, a.total, a.due, from = unpacked('<dddd', known[1], from) end
+  any.due, lanes, from = unpacked('<dd', known[1], from)
+  for i = 1, lanes do
+    local low, high
+    low, high, from = unpacked('<dd', known[1], from)
+    any.lanes[i] = {low = low, high = high}
+  end
+end
 if known[2] and seq <= select(2, unpacked('<dd', known[2])) then return {'STALE'} end
 local is_first = not known[1]
 local lasts = math.max(86400000, floor(ttl / 100))
@@ -198,7 +239,10 @@ if is_first or counted ~= counts() then
   for i = 1, 3 do call('PEXPIRE', KEYS[i], 0) end
   known = {false, false}
   total, lying, qseq, due, reap, members, length, run, head = 0, 0, 0, -1, 0, 0, 0, '', ''
+  for _, a in ipairs(any or {}) do a.total, a.due = 0, -1 end
 end
+-- Where nobody waits, arrivals and lanes are counted from the start.
+if any and length == 0 then any.lanes, any.due, qseq = {}, -1, 0 end
 -- One who may not ask for the run id can't know of a restart.
 local run_now = A[1]
 if string.byte(run_now) == 63 and run ~= '' then run_now = run end
@@ -256,32 +300,54 @@ local function remember(...)
     record = record .. pack('<dd', shape, more_rates)
     for _, b in ipairs(further) do record = record .. pack('<ddddd', b.n, b.p, b.burst, b.u, b.r) end
   end
+  if any then
+    record = record .. pack('<d', #any)
+    for _, a in ipairs(any) do record = record .. pack('<dddd', a.cap, a.pause, a.total, a.due) end
+    record = record .. pack('<dd', any.due, #any.lanes)
+    for _, lane in ipairs(any.lanes) do record = record .. pack('<dd', lane.low, lane.high) end
+  end
   call('HSET', KEYS[1], '*', record, ...)
 end
 
 local own, expiry, settled = 0, 0, {charged_before}
-for i = 1, more_units do settled[i + 1] = charges[i].before end
+for i = 1, more_charges do settled[i + 1] = charges[i].before end
 local says_less = false
 if known[3] then
   local by, from
   _, by, settled[1], _, _, from = unpacked('<ddddd', known[3])
-  for i = 1, more_units do settled[i + 1], from = unpacked('<d', known[3], from) end
+  for i = 1, more_charges do settled[i + 1], from = unpacked('<d', known[3], from) end
   says_less = by > number  -- a late call of an earlier session, whose total is old
 end
 if says_less then
   charged = settled[1]
-  for i = 1, more_units do charges[i].now = settled[i + 1] end
+  for i = 1, more_charges do charges[i].now = settled[i + 1] end
 end
 local has_charged = charged ~= settled[1]
-for i = 1, more_units do has_charged = has_charged or charges[i].now ~= settled[i + 1] end
+for i = 1, more_charges do has_charged = has_charged or charges[i].now ~= settled[i + 1] end
 local was, was_lying, was_seen = 0, 0, false
 -- What is granted and not acknowledged: by waiter, and the waiters in the order of their grants.
+-- The weight of a limit with alternatives is the number of that which it was granted from.
 local token_of, weight_of, order, before = {}, {}, {}, 0
+-- How many permits a session holds of each alternative, granted ones counted. `from`: the place behind its totals.
+local function held_of(record, from)
+  local held = {}
+  for i = 1, #any do held[i], from = unpacked('<d', record, from) end
+  while from <= #record do
+    local _, count, which
+    _, count, which, _, from = unpacked('<dddd', record, from)
+    held[which] = held[which] + count
+  end
+  return held
+end
 if known[2] then
   local from
   was, was_seen, _, expiry, was_lying, from = unpacked('<ddddd', known[2])
   was_seen = was_seen % 1 > 0 and not is_new
-  from = from + 8 * more_units
+  from = from + 8 * more_charges
+  if any and cap > 0 then
+    for i, held in ipairs(held_of(known[2], from)) do any[i].was = held end
+  end
+  if any then from = from + 8 * #any end
   while from <= #known[2] do
     local first, count, weight, token
     first, count, weight, token, from = unpacked('<dddd', known[2], from)
@@ -318,14 +384,20 @@ for i, b in ipairs(further) do
   if mine_count or mine[i].changed % 2 == 1 then b.n, b.p = mine[i].n, mine[i].p end
   if mine_count or mine[i].changed >= 2 then b.burst = mine[i].burst end
 end
-if changes('P') then pause = my_pause > 0 and now + my_pause or my_pause < 0 and forever or 0 end
+local function end_of(my_pause) return my_pause > 0 and now + my_pause or my_pause < 0 and forever or 0 end
+for _, a in ipairs(any or {}) do
+  if mine_count or a.changed % 2 == 1 then a.cap = a.my_cap end
+  if mine_count or floor(a.changed / 2) % 2 == 1 then a.pause = end_of(a.my_pause) end
+  if a.changed >= 4 then a.pause = math.max(a.pause, end_of(a.my_pause)) end
+end
+if changes('P') then pause = end_of(my_pause) end
 if stated > version then version = stated end
 if set then version = version + 1 end
 
 -- The rates: a bucket was empty at u + r/n us, which is never more than `burst` tokens ago. In a new epoch it is empty
 -- now: what was taken last may have been forgotten.
-local rates, slack = {}, 0
-local function add_rate(b)
+local rates, every_rate, slack = {}, {}, 0
+local function add_rate(b, list)
   local n, p, burst = b.n, b.p, b.burst
   if b.u < 0 then
     b.u, b.r = now, 0
@@ -337,8 +409,9 @@ local function add_rate(b)
   b.whole, b.rest = floor(p / n), p % n
   b.full = burst * b.whole + math.ceil(burst * b.rest / n)
   b.oldest = now - math.max(0, 20000 - b.full)
-  slack = math.max(slack, now - b.oldest)
-  rates[#rates + 1] = b
+  list[#list + 1] = b
+  every_rate[#every_rate + 1] = b
+  return now - b.oldest
 end
 local function plus(b, tokens)
   local r = b.r + tokens * b.rest
@@ -366,8 +439,8 @@ local function take(wants, as_of)
   for _, b in ipairs(rates) do b.u, b.r = b.next_u, b.next_r end
 end
 -- Takes amounts that may not be there; below 0: gives them back.
-local function charge(unit, tokens)
-  for _, b in ipairs(rates) do
+local function charge(unit, tokens, list)
+  for _, b in ipairs(list or rates) do
     if b.unit == unit and tokens ~= 0 then
       fill(b, now)
       b.u, b.r = plus(b, tokens)
@@ -375,18 +448,56 @@ local function charge(unit, tokens)
     end
   end
 end
-if first.n > 0 then add_rate(first) end
-for _, b in ipairs(further) do add_rate(b) end
-local has_rate = #rates > 0
+if first.n > 0 then slack = add_rate(first, rates) end
+local common = more_rates
+for _, a in ipairs(any or {}) do common = common - a.rate_count end
+for i = 1, common do slack = math.max(slack, add_rate(further[i], rates)) end
+for _, a in ipairs(any or {}) do
+  a.slack = 0
+  for i = common + 1, common + a.rate_count do a.slack = math.max(a.slack, add_rate(further[i], a.rates)) end
+  common = common + a.rate_count
+end
+local has_rate = #rates > 0 or any ~= nil
 charge(1, charged - settled[1])
 for i = 1, more_units do charge(i + 1, charges[i].now - settled[i + 1]) end
-local function places(wants) return has_rate and 1 or wants[1] end
-local function is_too_much(wants)
-  if cap > 0 and places(wants) > cap then return true end
-  for _, b in ipairs(rates) do
-    if (wants[b.unit] or 0) > b.burst then return true end
+for i, a in ipairs(any or {}) do
+  for unit = 1, more_units + 1 do
+    local n = more_units + (i - 1) * (more_units + 1) + unit
+    charge(unit, charges[n].now - settled[n + 1], a.rates)
   end
-  return false
+end
+local function places(wants) return has_rate and 1 or wants[1] end
+local function fits(wants, list)
+  for _, b in ipairs(list) do
+    if (wants[b.unit] or 0) > b.burst then return false end
+  end
+  return true
+end
+-- The alternatives of a set, which comes as two numbers of 32 bits.
+local function members_of(wants)
+  local name = s(wants.low) .. ',' .. s(wants.high)
+  local found = any.sets[name]
+  if not found then
+    found = {}
+    for half, bits in ipairs({wants.low, wants.high}) do
+      local i = 32 * half - 32
+      while bits > 0 do
+        i = i + 1
+        if bits % 2 == 1 then found[#found + 1] = any[i] end
+        bits = floor(bits / 2)
+      end
+    end
+    any.sets[name] = found
+  end
+  return found
+end
+local function is_too_much(wants)
+  if cap > 0 and places(wants) > cap or not fits(wants, rates) then return true end
+  if not any then return false end
+  for _, a in ipairs(members_of(wants)) do
+    if fits(wants, a.rates) then return false end
+  end
+  return true
 end
 
 -- What the caller says: what it has got, what it wants no more, what it holds.
@@ -402,26 +513,41 @@ for _ = 1, cancels do
   if token_of[id] then
     token_of[id] = nil
     for _, b in ipairs(rates) do b.u, b.r = plus(b, -(wants[b.unit] or 0)) end
+    for _, b in ipairs(any and any[weight_of[id]].rates or {}) do b.u, b.r = plus(b, -(wants[b.unit] or 0)) end
   else
     length = length - call('ZREM', KEYS[3], place_of(id, wants))
   end
 end
 own = held
 if cap > 0 then
-  for id in pairs(token_of) do own = own + weight_of[id] end
+  for id in pairs(token_of) do
+    own = own + (any and 1 or weight_of[id])
+    if any then
+      local a = any[weight_of[id]]
+      a.pending = (a.pending or 0) + 1
+    end
+  end
 end
 local leaving = string.find(flags, 'l', 1, true)
 if leaving then
   own, idle, token_of = 0, 0, {}
+  for _, a in ipairs(any or {}) do a.held, a.pending = 0, 0 end
 end
 total, lying = total + own - was, lying + idle - was_lying
+for _, a in ipairs(any or {}) do a.total = a.total + a.held + (a.pending or 0) - a.was end
 if recount then
   total, lying = own, idle
+  for _, a in ipairs(any or {}) do a.total = a.held + (a.pending or 0) end
   local all = call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do
     if all[i] ~= '*' and all[i] ~= me then
       local weight, _, _, ended, other = unpacked('<ddddd', all[i + 1])
       total, lying = total + weight, lying + other
+      if any and cap > 0 and string.byte(all[i]) ~= 126 then
+        for which, n in ipairs(held_of(all[i + 1], 41 + 8 * more_charges)) do
+          any[which].total = any[which].total + n
+        end
+      end
       if string.byte(all[i]) == 126 and ended + 86400000000 < now and all[i] ~= process then
         call('HDEL', KEYS[1], all[i])
       end
@@ -435,14 +561,78 @@ if seen > fence then fence = seen end
 local granted, refused, others = 0, {}, {}
 -- A call that comes late costs no tokens: what the bucket has no room for is still given for 20 ms.
 local as_of = due >= 0 and math.min(now, math.max(due, now - slack)) or now
+for _, a in ipairs(any or {}) do
+  a.as_of = a.due >= 0 and math.min(now, math.max(a.due, now - a.slack)) or now
+end
 local gate = math.max(hold, pause)
-local blocked, ready
+local blocked, ready, chosen
 
+-- When the last of an alternative's rates has what is wanted: `as_of`, or later.
+local function ready_at(a, wants)
+  local last = a.as_of
+  for _, b in ipairs(a.rates) do
+    local tokens = wants[b.unit] or 0
+    if tokens > 0 then
+      fill(b, a.as_of)
+      local u, r = plus(b, tokens)
+      last = math.max(last, r > 0 and u + 1 or u)
+    end
+  end
+  return last
+end
+-- The room that is left, as a share of the burst: the least over the limits that the request needs.
+local function room_of(a, wants)
+  local least = a.cap > 0 and (a.cap - a.total) / a.cap or 1
+  for _, b in ipairs(a.rates) do
+    if (wants[b.unit] or 0) > 0 then
+      local level = math.min(b.burst, floor((now - b.u) * b.n / b.p) + 1)
+      while level > 0 do
+        local u, r = plus(b, level)
+        if u < now or u == now and r == 0 then break end
+        level = level - 1
+      end
+      least = math.min(least, level / b.burst)
+    end
+  end
+  return least
+end
+-- The alternative that serves a request now, and since when it can. Or nil, and when the first one can.
+local function choose(wants)
+  local best, since, room, soonest
+  for _, a in ipairs(members_of(wants)) do
+    a.waited = -1
+    if not any.kept[a] and fits(wants, a.rates) and not (a.cap > 0 and a.total >= a.cap) then
+      local t = ready_at(a, wants)
+      if t > now then a.waited = t end
+      if now < a.pause then t, a.waited = math.max(t, a.pause), -1 end
+      if t > now then
+        if t < forever and (not soonest or t < soonest) then soonest = t end
+      elseif not best or a.prefer < best.prefer then
+        best, since, room = a, t, nil
+      elseif a.prefer == best.prefer then
+        room = room or room_of(best, wants)
+        local other = room_of(a, wants)
+        if other > room then best, since, room = a, t, other end
+      end
+    end
+  end
+  return best, best and since or soonest
+end
 local function may_go(wants)
   blocked = nil
+  local since
   if now < gate then
     blocked = 'gate'
-  elseif cap > 0 and total + places(wants) > cap then
+    return false
+  end
+  if any then
+    chosen, since = choose(wants)
+    if not chosen then
+      blocked, ready = 'any', since
+      return false
+    end
+  end
+  if cap > 0 and total + places(wants) > cap then
     blocked = 'cap'
   elseif has_rate then
     ready = take(wants, as_of)
@@ -451,6 +641,16 @@ local function may_go(wants)
       ready = nil
     end
     if ready then blocked = 'rate' end
+  end
+  if any and not blocked then
+    chosen.as_of = since
+    for _, b in ipairs(chosen.rates) do
+      local tokens = wants[b.unit] or 0
+      if tokens > 0 then
+        fill(b, since)
+        b.u, b.r = plus(b, tokens)
+      end
+    end
   end
   return not blocked
 end
@@ -470,17 +670,21 @@ end
 local function grant(session, id, weight)
   fence = math.max(fence + 1, raw)
   granted = granted + 1
-  if cap > 0 then total = total + weight end
+  if cap > 0 then
+    total = total + weight
+    if any then chosen.total = chosen.total + 1 end
+  end
   if session == me then
     order[#order + 1] = id
     token_of[id] = fence
-    weight_of[id] = weight
+    weight_of[id] = any and chosen.index or weight
     if cap > 0 then own = own + weight end
   else
     local o = other(session)
     if cap > 0 then o[1] = o[1] + weight end
-    o[2] = o[2] .. pack('<dddd', id, 1, weight, fence)
-    tell(session, string.format('g %.0f %.0f %.0f', id, fence, epoch))
+    o[2] = o[2] .. pack('<dddd', id, 1, any and chosen.index or weight, fence)
+    tell(session, string.format(any and 'g %.0f %.0f %.0f %.0f' or 'g %.0f %.0f %.0f', id, fence,
+                                any and chosen.index or epoch, epoch))
   end
 end
 
@@ -488,7 +692,26 @@ local was_empty, added = length == 0, 0
 if was_empty then
   as_of = now
   due = -1
+  for _, a in ipairs(any or {}) do a.as_of = now end
 end
+-- Where waiters of this set stand: the waiters of each set are a range of scores. Nil: there are too many sets.
+local function lane_of(wants)
+  local free
+  for i, lane in ipairs(any.lanes) do
+    if lane.low == wants.low and lane.high == wants.high then return i end
+  end
+  for i = 1, #any.lanes do
+    if #call('ZRANGEBYSCORE', KEYS[3], s((i - 1) * lane_size), '(' .. s(i * lane_size), 'LIMIT', 0, 1) == 0 then
+      free = i
+      break
+    end
+  end
+  free = free or #any.lanes + 1
+  if free > 256 then return end
+  any.lanes[free] = {low = wants.low, high = wants.high}
+  return free
+end
+local tries = {}
 for _ = 1, wishes do
   local first_id, count, class, weight
   first_id, count, class, weight, at = unpacked('<dddd', A[3], at)
@@ -498,19 +721,117 @@ for _ = 1, wishes do
       -- granted before, as the answer will say again
     elseif length == 0 and not is_too_much(wants) and may_go(wants) then
       grant(me, id, places(wants))
+    elseif class < 0 and any and length > 0 then
+      tries[#tries + 1] = {id = id, wants = wants}
     elseif class < 0 then
       refused[#refused + 1] = pack('<dddd', id, 1, weight, -1)
     else
       qseq = qseq + 1
-      local new = call('ZADD', KEYS[3], 'NX', class * 35184372088832 + qseq, place_of(id, wants))
-      added, length = added + new, length + new
+      local score, lane = class * lane_size, nil
+      if any then
+        lane = lane_of(wants)
+        score = lane and (lane - 1) * lane_size + class * class_size
+      end
+      if score then
+        local new = call('ZADD', KEYS[3], 'NX', score + qseq, place_of(id, wants))
+        added, length = added + new, length + new
+      else
+        refused[#refused + 1] = pack('<dddd', id, 1, weight, -2)
+      end
     end
   end
 end
 local old_head = head
 head = ''
 local rounds, passed = 0, 0
-while length > passed and granted < 1000 and rounds < 1000 do
+-- The waiters of a limit with alternatives. One that finds no room in its alternatives keeps them from all behind it.
+-- So it goes as soon as one of them has room. It keeps nothing else. One that only lacks a common limit keeps
+-- everything.
+local soonest, is_over = nil, false
+local function find_head(i)
+  local lane = any.lanes[i]
+  local found = call('ZRANGEBYSCORE', KEYS[3], s((i - 1) * lane_size), '(' .. s(i * lane_size), 'WITHSCORES', 'LIMIT',
+                     lane.passed, 1)
+  lane.entry, lane.order = found[1], (tonumber(found[2]) or 0) - (i - 1) * lane_size
+end
+local function first_lane()
+  local best
+  for i, lane in ipairs(any.lanes) do
+    if lane.entry and not lane.is_kept and (not best or lane.order < any.lanes[best].order) then best = i end
+  end
+  return best
+end
+local function serve_lanes()
+  for i, lane in ipairs(any.lanes) do
+    lane.passed, lane.is_kept = 0, false
+    find_head(i)
+  end
+  for _, a in ipairs(any) do a.due = -1 end
+  while true do
+    local i = first_lane()
+    if not i then
+      blocked = 'any'
+      return
+    end
+    if granted >= 1000 or rounds >= 1000 then
+      is_over = true
+      -- The rounds were over before others had their turn.
+      blocked = passed >= 1000 and 'any' or nil
+      return
+    end
+    rounds = rounds + 1
+    local lane = any.lanes[i]
+    local session, id, texts, low, high = match(lane.entry, '^([^|]*)|([^|]*)|([%d,]+)|(%d+),(%d+)$')
+    local wants = {low = tonumber(low), high = tonumber(high)}
+    for amount in string.gmatch(texts, '%d+') do wants[#wants + 1] = tonumber(amount) end
+    id = tonumber(id)
+    head = session
+    if session ~= me and not other(session) then
+      length = length - call('ZREM', KEYS[3], lane.entry)
+      find_head(i)
+    elseif session ~= me and other(session).is_deaf then
+      passed = passed + 1
+      lane.passed = lane.passed + 1
+      find_head(i)
+    elseif is_too_much(wants) then
+      length = length - call('ZREM', KEYS[3], lane.entry)
+      find_head(i)
+      if session == me then
+        refused[#refused + 1] = pack('<dddd', id, 1, wants[1], 0)
+      else
+        tell(session, 'x ' .. s(id))
+      end
+    elseif may_go(wants) then
+      length = length - call('ZREM', KEYS[3], lane.entry)
+      grant(session, id, 1)
+      find_head(i)
+    elseif blocked == 'any' then
+      lane.is_kept = true
+      for _, a in ipairs(members_of(wants)) do
+        if fits(wants, a.rates) and not any.kept[a] then
+          any.kept[a] = true
+          a.due = a.waited
+        end
+      end
+      if ready and (not soonest or ready < soonest.at) then soonest = {at = ready, session = session} end
+    else
+      return
+    end
+  end
+end
+if any and length > 0 then
+  serve_lanes()
+  local why, at = blocked, ready
+  for _, try in ipairs(tries) do
+    if not is_over and (length == 0 or why == 'any') and not is_too_much(try.wants) and may_go(try.wants) then
+      grant(me, try.id, 1)
+    else
+      refused[#refused + 1] = pack('<dddd', try.id, 1, 1, -1)
+    end
+  end
+  blocked, ready = why, at
+end
+while not any and length > passed and granted < 1000 and rounds < 1000 do
   rounds = rounds + 1
   blocked = nil
   local entry = call('ZRANGE', KEYS[3], passed, passed)[1]
@@ -562,6 +883,21 @@ elseif not blocked then
   due = -1
 elseif blocked == 'gate' then
   next_call = gate == forever and -1 or gate - now
+elseif blocked == 'any' then
+  next_call = reap - now + 1000
+  due = -1
+  head = ''
+  local at = soonest and soonest.at or -1
+  if soonest then
+    head = soonest.session
+    local waits = at - now
+    if head ~= me then
+      if head ~= old_head or at ~= any.due then tell(head, 't ' .. s(waits)) end
+      waits = waits + 100000
+    end
+    next_call = math.min(next_call, waits)
+  end
+  any.due = at
 elseif blocked == 'rate' then
   next_call = ready - now
   if head ~= me then
@@ -591,7 +927,7 @@ end
 
 -- The keys outlive the time until every bucket is full, also one in debt.
 local fills = 0
-for _, b in ipairs(rates) do fills = math.max(fills, b.u + b.full - now) end
+for _, b in ipairs(every_rate) do fills = math.max(fills, b.u + b.full - now) end
 lasts = lasts + math.ceil(fills / 1000)
 if was_empty and length > 0 then call('PEXPIRE', KEYS[3], lasts) end
 local writes = {}
@@ -624,6 +960,8 @@ end_run()
 local pending = table.concat(runs)
 local totals = ''
 for _, c in ipairs(charges) do totals = totals .. pack('<d', c.now) end
+local places_held = ''
+for _, a in ipairs(any or {}) do places_held = places_held .. pack('<d', a.held) end
 if has_charged then
   writes[#writes + 1] = process
   writes[#writes + 1] = pack('<ddddd', 0, number, charged, now, 0) .. totals
@@ -634,7 +972,8 @@ if leaving then
 else
   writes[#writes + 1] = me
   local is_seen = string.find(flags, 's', 1, true) and (was_seen or (listeners(me) or 0) > 0)
-  writes[#writes + 1] = pack('<ddddd', own, is_seen and seq + 0.5 or seq, charged, expiry, idle) .. totals .. pending
+  local numbers = pack('<ddddd', own, is_seen and seq + 0.5 or seq, charged, expiry, idle)
+  writes[#writes + 1] = numbers .. totals .. places_held .. pending
 end
 local expires = now > keep or not known[2] or fills > 43200000000
 if expires then keep = now + 43200000000 end
@@ -649,11 +988,18 @@ if version ~= stated then
   settings = string.format('%.0f %.0f %.0f %.0f %.0f %.0f', version, cap, first.n, first.p, first.burst, left)
   for _, b in ipairs(further) do settings = settings .. string.format(' %.0f %.0f %.0f', b.n, b.p, b.burst) end
 end
-local answer = {'OK', next_call, length, total, math.max(0, hold - now), epoch, has_rate and first.u - now or 0, ahead,
-                settings, told, pending .. table.concat(refused), now}
+local answer = {'OK', next_call, length, total, math.max(0, hold - now), epoch, first.n > 0 and first.u - now or 0,
+                ahead, settings, told, pending .. table.concat(refused), now}
 if A[6] then
   answer[13] = ''
   for _, b in ipairs(further) do answer[13] = answer[13] .. pack('<d', b.u - now) end
+end
+if any then
+  answer[14] = ''
+  for _, a in ipairs(any) do
+    local left = a.pause == forever and -1 or math.max(0, a.pause - now)
+    answer[14] = answer[14] .. pack('<ddd', a.total, a.cap, left)
+  end
 end
 return answer
 )lua";

@@ -19,11 +19,11 @@ std::string flags_of(const sync_call& c) {
   if (c.quarantine) flags += 'q';
   if (c.leave) flags += 'l';
   if (c.is_subscribed) flags += 's';
-  if ((c.changes & setting::permits) != 0) flags += 'C';
-  if ((c.changes & setting::rate_of(0)) != 0) flags += 'R';
-  if ((c.changes & setting::burst_of(0)) != 0) flags += 'B';
-  if ((c.changes & setting::pause) != 0) flags += 'P';
-  if (c.changes >= setting::rate_of(1)) flags += 'M';
+  if (c.changes.has(setting::permits())) flags += 'C';
+  if (c.changes.has(setting::rate_of(0))) flags += 'R';
+  if (c.changes.has(setting::burst_of(0))) flags += 'B';
+  if (c.changes.has(setting::pause())) flags += 'P';
+  if (c.changes.is_of_further()) flags += 'M';
   return flags;
 }
 
@@ -57,19 +57,24 @@ void add_lists(const sync_call& c, std::vector<double>& numbers) {
   const auto add_amounts = [&](const amounts_by_unit& amounts) {
     for (std::size_t unit = 1; unit < c.units; ++unit) numbers.push_back(as_double(amounts[unit]));
   };
-  for (const auto& [id, weight, amounts] : *c.cancels) {
+  const auto add_set = [&](std::uint64_t set) {
+    if (!c.alternatives.empty()) numbers.insert(numbers.end(), {as_double(set & 0xffffffff), as_double(set >> 32)});
+  };
+  for (const auto& [id, weight, amounts, set] : *c.cancels) {
     numbers.insert(numbers.end(), {as_double(id), as_double(weight)});
     add_amounts(amounts);
+    add_set(set);
   }
   numbers[counts + 1] = as_double(c.cancels->size());
   const sync_call::wish* before = nullptr;
   for (const auto& w : c.wanted) {
     if (before != nullptr && w.id == before->id + 1 && w.priority == before->priority && w.weight == before->weight &&
-        w.amounts == before->amounts) {
-      ++numbers[numbers.size() - 2 - c.units];
+        w.amounts == before->amounts && w.set == before->set) {
+      ++numbers[numbers.size() - 2 - c.units - (c.alternatives.empty() ? 0 : 2)];
     } else {
       numbers.insert(numbers.end(), {as_double(w.id), 1, as_double(w.priority), as_double(w.weight)});
       add_amounts(w.amounts);
+      add_set(w.set);
       ++numbers[counts + 2];
     }
     before = &w;
@@ -82,13 +87,33 @@ std::string further_of(const sync_call& c) {
   std::vector<double> numbers{as_double(c.shape), as_double(rates - 1), as_double(c.units - 1)};
   for (std::size_t i = 1; i < rates; ++i) {
     const rate_setting& r = c.settings.rates[i];
-    const bool is_rate = (c.changes & setting::rate_of(i)) != 0;
-    const bool is_burst = (c.changes & setting::burst_of(i)) != 0;
+    const bool is_rate = c.changes.has(setting::rate_of(i));
+    const bool is_burst = c.changes.has(setting::burst_of(i));
     numbers.insert(numbers.end(), {as_double(r.tokens), as_double(r.period), as_double(r.burst), as_double(r.unit + 1),
                                    as_double((is_rate ? 1 : 0) + (is_burst ? 2 : 0))});
   }
   for (std::size_t unit = 1; unit < c.units; ++unit) {
     numbers.insert(numbers.end(), {as_double(c.charged[unit].before), as_double(c.charged[unit].now)});
+  }
+  for (const auto& a : c.alternatives) {
+    for (std::size_t unit = 0; unit < c.units; ++unit) {
+      numbers.insert(numbers.end(), {as_double(a.charged[unit].before), as_double(a.charged[unit].now)});
+    }
+  }
+  return packed(numbers);
+}
+
+/// The numbers of a limiter's alternatives.
+std::string alternatives_of(const sync_call& c) {
+  std::vector<double> numbers{as_double(c.alternatives.size())};
+  for (std::size_t i = 0; i < c.alternatives.size(); ++i) {
+    const auto& a = c.alternatives[i];
+    const alternative_setting& s = c.settings.alternatives[i];
+    const int changed = (c.changes.has(setting::permits_of(i)) ? 1 : 0) +
+                        (c.changes.has(setting::pause_of(i)) ? 2 : 0) +
+                        (c.changes.has(setting::longer_pause_of(i)) ? 4 : 0);
+    numbers.insert(numbers.end(), {as_double(a.rates), as_double(a.prefer), as_double(s.permits), as_double(s.pause),
+                                   as_double(changed), as_double(a.held)});
   }
   return packed(numbers);
 }
@@ -100,12 +125,30 @@ std::optional<std::vector<sync_answer::run>> runs_of(std::string_view text) {
   for (; text.size() >= 4 * 8; text.remove_prefix(4 * 8)) {
     const auto first = whole(text);
     const auto count = whole(text.substr(8));
+    const auto weight = whole(text.substr(16));
     const auto token = whole(text.substr(24));
-    if (!first || !count || !token || *first < 0 || *count < 0) return std::nullopt;
-    runs.push_back({static_cast<std::uint64_t>(*first), static_cast<std::uint64_t>(*count), *token});
+    if (!first || !count || !weight || !token || *first < 0 || *count < 0) return std::nullopt;
+    const std::size_t from = *weight > 0 ? static_cast<std::size_t>(*weight) - 1 : 0;
+    runs.push_back({static_cast<std::uint64_t>(*first), static_cast<std::uint64_t>(*count), *token, from});
   }
   if (!text.empty()) return std::nullopt;
   return runs;
+}
+
+/// Reads the alternatives out of an answer; nothing if the text has another form.
+std::optional<std::vector<sync_answer::alternative>> alternatives_in(std::string_view text) {
+  std::vector<sync_answer::alternative> all;
+  for (; text.size() >= 3 * 8; text.remove_prefix(3 * 8)) {
+    const auto held = whole(text);
+    const auto permits = whole(text.substr(8));
+    const auto pause = whole(text.substr(16));
+    if (!held || !permits || !pause || *held < 0 || *permits < 0 || all.size() == most_alternatives) {
+      return std::nullopt;
+    }
+    all.push_back({static_cast<std::uint64_t>(*held), {static_cast<std::uint64_t>(*permits), *pause}});
+  }
+  if (!text.empty()) return std::nullopt;
+  return all;
 }
 
 /// Reads "version permits tokens period burst pause", and then "tokens period burst" of each further rate.
@@ -137,9 +180,9 @@ std::optional<limit_settings> settings_of(std::string_view text) {
     return at(i) <= at(i + 1) * 1000;
   };
   const bool has_rate = at(2) != 0;
-  if (has_rate && !add_rate(2)) return std::nullopt;
+  if ((has_rate || count > of_first) && !add_rate(2)) return std::nullopt;
   for (std::size_t i = of_first; i < count; i += 3) {
-    if (!has_rate || at(i) == 0 || !add_rate(i)) return std::nullopt;
+    if (at(i) == 0 || !add_rate(i)) return std::nullopt;
   }
   return s;
 }
@@ -199,6 +242,7 @@ command sync_call::encoded(bool with_text) const {
   add_lists(*this, numbers);
   c.add_run_id().add(session).add(packed(numbers)).add(prefix).add(flags_of(*this));
   if (shape != 0) c.add(further_of(*this));
+  if (!alternatives.empty()) c.add(alternatives_of(*this));
   return c;
 }
 
@@ -211,10 +255,15 @@ sync_answer::sync_answer(const reply& r) {
     form = static_cast<int>(parts[1].integer());
   }
   if (parts[0].text() == "SHAPE") what = status::other_shape;
-  if (parts[0].text() != "OK" || parts.size() < 12 || parts.size() > 13) return;
+  if (parts[0].text() != "OK" || parts.size() < 12 || parts.size() > 14) return;
   auto runs = runs_of(parts[10].text());
   if (!runs) return;
-  if (parts.size() == 13) {
+  if (parts.size() == 14) {
+    auto all = alternatives_in(parts[13].text());
+    if (!all) return;
+    alternatives = std::move(*all);
+  }
+  if (parts.size() >= 13) {
     std::string_view text = parts[12].text();
     for (std::size_t i = 1; i < empty.size() && text.size() >= 8; ++i, text.remove_prefix(8)) {
       const auto n = whole(text);
@@ -235,6 +284,9 @@ sync_answer::sync_answer(const reply& r) {
   ahead = static_cast<std::uint64_t>(parts[7].integer());
   now = parts[11].integer();
   if (!parts[8].text().empty()) settings = settings_of(parts[8].text());
+  if (settings) {
+    for (const alternative& a : alternatives) settings->alternatives.push_back(a.settings);
+  }
 }
 
 }  // namespace canigo::redis::detail

@@ -18,9 +18,13 @@ namespace canigo::redis::detail {
 
 using canigo::detail::amounts_by_unit;
 using canigo::detail::most_units;
+using canigo::detail::uint128;
 
-/// The max number of rates of one limit.
-inline constexpr std::size_t most_rates = 16;
+/// The most rates of a limit itself, and of a limit and all of its alternatives.
+inline constexpr std::size_t most_own_rates = 16;
+inline constexpr std::size_t most_rates = 128;
+/// The most alternatives of a limit.
+inline constexpr std::size_t most_alternatives = 64;
 
 /// A rate in the units of the script.
 struct rate_setting {
@@ -30,21 +34,56 @@ struct rate_setting {
   std::size_t unit = 0;
 };
 
-/// The settings that all processes share; the newest version counts. The first rate counts the first unit.
+/// An alternative in the numbers of the script.
+struct alternative_setting {
+  std::uint64_t permits = 0;  // 0: no cap
+  std::int64_t pause = 0;     // us that are left; below 0: until further notice
+};
+
+/// The settings that all processes share; the newest version counts. The first rate counts the first unit. The rates
+/// of the alternatives are the last ones. If there are no others, the first one has 0 tokens and counts nothing.
 struct limit_settings {
   std::uint64_t version = 0;
   std::uint64_t permits = 0;  // 0: no cap
   std::array<rate_setting, most_rates> rates{};
   std::size_t rate_count = 0;
   std::int64_t pause = 0;  // the remaining microseconds; below 0: until further notice
+  std::vector<alternative_setting> alternatives = {};
 };
 
-/// Flags for the settings that a call changes for all processes.
+/// A set of settings, such as those that a call changes for all processes.
 struct setting {
-  enum : std::uint64_t { permits = 1, pause = 2, first_rate = 4 };
+  static constexpr setting permits() noexcept { return {.other = 1}; }
+  static constexpr setting pause() noexcept { return {.other = 2}; }
   /// Returns the flag of the rate with that index, and that of its burst.
-  static constexpr std::uint64_t rate_of(std::size_t index) noexcept { return std::uint64_t{first_rate} << 2 * index; }
-  static constexpr std::uint64_t burst_of(std::size_t index) noexcept { return rate_of(index) << 1; }
+  static constexpr setting rate_of(std::size_t i) noexcept { return {.rates = uint128{1} << i}; }
+  static constexpr setting burst_of(std::size_t i) noexcept { return {.bursts = uint128{1} << i}; }
+  /// The cap of the alternative with that index, and its pause. An extended pause does not end earlier than before.
+  static constexpr setting permits_of(std::size_t i) noexcept { return {.caps = std::uint64_t{1} << i}; }
+  static constexpr setting pause_of(std::size_t i) noexcept { return {.pauses = std::uint64_t{1} << i}; }
+  static constexpr setting longer_pause_of(std::size_t i) noexcept { return {.longer_pauses = std::uint64_t{1} << i}; }
+
+  constexpr setting& operator|=(const setting& o) noexcept { return *this = *this | o; }
+  constexpr setting operator|(const setting& o) const noexcept {
+    return {other | o.other, rates | o.rates,   bursts | o.bursts,
+            caps | o.caps,   pauses | o.pauses, longer_pauses | o.longer_pauses};
+  }
+  constexpr setting without(const setting& o) const noexcept {
+    return {other & ~o.other, rates & ~o.rates,   bursts & ~o.bursts,
+            caps & ~o.caps,   pauses & ~o.pauses, longer_pauses & ~o.longer_pauses};
+  }
+  constexpr bool has(const setting& o) const noexcept { return o.without(*this) == setting{}; }
+  constexpr bool is_empty() const noexcept { return *this == setting{}; }
+  /// Whether there is a setting of an alternative, or of a rate behind the first.
+  constexpr bool is_of_further() const noexcept { return (rates | bursts) > 1 || (caps | pauses | longer_pauses) != 0; }
+  bool operator==(const setting&) const = default;
+
+  std::uint64_t other = 0;
+  uint128 rates = 0;
+  uint128 bursts = 0;
+  std::uint64_t caps = 0;
+  std::uint64_t pauses = 0;
+  std::uint64_t longer_pauses = 0;
 };
 
 /// The total charge of one unit: as of the last answered call, and as of now.
@@ -60,11 +99,13 @@ struct sync_call {
     int priority;  // below 0: the request must be granted at once, or refused
     std::uint64_t weight;
     amounts_by_unit amounts{};  // only the amounts of further units are used
+    std::uint64_t set = 0;      // the alternatives that can serve it
   };
   struct withdrawal {
     std::uint64_t id;
     std::uint64_t weight;
     amounts_by_unit amounts{};
+    std::uint64_t set = 0;
     bool operator==(const withdrawal&) const = default;
   };
 
@@ -79,10 +120,18 @@ struct sync_call {
   std::uint64_t idle = 0;
   std::uint64_t ahead = 0;
   limit_settings settings;
-  std::uint64_t changes = 0;  // the settings that the call changes: a sum of `setting`
-  std::uint64_t shape = 0;    // for a limiter: a hash of its units; 0: the limit has one rate at most
+  setting changes;          // the settings that the call changes
+  std::uint64_t shape = 0;  // for a limiter: a hash of its units; 0: the limit has one rate at most
   std::size_t units = 1;
   std::array<charge_total, most_units> charged{};
+  /// An alternative, as the call describes it.
+  struct alternative {
+    int prefer = 1;
+    std::size_t rates = 0;
+    std::uint64_t held = 0;
+    std::array<charge_total, most_units> charged{};
+  };
+  std::vector<alternative> alternatives;
   std::uint64_t seen = 0;   // the greatest token that this process has seen
   std::int64_t latest = 0;  // the latest possible time on the server, in microseconds; 0: unknown
   std::int64_t epoch = 0;   // the epoch of the answer on which `latest` is based
@@ -100,9 +149,16 @@ struct sync_answer {
   struct run {
     std::uint64_t first;
     std::uint64_t count;
-    // The first waiter's token, which increases by 1 for each further waiter; 0: too large; -1: not now.
+    // The first waiter's token, which increases by 1 for each further waiter; 0: too large; -1: not now; -2: its set of
+    // alternatives is one too many.
     std::int64_t token;
-    bool is_news = true;  // neither a message nor an earlier answer contained it
+    std::size_t from = 0;  // the alternative that it was granted from
+    bool is_news = true;   // neither a message nor an earlier answer contained it
+  };
+  /// The state of an alternative.
+  struct alternative {
+    std::uint64_t held_by_all = 0;
+    alternative_setting settings;
   };
 
   explicit sync_answer(const reply& r);
@@ -118,6 +174,7 @@ struct sync_answer {
   std::uint64_t ahead = 0;
   std::optional<limit_settings> settings;
   std::vector<run> grants;
+  std::vector<alternative> alternatives;
   std::int64_t now = 0;  // the server's time in microseconds
   int form = 0;          // the format of the limit, if it is not this version's
 };

@@ -37,6 +37,13 @@ constexpr duration decided_latest = seconds{2};
 // The time limit of a call that only checks whether Redis is back.
 constexpr duration longest_probe = milliseconds{500};
 
+// The unit of a share that counts no request.
+constexpr std::size_t no_unit = canigo::detail::most_units;
+
+std::uint64_t amount_of(const canigo::detail::demand& wanted, std::size_t unit) noexcept {
+  return unit == no_unit ? 0 : wanted.of(unit);
+}
+
 // How long before its deadline a waiter may be decided without Redis.
 constexpr duration last_moment = milliseconds{20};
 
@@ -119,6 +126,7 @@ std::pair<canigo::rate, std::uint64_t> sync_plan::share_of(const rate_setting& r
 void sync_plan::rates_changed(time_point now, const limit_settings& s) noexcept {
   if (!has_share_) return;
   for (std::size_t i = 0; i < std::min(s.rate_count, shares_.size()); ++i) {
+    if (s.rates[i].tokens == 0) continue;
     const auto [supply, burst] = share_of(s.rates[i]);
     shares_[i].bucket.set_rate(now, supply);
     shares_[i].bucket.set_burst(now, burst);
@@ -132,6 +140,10 @@ void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept 
   shares_.clear();
   for (std::size_t i = 0; i < std::min(s.rate_count, shares_.capacity()); ++i) {
     const rate_setting& r = s.rates[i];
+    if (r.tokens == 0) {  // it counts nothing: see limit_settings
+      shares_.push_back({token_bucket{canigo::rate::per_second(1), 1, 0, since}, no_unit});
+      continue;
+    }
     const auto [supply, burst] = share_of(r);
     shares_.push_back({token_bucket{supply, burst, 0, since}, r.unit});
   }
@@ -191,29 +203,126 @@ bool sync_plan::may_do_without(time_point now) const noexcept {
 }
 
 std::error_code sync_plan::decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
-                                  const limit_settings& s) noexcept {
+                                  const limit_settings& s, std::uint64_t set, std::size_t* from) noexcept {
   if (is_closed()) return is_permanent_ ? cause_ : make_error_code(errc::store_unavailable);
   begin_share(called_at_, s);
   if (now < paused_until) return net::error::would_block;
-  if (options_.on_failure.what() == failure_mode::kind::open) return {};
-  for (const auto& [bucket, unit] : shares_) {
-    if (wanted.of(unit) > bucket.burst()) return errc::store_unavailable;
+  if (options_.on_failure.what() == failure_mode::kind::open) {
+    return options_.alternatives.empty() ? std::error_code{} : choose_next(set, *from);
   }
-  for (const auto& [bucket, unit] : shares_) {
-    if (wanted.of(unit) > 0 && !bucket.can_take(now, wanted.of(unit))) return net::error::would_block;
+  const std::span<rate_share> own = own_shares();
+  if (!fits(own, wanted)) return errc::store_unavailable;
+  if (!options_.alternatives.empty()) {
+    const std::error_code none = choose(now, wanted, set, *from);
+    if (none) return none;
   }
-  for (auto& [bucket, unit] : shares_) {
-    if (wanted.of(unit) > 0) std::ignore = bucket.try_take(now, wanted.of(unit));
-  }
+  if (!has(own, now, wanted)) return net::error::would_block;
+  take(own, now, wanted);
+  if (!options_.alternatives.empty()) take(shares_of(options_.alternatives[*from]), now, wanted);
   return {};
+}
+
+/// Finds the alternative that serves a request: of the lowest `prefer` among those that have room, the one with the
+/// most room left as a share of its burst.
+std::error_code sync_plan::choose(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
+                                  std::size_t& from) noexcept {
+  bool is_any_large_enough = set == 0;  // all that may serve it are paused
+  bool is_found = false;
+  double most = 0;
+  for (std::size_t i = 0; i < options_.alternatives.size(); ++i) {
+    if ((set >> i & 1) == 0) continue;
+    const options::alternative& a = options_.alternatives[i];
+    const std::span<rate_share> shares = shares_of(a);
+    if (!fits(shares, wanted)) continue;
+    is_any_large_enough = true;
+    if (!has(shares, now, wanted)) continue;
+    double room = 1;
+    for (const auto& [bucket, unit] : shares) {
+      if (amount_of(wanted, unit) == 0) continue;
+      room = std::min(room, static_cast<double>(bucket.available(now)) / static_cast<double>(bucket.burst()));
+    }
+    const int best = is_found ? options_.alternatives[from].prefer : 0;
+    if (is_found && (a.prefer > best || (a.prefer == best && room <= most))) continue;
+    is_found = true;
+    from = i;
+    most = room;
+  }
+  if (is_found) return {};
+  if (is_any_large_enough) return net::error::would_block;
+  return errc::store_unavailable;
+}
+
+/// In mode open all alternatives have room. Those of the lowest `prefer` take turns.
+std::error_code sync_plan::choose_next(std::uint64_t set, std::size_t& from) noexcept {
+  if (set == 0) return net::error::would_block;
+  const std::size_t many = options_.alternatives.size();
+  bool is_found = false;
+  for (std::size_t n = 0; n < many; ++n) {
+    const std::size_t i = (turn_ + n) % many;
+    if ((set >> i & 1) == 0) continue;
+    if (is_found && options_.alternatives[i].prefer >= options_.alternatives[from].prefer) continue;
+    is_found = true;
+    from = i;
+  }
+  turn_ = from + 1;
+  return {};
+}
+
+bool sync_plan::fits(std::span<rate_share> shares, const canigo::detail::demand& wanted) noexcept {
+  return std::ranges::all_of(shares,
+                             [&](const rate_share& s) { return amount_of(wanted, s.unit) <= s.bucket.burst(); });
+}
+
+bool sync_plan::has(std::span<rate_share> shares, time_point now, const canigo::detail::demand& wanted) noexcept {
+  return std::ranges::all_of(shares, [&](const rate_share& s) {
+    const std::uint64_t amount = amount_of(wanted, s.unit);
+    return amount == 0 || s.bucket.can_take(now, amount);
+  });
+}
+
+void sync_plan::take(std::span<rate_share> shares, time_point now, const canigo::detail::demand& wanted) noexcept {
+  for (auto& [bucket, unit] : shares) {
+    if (amount_of(wanted, unit) > 0) std::ignore = bucket.try_take(now, amount_of(wanted, unit));
+  }
+}
+
+time_point sync_plan::ready_at(std::span<rate_share> shares, time_point now,
+                               const canigo::detail::demand& wanted) noexcept {
+  time_point last = now;
+  for (const auto& [bucket, unit] : shares) {
+    if (amount_of(wanted, unit) > 0) last = std::max(last, bucket.ready_at(now, amount_of(wanted, unit)));
+  }
+  return last;
+}
+
+std::span<sync_plan::rate_share> sync_plan::own_shares() noexcept {
+  const std::size_t end = options_.alternatives.empty() ? shares_.size() : options_.alternatives.front().first;
+  return std::span{shares_}.first(std::min(end, shares_.size()));
+}
+
+std::span<sync_plan::rate_share> sync_plan::shares_of(const options::alternative& a) noexcept {
+  if (shares_.size() < a.end) return {};
+  return std::span{shares_}.subspan(a.first, a.end - a.first);
+}
+
+bool sync_plan::has_common_share(time_point now, const canigo::detail::demand& wanted) noexcept {
+  return has(own_shares(), now, wanted);
 }
 
 void sync_plan::look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept {
   share_at_ = std::max(now, paused_until);
   if (now < paused_until) return;
-  for (const auto& [bucket, unit] : shares_) {
-    if (wanted.of(unit) > 0) share_at_ = std::max(share_at_, bucket.ready_at(now, wanted.of(unit)));
+  share_at_ = ready_at(own_shares(), now, wanted);
+}
+
+void sync_plan::look_again_for_any(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
+                                   time_point resumes_at) noexcept {
+  time_point first = resumes_at;
+  for (std::size_t i = 0; i < options_.alternatives.size(); ++i) {
+    const std::span<rate_share> shares = shares_of(options_.alternatives[i]);
+    if ((set >> i & 1) != 0 && fits(shares, wanted)) first = std::min(first, ready_at(shares, now, wanted));
   }
+  share_at_ = std::min(share_at_, std::max(first, ready_at(own_shares(), now, wanted)));
 }
 
 std::error_code sync_plan::refusal(bool waits) const noexcept {

@@ -11,6 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -31,6 +32,13 @@ class sync_plan {
     duration give_up = duration::max();  // in mode closed: how long a waiter waits during an outage
     failure_mode on_failure = failure_mode::closed();
     std::size_t rates = 1;
+    /// An alternative: the numbers of its rates in limit_settings, from `first` on and before `end`.
+    struct alternative {
+      std::size_t first = 0;
+      std::size_t end = 0;
+      int prefer = 1;
+    };
+    std::vector<alternative> alternatives = {};
   };
 
   /// The state of the limit that decides whether and when it must call Redis.
@@ -106,10 +114,19 @@ class sync_plan {
   bool may_do_without(time_point now) const noexcept;
   /// Decides a request without Redis. The result is no error for a grant, would_block for "not now", or the error. A
   /// request for more than this process's share of a burst gets errc::store_unavailable.
+  ///
+  /// With alternatives, `set` are those that may serve it, and `from` becomes the one that does.
   std::error_code decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
-                         const limit_settings& s) noexcept;
+                         const limit_settings& s, std::uint64_t set = 0, std::size_t* from = nullptr) noexcept;
   /// Call it when the first waiter must wait for this process's share. Then next_look() returns when to decide again.
   void look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept;
+  /// With alternatives, waiters may wait for different ones. After look_again_for_none(), each of them is to be told.
+  /// `set`: the alternatives that may serve it and are not paused. `resumes_at`: when the first paused one goes on.
+  void look_again_for_none() noexcept { share_at_ = time_point::max(); }
+  void look_again_for_any(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
+                          time_point resumes_at) noexcept;
+  /// Whether this process's share of the limits that are of no alternative has what is wanted.
+  bool has_common_share(time_point now, const canigo::detail::demand& wanted) noexcept;
   /// The error that a request gets at once because Redis fails; none if it may wait.
   std::error_code refusal(bool waits) const noexcept;
   /// When a request ends without a grant. That is its deadline, or in mode closed the end of its `give_up` in an
@@ -118,6 +135,20 @@ class sync_plan {
   time_point end_of(const limit_request& r) const noexcept;
 
  private:
+  struct rate_share {
+    token_bucket bucket;
+    std::size_t unit;
+  };
+  std::span<rate_share> own_shares() noexcept;
+  std::span<rate_share> shares_of(const options::alternative& a) noexcept;
+  static bool fits(std::span<rate_share> shares, const canigo::detail::demand& wanted) noexcept;
+  static bool has(std::span<rate_share> shares, time_point now, const canigo::detail::demand& wanted) noexcept;
+  static void take(std::span<rate_share> shares, time_point now, const canigo::detail::demand& wanted) noexcept;
+  static time_point ready_at(std::span<rate_share> shares, time_point now,
+                             const canigo::detail::demand& wanted) noexcept;
+  std::error_code choose(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
+                         std::size_t& from) noexcept;
+  std::error_code choose_next(std::uint64_t set, std::size_t& from) noexcept;
   bool is_due(const needs& n) const noexcept;
   bool has_news(const needs& n) const noexcept;
   void begin_share(time_point since, const limit_settings& s) noexcept;
@@ -145,12 +176,9 @@ class sync_plan {
   time_point known_until_ = time_point::min();  // until this time requests need not ask Redis first
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
+  std::size_t turn_ = 0;  // rotates the grants among equal alternatives in mode open
 
   // This process's share of one rate. It fills from the beginning of the outage.
-  struct rate_share {
-    token_bucket bucket;
-    std::size_t unit;
-  };
   bool has_share_ = false;
   std::vector<rate_share> shares_;           // has capacity for all rates
   time_point share_at_ = time_point::max();  // when the share may have enough for the first waiter

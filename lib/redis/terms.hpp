@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,16 +25,26 @@ inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 /// most_tokens.
 std::uint64_t checked_tokens(std::string_view field, std::uint64_t n, std::uint64_t least);
 
+/// An alternative of a limit, as its options say.
+struct alternative_terms {
+  std::string name;
+  std::size_t rates = 0;      // how many of the limit's rates are its own
+  std::uint64_t permits = 0;  // 0: no cap
+  int prefer = 1;
+};
+
 /// The settings of a limit, and the changes by this process that Redis does not know yet.
 ///
 /// A change applies in this process at once. Each call tells Redis of it until one is answered, or until the change's
 /// time is over during an outage. Charges and refunds are told as a total, so that the loss of a call has no effect.
 class terms {
  public:
-  /// `permits`: 0 for no cap. `units`: the units of a limiter.
+  /// `permits`: 0 for no cap. `units`: the units of a limiter. The last ones of `rates` are those of the alternatives,
+  /// in their order.
   ///
   /// Errors: errc::invalid_argument for a burst that is too large at its rate.
-  terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::shared_ptr<const unit_table> units = nullptr);
+  terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::shared_ptr<const unit_table> units = nullptr,
+        std::vector<alternative_terms> alternatives = {});
 
   const limit_settings& settings() const noexcept { return settings_; }
   /// The units of a limiter; null for other limits.
@@ -43,6 +54,22 @@ class terms {
   bool fits(const demand& wanted) const noexcept;
   time_point paused_until() const noexcept { return paused_until_; }
 
+  bool has_alternatives() const noexcept { return !alternatives_.empty(); }
+  const std::vector<alternative_terms>& alternatives() const noexcept { return alternatives_; }
+  std::uint64_t all_alternatives() const noexcept {
+    return alternatives_.empty() ? 0 : ~std::uint64_t{0} >> (most_alternatives - alternatives_.size());
+  }
+  /// The number of the first rate of an alternative in settings().rates.
+  std::size_t first_rate_of(std::size_t alternative) const noexcept { return first_rates_[alternative]; }
+  /// The alternatives of a set that can ever give what is wanted.
+  std::uint64_t that_fit(std::uint64_t set, const demand& wanted) const noexcept;
+  /// The most of a unit that one request can get from the alternative of a set that gives most.
+  std::uint64_t most_of(std::uint64_t set, std::size_t unit) const noexcept;
+  time_point alternative_paused_until(std::size_t i) const noexcept { return paused_[i]; }
+  /// The alternatives of a set that are not paused; and when the first pause of one of a set ends.
+  std::uint64_t not_paused(std::uint64_t set, time_point now) const noexcept;
+  time_point first_resumes_at(std::uint64_t set) const noexcept;
+
   // Each change is told to Redis until `tell_until`.
 
   void set_permits(std::uint64_t n, time_point tell_until) noexcept;
@@ -50,20 +77,29 @@ class terms {
   /// of range.
   void set_rate(std::size_t index, const canigo::rate& r, time_point tell_until);
   void set_burst(std::size_t index, std::uint64_t n, time_point tell_until);
+  /// Changes an alternative: a rate of its own, its burst, its cap, its pause. `may_end`: the pause may become shorter.
+  void set_rate_of(std::size_t alternative, std::size_t index, const canigo::rate& r, time_point tell_until);
+  void set_burst_of(std::size_t alternative, std::size_t index, std::uint64_t n, time_point tell_until);
+  void set_permits_of(std::size_t alternative, std::uint64_t n, time_point tell_until) noexcept;
+  void pause_alternative(std::size_t alternative, time_point t, bool may_end, time_point now,
+                         time_point tell_until) noexcept;
   void pause_until(time_point t, time_point now, time_point tell_until) noexcept;
   /// Notes that an amount of a unit was used without a grant. A negative amount was given back.
   void charge(std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
+  /// The same for the rates of one alternative.
+  void charge_at(std::size_t alternative, std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
 
   /// Whether there are changes that Redis has not confirmed yet.
   bool has_untold() const noexcept {
-    return unsaid_ != 0 || (charged_ != charged_and_answered_ && charged_ != overdue_);
+    return !unsaid_.is_empty() || (charged_ != charged_and_answered_ && charged_ != overdue_);
   }
   /// Call it when Redis fails. Drops the settings whose time to be told is over. Charges are never dropped, because a
   /// lost call may have told them. But overdue charges alone cause no call.
   void forget_overdue(time_point now) noexcept;
 
   /// Adds the settings and the changes to a call.
-  void write(sync_call& s, time_point now) const noexcept;
+  /// Throws std::bad_alloc for a limit with alternatives.
+  void write(sync_call& s, time_point now) const;
   void call_begins() noexcept;
   /// Call it when the call has failed, or Redis has not carried it out: the next call tells the same.
   void tell_again() noexcept;
@@ -82,23 +118,45 @@ class terms {
   /// Returns how long it takes from `now` until so many tokens of each unit have accumulated; 0 if the buckets are
   /// unknown.
   duration time_until(const std::array<double, most_units>& tokens, time_point now) const noexcept;
+  /// A lower bound on how long it takes until the alternatives of a set have given `all`, the last request `own`. A
+  /// pause without an end may end at any moment.
+  duration time_until_any(std::uint64_t set, const std::array<double, most_units>& own,
+                          const std::array<double, most_units>& all, time_point now) const noexcept;
 
  private:
   void check_index(const char* field, std::size_t index) const;
+  std::size_t checked_rate(const char* field, std::size_t alternative, std::size_t index) const;
+  std::uint64_t most_in(std::size_t first, std::size_t end, std::size_t unit) const noexcept;
+  duration time_in(std::size_t first, std::size_t end, const std::array<double, most_units>& tokens,
+                   time_point now) const noexcept;
+  duration time_of_unit(std::uint64_t set, std::size_t unit, double all, time_point now) const noexcept;
+  std::int64_t us_of_pause(time_point until, time_point now) const noexcept;
+  std::size_t end_of_rates(std::size_t alternative) const noexcept {
+    return first_rates_[alternative] + alternatives_[alternative].rates;
+  }
   void adopt_rate(std::size_t index, const canigo::rate& r, std::uint64_t burst, const std::string& field,
                   bool is_of_rate);
 
   const std::shared_ptr<const unit_table> units_;
+  const std::vector<alternative_terms> alternatives_;
+  std::vector<std::size_t> first_rates_;  // of each alternative
+  std::size_t own_rates_ = 0;             // the rates that are of no alternative
+  std::vector<time_point> paused_;        // of each alternative
   limit_settings settings_;
   time_point paused_until_ = time_point::min();
   std::uint64_t shape_ = 0;
-  std::uint64_t unsaid_ = 0;            // the settings changed by this process, as a sum of `setting`
-  std::uint64_t unsaid_under_way_ = 0;  // the settings of `unsaid_` that the running call contains
-  using totals = std::array<std::int64_t, most_units>;
-  totals charged_{};  // the amount charged of each unit, less what was given back
-  totals charged_under_way_{};
-  totals charged_and_answered_{};
-  totals overdue_{};  // charges up to these totals cause no call
+  setting unsaid_;            // the settings changed by this process
+  setting unsaid_under_way_;  // the settings of `unsaid_` that the running call contains
+  /// An amount of each unit, and at each alternative.
+  struct totals {
+    std::array<std::int64_t, most_units> own{};
+    std::vector<std::array<std::int64_t, most_units>> at = {};
+    bool operator==(const totals&) const = default;
+  };
+  totals charged_;  // the amount charged of each unit, less what was given back
+  totals charged_under_way_;
+  totals charged_and_answered_;
+  totals overdue_;  // charges up to these totals need no call of their own
   time_point tell_until_ = time_point::max();
   time_point closed_until_ = time_point::min();  // the end of a quarantine
   bool is_heard_ = false;                        // whether the state of the buckets is known

@@ -91,6 +91,8 @@ JOB_MEMORY = "jobs/memory_table.cpp"
 SYNC_PLAN = "redis/sync_plan.cpp"
 LEDGER = "redis/ledger.cpp"
 TERMS = "redis/terms.cpp"
+ANY_TERMS = "redis/terms_alternatives.cpp"
+BOOK = "redis/book.cpp"
 REDIS_ENGINE = "redis/engine_link.cpp"
 
 SIMULATION = ("simulation", "--seeds", "20000")
@@ -486,12 +488,23 @@ DEFECTS = {
     "settles_against_what_was_asked": (LEDGER, cause("redis limiter: a call says*"),
                                        "before = «std::exchange(h.amounts[unit], used)»;", "h.amounts[unit]"),
     "settles_all_as_the_first_unit": (TERMS, cause("redis limiter: a call says*"),
-                                      "«charged_[unit] += amount;»", "charged_[0] += amount;"),
+                                      "«charged_.own[unit] += amount;»", "charged_.own[0] += amount;"),
     "settles_what_nobody_granted": (LEDGER, cause("redis limiter: while Redis is away*"),
                                     "!options_.rates.empty() && «token != 0»;", "true"),
     "share_of_the_first_rate_only": (SYNC_PLAN, cause("redis limiter: while Redis is away*"),
-                                     "if (wanted.of(unit) > 0 && «!bucket.can_take(now, wanted.of(unit))») return",
-                                     "unit == 0 && !bucket.can_take(now, wanted.of(unit))"),
+                                     "return «amount == 0 ||» s.bucket.can_take(now, amount);",
+                                     "amount == 0 || s.unit != 0 ||"),
+    "settles_at_the_first_alternative": (LEDGER, cause("redis limiter: a settlement counts at*"),
+                                         "terms_.charge_at(«h.alternative», unit", "0"),
+    "counts_the_place_of_a_released_alternative": (BOOK, cause("redis limiter: a request takes from*"),
+                                                   "«--held_at_[h.alternative];»", ""),
+    "estimates_the_slowest_alternative": (ANY_TERMS, cause("redis limiter: a settlement counts at*"),
+                                          "least = «std::min(least, std::max(pause», time_in(",
+                                          "std::max(duration::zero(), std::max(pause"),
+    "extended_pause_ends_earlier": (ANY_TERMS, cause("redis limiter: a pause of an alternative*"),
+                                    "until = «std::max(until, t)»;", "t"),
+    "alternatives_do_not_take_turns": (SYNC_PLAN, cause("redis limiter: in mode open, equal*"),
+                                       "«turn_ = from + 1;»", ""),
     "evicts_who_came_last": (LEDGER, cause("a full queue in front of Redis*"),
                              "waiter_of(«is_oldest ? book_.oldest() : book_.least_important()»)",
                              "book_.least_important()"),

@@ -34,7 +34,7 @@ using canigo::redis::detail::sync_plan;
 constexpr time_point start{1h};
 constexpr time_point never = time_point::max();
 const std::error_code no_answer = make_error_code(errc::timed_out);
-constexpr limit_settings ten_per_second{.rates = {{{10, 1'000'000, 4}}}, .rate_count = 1};
+const limit_settings ten_per_second{.rates = {{{10, 1'000'000, 4}}}, .rate_count = 1};
 constexpr sync_plan::needs nothing{};
 constexpr sync_plan::needs waiter{.is_registered = true, .has_waiters = true, .is_engaged = true};
 constexpr sync_plan::needs new_waiter{.has_waiters = true, .has_fresh = true, .is_engaged = true};

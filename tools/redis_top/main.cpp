@@ -10,9 +10,11 @@
 #include <asio/io_context.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -44,7 +46,7 @@ double packed(const std::string& text, std::size_t at) {
 std::size_t further_rates(const std::string& record) {
   std::size_t at = 153;
   for (int text = 0; text < 3 && at < record.size(); ++text) at += 1 + static_cast<unsigned char>(record[at]);
-  return record.size() > at + 16 ? at + 16 : 0;
+  return record.size() >= at + 16 ? at + 16 : 0;
 }
 
 /// "10/s, burst 20", of the three numbers that begin at this byte.
@@ -107,10 +109,24 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
   const double pause = field(18) - now;
   const auto seconds = [](double us) { return us / 1e6; };
 
-  if (field(14) > 0) fmt::print("  {} of {} permits held\n", field(2), field(14));
+  // A limiter whose alternatives have caps, and which has none itself, has this many.
+  constexpr double no_cap = std::uint64_t{1} << 31;
+  if (field(14) == no_cap) fmt::print("  {} permits held\n", field(2));
+  if (field(14) > 0 && field(14) != no_cap) fmt::print("  {} of {} permits held\n", field(2), field(14));
   if (field(15) > 0) fmt::print("  {}\n", rate_text(all, 15 * 8));
   if (const std::size_t from = further_rates(all); from != 0) {
-    for (std::size_t at = from; at + 40 <= all.size(); at += 40) fmt::print("  {}\n", rate_text(all, at));
+    const auto end = from + 40 * static_cast<std::size_t>(packed(all, from - 8));
+    for (std::size_t at = from; at + 40 <= std::min(end, all.size()); at += 40) {
+      fmt::print("  {}\n", rate_text(all, at));
+    }
+    const std::size_t alternatives = all.size() >= end + 8 ? static_cast<std::size_t>(packed(all, end)) : 0;
+    for (std::size_t i = 0; i < alternatives && end + 40 + 32 * i <= all.size(); ++i) {
+      const std::size_t at = end + 8 + 32 * i;
+      const double cap = packed(all, at), paused = packed(all, at + 8) - now;
+      fmt::print("  alternative {}: {}{} permits held{}\n", i, packed(all, at + 16),
+                 cap > 0 ? fmt::format(" of {}", cap) : "",
+                 paused > 0 ? fmt::format(", paused for {:.1f} s more", seconds(paused)) : "");
+    }
   }
   fmt::print("  {} waiting, last token {:.0f}, last call {:.1f} s ago\n", queue.integer(), field(1),
              seconds(now - field(0)));

@@ -2,14 +2,26 @@
 
 #include "canigo/algorithms/histogram.hpp"
 #include "canigo/queue_stats.hpp"
+#include "canigo/rate.hpp"
 #include "canigo/time.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <system_error>
+#include <vector>
 
 namespace canigo::redis {
+
+/// An alternative of a limit in Redis, in numbers.
+struct alternative_state {
+  std::string name = {};
+  std::uint64_t held = 0;                       ///< permits of this process; without a cap they are not counted
+  std::uint64_t held_by_all = 0;                ///< permits of all processes, in the latest answer
+  std::uint64_t concurrency = unlimited;        ///< most permits of all processes out at once
+  std::uint64_t granted = 0;                    ///< all grants to this process so far
+  time_point paused_until = time_point::min();  ///< in the past: it is not paused
+};
 
 /// The requests of this process to a limit in Redis, by how they ended, and the state in the latest answer of Redis.
 struct limit_stats : queue_stats {
@@ -27,6 +39,8 @@ struct limit_stats : queue_stats {
   std::uint64_t held_by_all = 0;   ///< the sum of the weights of all processes' permits, in the latest answer
   std::size_t waiting_of_all = 0;  ///< number of waiting requests of all processes, in the latest answer
   duration quarantine{};           ///< how long no request will be granted, as of the latest answer
+  time_point paused_until = time_point::min();  ///< of the whole limit; in the past: it is not paused
+  std::vector<alternative_state> alternatives = {};
 };
 
 }  // namespace canigo::redis

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/limiter.hpp"
 #include "canigo/net.hpp"
 #include "canigo/rate.hpp"
 #include "canigo/redis/client.hpp"
@@ -27,6 +28,9 @@ struct limiter_options {
   /// `initial_tokens` must be 0: buckets start empty. `window` must be rate_window::average.
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;  ///< max number of permits in use, in all processes; 1 to 2^31, or unlimited
+  /// Supplies of which each permit takes from one, as well as from the limits above; up to 64. Their rates are like
+  /// those above, with up to 127 rates in all. If one has a `concurrency`, all that is said of a cap holds.
+  std::vector<alternative_options> alternatives = {};
   /// with a cap: how long a crashed process keeps its permits; 10 ms to 1 day
   duration lease = std::chrono::seconds{5};
   int priorities = 1;                ///< number of priority classes, 1 to 256; class 0 goes first
@@ -43,6 +47,42 @@ struct limiter_options {
   bool quarantine = true;
 };
 
+/// One alternative of a limiter in Redis, to pause or change it for all processes while requests wait.
+///
+/// A change acts at once, for all waiters, and only on this alternative. A value of two words. The limiter must live
+/// longer. An alternative in Redis can't be closed.
+///
+/// Threads: any.
+class alternative_handle {
+ public:
+  /// Its index in limiter_options::alternatives: the number of its bit in request::alternatives.
+  std::size_t index() const noexcept { return index_; }
+  std::string_view name() const noexcept;
+
+  /// Grants nothing from it, in any process, until `t`, or until resume(). Its tokens gather meanwhile. Other
+  /// alternatives go on. Of several calls, by any process, the last one counts.
+  void pause_until(time_point t);
+  /// Like pause_until(), but a pause that ends later stays, also one by another process.
+  void extend_pause(time_point t);
+  void pause() { pause_until(time_point::max()); }
+  void resume() { pause_until(time_point::min()); }
+
+  /// Changes it for all processes and their waiters, at once; `index` is that of a rate of this alternative.
+  ///
+  /// Throws std::system_error, errc::invalid_argument, for an unknown index and for a value outside its range, and for
+  /// the concurrency of a limiter that has no cap at all. Nothing changes then.
+  void set_rate(std::size_t index, const canigo::rate& r);
+  void set_burst(std::size_t index, std::uint64_t burst);
+  void set_concurrency(std::uint64_t concurrency);
+
+ private:
+  friend class limiter;
+  alternative_handle(detail::ledger& home, std::size_t index) noexcept : home_{&home}, index_{index} {}
+
+  detail::ledger* home_;
+  std::size_t index_;
+};
+
 /// Several limits in one object, shared by all processes. A request is admitted by all rates and the cap on concurrency
 /// in one step of Redis, or by none.
 ///
@@ -57,13 +97,27 @@ struct limiter_options {
 /// each unit by its name: `p.settle("tokens", 1130)`.
 ///
 /// All processes must have the same number of rates, with the same units in the same order, and all of them or none
-/// must have a cap. Otherwise, in every failure mode, acquires end with redis::error::other_shape as long as processes
-/// with another shape use the limit. All other options should be the same. If they differ, the options of the process
-/// that called last are used. The setters and pause_until() change the limit for all processes, as those of
-/// redis::scheduler do.
+/// must have a cap. Their alternatives must have the same names, in the same order. Otherwise, in every failure mode,
+/// acquires end with redis::error::other_shape as long as processes with another shape use the limit. All other options
+/// should be the same. If they differ, the options of the process that called last are used. The setters and
+/// pause_until() change the limit for all processes, as those of redis::scheduler do.
 ///
 /// A permit of a limiter without a cap is only for settling: it has no lease, and a crash loses nothing. A permit of a
 /// limiter with a cap ends with its lease, as that of a semaphore does.
+///
+/// With `alternatives`, a request also takes from exactly one of them, in the same step of Redis. It goes when any
+/// alternative of its set has room in all of its limits, and all common limits have room. Among several it is the one
+/// with the lowest `prefer`, then the one with the most room left as a share of its burst, then the first. The permit
+/// says which, `p.alternative()`, and is settled and given back there. The first waiter of all processes takes the
+/// first room that fits it. It keeps the room of its alternatives from those behind it, and holds up no waiter for
+/// other alternatives.
+///
+/// At most 256 different sets of alternatives wait at once; a request with another one ends with errc::queue_full. A
+/// request that no alternative of its set can ever serve ends with errc::too_large. A waiter keeps the set that its
+/// amounts fitted when it came, less those whose burst becomes too small for it.
+///
+/// While Redis is away, `local(share)` takes from that share of the rates of one alternative. In mode `open`, equal
+/// alternatives take turns.
 ///
 /// The base class redis::limit_handle has the members for acquiring, pausing and stopping.
 ///
@@ -95,9 +149,16 @@ class limiter : public limit_handle<detail::place_waiter> {
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
 
+  /// An alternative by its index in limiter_options::alternatives, or by its name.
+  ///
+  /// Throws std::system_error, errc::invalid_argument, if there is none.
+  alternative_handle alternative(std::size_t index);
+  alternative_handle alternative(std::string_view name);
+
   /// A lower bound on the time that `r` would wait if it arrived now, computed from the latest answer of Redis and the
-  /// waiters of this process. It takes rates and a pause into account, but not when permits are released. 0 before the
-  /// first call; max after the destruction of the context.
+  /// waiters of this process. It takes rates and a pause into account, but not when permits are released. With
+  /// alternatives, it is the least over the alternatives that may serve `r`. 0 before the first call; max after the
+  /// destruction of the context.
   ///
   /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;
