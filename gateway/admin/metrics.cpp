@@ -159,7 +159,7 @@ void show_targets(metric_text& m, const config_snapshot& g, const std::vector<up
   });
   m.gauge("target_paused", "1 while a target gets no call for this cause.");
   each([&](std::size_t i, std::size_t t, const target& of, const alternative_stats&) {
-    const pause_book pauses = g.queue(i).limits().at(t).now().pauses;
+    const pause_book pauses = g.queue(i).limits().of_target(t).pauses;
     for (std::size_t cause = 0; cause < pause_cause_names.size(); ++cause) {
       const bool is_paused = pauses.until(static_cast<pause_cause>(cause)) > now;
       m.sample({{"upstream", all[i].name}, {"target", of.name}, {"cause", pause_cause_names[cause]}},

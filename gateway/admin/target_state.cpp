@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <vector>
 
 namespace canigo::gateway {
 namespace {
@@ -47,9 +48,11 @@ json pauses_of(const pause_book& pauses, time_point now) {
 json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now) {
   json all = json::array();
   const upstream& u = q.settings();
+  const redis_limit* const shared = q.limits().shared();
+  const auto of_all = shared != nullptr ? shared->stats().alternatives : std::vector<redis::alternative_state>{};
   for (std::size_t i = 0; i < std::min(u.targets.size(), stats.alternatives.size()); ++i) {
     const target& t = u.targets[i];
-    const target_limit::status state = q.limits().at(i).now();
+    const target_limit::status state = q.limits().of_target(i);
     all.push_back({{"name", t.name},
                    {"models", t.models},
                    {"prefer", t.prefer},
@@ -58,6 +61,8 @@ json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now) {
                    {"limits", limits_of(t, stats.alternatives[i])},
                    {"breaker", {{"state", to_string(state.breaker)}, {"opened", state.opened}}},
                    {"pauses", pauses_of(state.pauses, now)}});
+    // Only if a call is counted until it ends. Of rates alone, Redis does not know how many are under way.
+    if (shared != nullptr && shared->has_leases()) all.back()["held_by_all"] = of_all[i].held_by_all;
   }
   return all;
 }

@@ -23,6 +23,9 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
+// How long a call waits for the target that the calls of its kind go to, before it takes any.
+constexpr duration longest_wait_for_first = std::chrono::seconds{1};
+
 /// Takes a permit for a tunnel if one is free now. Returns false after an error: the later wait reports the same error.
 bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   try {
@@ -209,14 +212,31 @@ bool turn::asks_for_less() {
 }
 
 /// Waits for a grant by the limit of all instances, and makes a place from both grants. Precondition: the upstream has
-/// such a limit.
-net::awaitable<void> turn::enter_shared(permit& local, error_code& error, boxed<upstream_place>& granted) {
+/// such a limit. `is_first`: the place is at the target that the calls of its kind go to.
+net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code& error,
+                                        boxed<upstream_place>& granted) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10};
   redis::permit shared;
   {
     const time_point asked = clock::now();
     const outside waiting{*this, "shared"};
-    shared = co_await queue().limits().shared()->acquire(ask_, wait_.slot(), error);
+    redis_limit& all = *queue().limits().shared();
+    if (is_first) {
+      request ask = ask_;
+      ask.alternatives = target_set{1} << local.alternative();
+      ask.deadline = std::min<time_point>(ask.deadline, asked + longest_wait_for_first);
+      shared = co_await all.acquire(ask, wait_.slot(), error);
+      const bool is_too_late = error == errc::timed_out || error == errc::deadline_unreachable;
+      if (is_too_late && clock::now() < ask_.deadline) error.clear();
+    }
+    while (!shared && !error) {
+      time_point again_at = time_point::max();
+      const request ask = queue().limits().ask_all(ask_, local, again_at);
+      shared = co_await all.acquire(ask, wait_.slot(), error, again_at);
+      // Another target may take calls now.
+      const time_point now = clock::now();
+      if (error == errc::timed_out && now >= again_at && now < ask_.deadline) error.clear();
+    }
     if (clock::now() - asked > usual_round_trip) record_.bound_by = "shared";
   }
   enter(local, std::move(shared), error, granted);
@@ -236,11 +256,10 @@ void turn::enter(permit& local, redis::permit shared, const error_code& error, b
 
 /// Waits up to a second for the target to which calls of the same key go. If it gets no place, it holds no permit.
 net::awaitable<void> turn::get_first(wait_result& got) {
-  constexpr duration longest_wait = std::chrono::seconds{1};
   const target_set all = ask_.alternatives;
   const deadline_point deadline = ask_.deadline;
   ask_.alternatives = target_set{1} << *first_;
-  ask_.deadline = std::min<time_point>(deadline, clock::now() + longest_wait);
+  ask_.deadline = std::min<time_point>(deadline, clock::now() + longest_wait_for_first);
   got.granted = taken_at_once(queue().limit(), ask_, got.error);
   if (!got.granted && !got.error) {
     look_at_what_binds();
@@ -272,6 +291,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
     co_await std::move(getting);
   }
   waited.error = {};
+  bool is_first = static_cast<bool>(waited.granted);
   while (!granted && !is_called_off() && asks_again(waited.error)) {
     waited.error = {};
     take_next_terms();
@@ -284,7 +304,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
       co_await wait_for_place(queue().limit(), ask_, waited, wait_.slot());
     }
     if (!waited.error && !is_called_off() && queue().limits().shared() != nullptr) {
-      auto asking_all = enter_shared(waited.granted, waited.error, granted);
+      auto asking_all = enter_shared(waited.granted, std::exchange(is_first, false), waited.error, granted);
       co_await std::move(asking_all);
     } else {
       enter(waited.granted, {}, waited.error, granted);
@@ -358,7 +378,8 @@ net::awaitable<upstream_place> turn::spare_place() {
   if (!local) co_return granted;
   redis::permit shared;
   if (limits.shared() != nullptr) {
-    shared = co_await limits.shared()->acquire_now(ask_);
+    time_point again_at = time_point::max();
+    shared = co_await limits.shared()->acquire_now(limits.ask_all(ask_, local, again_at));
     if (!shared) {
       limits.give_back(local);
       co_return granted;

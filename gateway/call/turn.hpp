@@ -141,7 +141,7 @@ class turn {
   void take_next_terms() noexcept;
   void look_at_what_binds();
   std::string what_binds() const;
-  net::awaitable<void> enter_shared(permit& local, error_code& error, boxed<upstream_place>& granted);
+  net::awaitable<void> enter_shared(permit& local, bool is_first, error_code& error, boxed<upstream_place>& granted);
   void enter(permit& local, redis::permit shared, const error_code& error, boxed<upstream_place>& granted);
 
   call_services& services_;

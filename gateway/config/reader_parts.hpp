@@ -57,6 +57,8 @@ std::vector<listener_place> read_listeners(table_view& t, config& c);
 void read_admin(table_view& t, config& c);
 void read_forward(table_view& t, config& c);
 void read_upstreams(table_view& t, config& c);
+/// Complains of rates that Redis can't keep, if `u` is shared.
+void check_shared_rates(table_view& t, const upstream& u, const std::vector<rate_limit>& rates);
 /// Reads the targets of an upstream. Call it after the upstream's other settings were read.
 void read_targets(table_view& t, upstream& u);
 void read_sticky(table_view& t, upstream& u);

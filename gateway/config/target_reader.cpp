@@ -71,7 +71,9 @@ target read_target(table_view& t, const upstream& u) {
   to.provider = own.provider;
   to.refusal_body = own.refusal_body;
   to.quota_resets = own.quota_resets;
-  to.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"}, own.window);
+  to.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"},
+                        u.shared ? rate_window::average : own.window);
+  check_shared_rates(t, u, to.rates);
   t.integer("concurrency", to.concurrency, 1, 1'000'000);
   t.integer("prefer", to.prefer, 1, 100);
   to.private_addresses = u.private_addresses;

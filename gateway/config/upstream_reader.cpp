@@ -149,20 +149,10 @@ upstream read_upstream(table_view& t, const config& c) {
   if (u.shared && c.redis.source.empty())
     t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
   read_on_redis_failure(t, u);
-  // The scripts in Redis count larger numbers inexactly.
-  constexpr std::uint64_t most_burst = std::uint64_t{1} << 31;
-  if (u.shared && std::ranges::any_of(u.rates, [](const rate_limit& r) { return r.burst > most_burst; }))
-    t.problems().complain(t.where("rates"), t.field("rates"),
-                          fmt::format("has a burst above {}, which is the most of a shared upstream", most_burst));
-  if (u.shared && std::ranges::find(u.rates, rate_window::strict, &rate_limit::window) != u.rates.end())
-    t.problems().complain(t.where("rates"), t.field("rates"),
-                          "has a strict window; allowed: \"average\" for a shared upstream, as Redis keeps no other");
+  check_shared_rates(t, u, u.rates);
   if (u.shared && t.is_text("window", "strict"))
     t.problems().complain(t.where("window"), t.field("window"),
                           "is \"strict\"; allowed: \"average\" for a shared upstream, as Redis keeps no other");
-  if (u.shared && u.rates.empty() && u.on_redis_failure.what != redis_failure::kind::closed)
-    t.problems().complain(t.where("on_redis_failure"), t.field("on_redis_failure"),
-                          "says what becomes of shared rates, and there are none; allowed: \"closed\"");
   read_hedge(t, u);
   read_keep_alive(t, u);
   t.flag("forwarded", u.forwarded);
@@ -171,9 +161,16 @@ upstream read_upstream(table_view& t, const config& c) {
   read_sticky(t, u);
   read_websocket(t, u);
   read_budget(t, c, u.budget);
-  if (u.shared && !u.targets.empty())
+  // The limits of all targets are one limit in Redis.
+  constexpr std::size_t most_rates = 127;
+  std::size_t rates = u.rates.size();
+  for (const target& to : u.targets) rates += to.rates.size();
+  if (u.shared && rates == 0 && u.on_redis_failure.what != redis_failure::kind::closed)
+    t.problems().complain(t.where("on_redis_failure"), t.field("on_redis_failure"),
+                          "says what becomes of shared rates, and there are none; allowed: \"closed\"");
+  if (u.shared && rates > most_rates)
     t.problems().complain(t.where("shared"), t.field("shared"),
-                          "is true; allowed: false for an upstream with targets, as Redis keeps no limits of targets");
+                          fmt::format("is true, with {} rates in all; allowed: {} at most", rates, most_rates));
   t.finish();
   check_units(t, u);
   check_priced(t, u, c);
@@ -181,6 +178,17 @@ upstream read_upstream(table_view& t, const config& c) {
 }
 
 }  // namespace
+
+void check_shared_rates(table_view& t, const upstream& u, const std::vector<rate_limit>& rates) {
+  // The scripts in Redis count larger numbers inexactly.
+  constexpr std::uint64_t most_burst = std::uint64_t{1} << 31;
+  if (u.shared && std::ranges::any_of(rates, [](const rate_limit& r) { return r.burst > most_burst; }))
+    t.problems().complain(t.where("rates"), t.field("rates"),
+                          fmt::format("has a burst above {}, which is the most of a shared upstream", most_burst));
+  if (u.shared && std::ranges::find(rates, rate_window::strict, &rate_limit::window) != rates.end())
+    t.problems().complain(t.where("rates"), t.field("rates"),
+                          "has a strict window; allowed: \"average\" for a shared upstream, as Redis keeps no other");
+}
 
 void read_credential(table_view& t, credential& c) {
   if (t.is_text("credential")) {

@@ -38,8 +38,13 @@ redis::failure_mode mode_of(const redis_failure& f) noexcept {
 
 redis::limiter_options options_of(const config& c, const upstream& u) {
   redis::limiter_options o;
+  const bool is_closed = u.on_redis_failure.what == redis_failure::kind::closed;
   o.rates = u.rates;
-  if (u.on_redis_failure.what == redis_failure::kind::closed) o.concurrency = u.concurrency;
+  if (is_closed) o.concurrency = u.concurrency;
+  for (const target& t : u.targets) {
+    o.alternatives.push_back(
+        {.name = t.name, .rates = t.rates, .concurrency = is_closed ? t.concurrency : unlimited, .prefer = t.prefer});
+  }
   o.priorities = static_cast<int>(c.classes.size());
   o.queue_limit = 100'000;
   o.on_failure = mode_of(u.on_redis_failure);
@@ -56,11 +61,19 @@ request for_all(request ask) noexcept {
 
 }  // namespace
 
-std::uint64_t own_concurrency(const upstream& u) noexcept {
-  if (!u.shared || u.on_redis_failure.what != redis_failure::kind::local) return u.concurrency;
-  const double share = std::floor(static_cast<double>(u.concurrency) * u.on_redis_failure.share);
+namespace {
+
+std::uint64_t own_part(const upstream& u, std::uint64_t of) noexcept {
+  if (!u.shared || u.on_redis_failure.what != redis_failure::kind::local) return of;
+  const double share = std::floor(static_cast<double>(of) * u.on_redis_failure.share);
   return std::max<std::uint64_t>(1, static_cast<std::uint64_t>(share));
 }
+
+}  // namespace
+
+std::uint64_t own_concurrency(const upstream& u) noexcept { return own_part(u, u.concurrency); }
+
+std::uint64_t own_concurrency(const upstream& u, const target& t) noexcept { return own_part(u, t.concurrency); }
 
 bool is_store_failure(const error_code& error) noexcept {
   // An invalid certificate, or an unreadable certificate file, is reported as a TLS error or as invalid_argument.
@@ -71,10 +84,13 @@ bool is_store_failure(const error_code& error) noexcept {
 
 redis_limit::redis_limit(redis::client& store, const config& c, const upstream& u)
     : is_closed_{u.on_redis_failure.what == redis_failure::kind::closed},
+      is_local_{u.on_redis_failure.what == redis_failure::kind::local},
       limit_{store, u.name, options_of(c, u)},
-      most_{u.concurrency} {}
+      most_{u.concurrency},
+      targets_{u.targets} {}
 
-net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellation_slot slot, error_code& error) {
+net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellation_slot slot, error_code& error,
+                                                   time_point again_at) {
   ask = for_all(ask);
   error = {};
   const time_point now = clock::now();
@@ -89,6 +105,7 @@ net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellatio
   }
   redis::permit granted;
   if (error) co_return granted;
+  ask.deadline = std::min<time_point>(ask.deadline, again_at);
   granted = co_await limit_.async_acquire(
       ask, net::bind_cancellation_slot(slot, net::redirect_error(net::use_awaitable, error)));
   if (error == errc::store_unavailable) note_silence(clock::now() - now);
@@ -114,7 +131,8 @@ void redis_limit::note_silence(duration waited) noexcept {
     silent_until_.store((clock::now() + silent_for).time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-void redis_limit::pause_until(time_point until) {
+void redis_limit::pause_until(std::size_t target, time_point until) {
+  if (!targets_.empty()) return limit_.alternative(target).extend_pause(until);
   // In Redis a later pause replaces an earlier one, even a longer one of another instance. So only a longer pause is
   // written.
   if (saturating_add(clock::now(), least_wait()) < until) limit_.pause_until(until);
@@ -128,6 +146,22 @@ void redis_limit::change(const std::vector<rate_limit>& before, const upstream& 
   if (is_closed_ && std::exchange(most_, next.concurrency) != next.concurrency) {
     limit_.set_concurrency(next.concurrency);
   }
+  for (std::size_t t = 0; t < targets_.size(); ++t) {
+    target& was = targets_[t];
+    redis::alternative_handle of = limit_.alternative(t);
+    for (std::size_t i = 0; i < was.rates.size(); ++i) {
+      const rate_limit& r = next.targets[t].rates[i];
+      if (was.rates[i].rate != r.rate) of.set_rate(i, r.rate);
+      if (was.rates[i].burst != r.burst) of.set_burst(i, r.burst);
+    }
+    if (is_closed_ && was.concurrency != next.targets[t].concurrency) of.set_concurrency(next.targets[t].concurrency);
+    was = next.targets[t];
+  }
+}
+
+time_point redis_limit::paused_until(std::size_t target) const {
+  const redis::limit_stats s = limit_.stats();
+  return targets_.empty() ? s.paused_until : s.alternatives[target].paused_until;
 }
 
 duration redis_limit::least_wait() const {

@@ -2,6 +2,7 @@
 
 #include "canigo/error.hpp"
 #include "canigo/net.hpp"
+#include "canigo/queue_stats.hpp"
 #include "canigo/redis/limiter.hpp"
 #include "canigo/redis/permit.hpp"
 #include "canigo/request.hpp"
@@ -26,6 +27,8 @@ inline constexpr std::uint64_t most_ahead = 8;
 /// Returns how many calls this instance may run at once: the whole cap, or the instance's share of the cap if each
 /// instance counts only its own calls.
 std::uint64_t own_concurrency(const upstream& u) noexcept;
+/// The same for calls to one of its targets.
+std::uint64_t own_concurrency(const upstream& u, const target& t) noexcept;
 
 /// The limits that all instances share for an upstream. A call waits for them after its own instance's limits have
 /// granted it.
@@ -42,28 +45,42 @@ class redis_limit {
 
   /// Waits for a grant by the limits of all instances. A signal through `slot` cancels the wait.
   ///
+  /// `again_at`: then the wait ends with errc::timed_out, if there was no grant before.
+  ///
   /// Errors: errc::deadline_unreachable at once if Redis can't grant the request before its deadline; those of
   /// redis::limiter.
-  net::awaitable<redis::permit> acquire(request ask, net::cancellation_slot slot, error_code& error);
+  net::awaitable<redis::permit> acquire(request ask, net::cancellation_slot slot, error_code& error,
+                                        time_point again_at = time_point::max());
   /// Asks Redis for a grant without waiting in its queue. Returns an empty permit if no grant is possible now.
   net::awaitable<redis::permit> acquire_now(request ask);
 
   /// Whether permits have leases, which can be lost when Redis does not answer.
   bool has_leases() const noexcept { return is_closed_; }
-  /// Pauses all instances until `until`. It never shortens an earlier pause.
-  void pause_until(time_point until);
-  /// Changes the rates and the cap for all instances at once. `before`: the present rates.
+  /// Whether a grant is of the target that it names. If not, Redis was away, and each target of this instance goes on
+  /// with its own limits.
+  bool has_chosen(const redis::permit& granted) const noexcept {
+    return granted.alternative() != no_alternative && (is_closed_ || is_local_ || granted.token() != 0);
+  }
+  /// Pauses all instances until `until`. It never shortens an earlier pause. If the upstream has a list of targets, the
+  /// pause is that of one target.
+  void pause_until(std::size_t target, time_point until);
+  /// Changes the rates and the caps for all instances at once. `before`: the present rates.
   void change(const std::vector<rate_limit>& before, const upstream& next);
   /// Returns the minimal wait of a new call of the most important class.
   duration least_wait() const;
   redis::limit_stats stats() const { return limit_.stats(); }
+  /// The end of the pause that an answer to any instance has asked for, as far as this one has heard. If the upstream
+  /// has a list of targets, it is that of this target.
+  time_point paused_until(std::size_t target) const;
 
  private:
   void note_silence(duration waited) noexcept;
 
   const bool is_closed_;
+  const bool is_local_;
   redis::limiter limit_;
   std::uint64_t most_;
+  std::vector<target> targets_;                 // as Redis knows them
   std::atomic<duration::rep> silent_until_{0};  // no call asks Redis before this time, because Redis did not answer
 };
 

@@ -244,6 +244,14 @@ bool target_limit::is_out() const {
   return std::max(pauses_.until(pause_cause::key), pauses_.until(pause_cause::failures)) > clock::now();
 }
 
+time_point target_limit::takes_call_at(time_point now) const {
+  // Probes of the breaker end at an unknown time.
+  constexpr duration between_looks = std::chrono::seconds{1};
+  const std::lock_guard lock{mutex_};
+  if (pauses_.until() > now) return pauses_.until();
+  return breaker_.cap(now) > breaker_.under_way() ? now : now + between_looks;
+}
+
 void target_limit::forget_failures() noexcept {
   key_ = {};
   key_since_ = clock::now();

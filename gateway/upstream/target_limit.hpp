@@ -103,6 +103,8 @@ class target_limit {
   bool note_failure(time_point started, bool may_rest);
   /// Whether the target is paused because its key was rejected or because its calls failed.
   bool is_out() const;
+  /// When a call may go there: now, if no pause is on and the breaker lets one through.
+  time_point takes_call_at(time_point now) const;
   status now() const;
 
   /// Applies other rates and another cap to all waiting calls.

@@ -16,10 +16,12 @@ std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahea
 limiter_options limiter_options_of(const config& c, const upstream& u) {
   limiter_options o;
   o.rates = on_the_wire(u.rates);
-  o.concurrency = std::min(own_concurrency(u), ahead_of(u));
+  o.concurrency = u.targets.empty() ? std::min(own_concurrency(u), ahead_of(u)) : own_concurrency(u);
   for (const target& t : u.targets) {
-    o.alternatives.push_back(
-        {.name = t.name, .rates = on_the_wire(t.rates), .concurrency = t.concurrency, .prefer = t.prefer});
+    o.alternatives.push_back({.name = t.name,
+                              .rates = on_the_wire(t.rates),
+                              .concurrency = std::min(own_concurrency(u, t), ahead_of(u)),
+                              .prefer = t.prefer});
   }
   o.priorities = static_cast<int>(c.classes.size());
   o.queue_limit = u.queue;
@@ -47,7 +49,7 @@ limit_terms own_terms(const upstream& u) { return {u.rates, own_concurrency(u)};
 
 std::vector<limit_terms> terms_of_targets(const upstream& u) {
   std::vector<limit_terms> all;
-  for (const target& t : u.targets) all.push_back({t.rates, t.concurrency});
+  for (const target& t : u.targets) all.push_back({t.rates, own_concurrency(u, t)});
   return all;
 }
 
@@ -67,7 +69,7 @@ upstream_limit::upstream_limit(const net::any_io_executor& executor, const confi
   if (u.shared && store != nullptr) shared_ = std::make_unique<redis_limit>(*store, c, u);
   for (std::size_t i = 0; i < of_targets_.size(); ++i) {
     targets_.push_back(
-        std::make_unique<target_limit>(limit_part{local_.alternative(i)}, of_targets_[i], u.breaker, unlimited));
+        std::make_unique<target_limit>(limit_part{local_.alternative(i)}, of_targets_[i], u.breaker, ahead_of(u)));
   }
   if (!has_list_)
     targets_.push_back(std::make_unique<target_limit>(limit_part{local_}, own_terms(u), u.breaker, ahead_of(u)));
@@ -77,8 +79,31 @@ std::size_t upstream_limit::number_of(std::string_view unit) const noexcept {
   return static_cast<std::size_t>(std::ranges::find(units_, unit) - units_.begin());
 }
 
+request upstream_limit::ask_all(const request& ask, const permit& local, time_point& again_at) const {
+  request all = ask;
+  if (!has_list_) return all;
+  const time_point now = std::chrono::steady_clock::now();
+  for (std::size_t i = 0; i < targets_.size(); ++i) {
+    const target_set bit = target_set{1} << i;
+    if (i == local.alternative() || (ask.alternatives & bit) == 0) continue;
+    const time_point at = targets_[i]->takes_call_at(now);
+    if (at <= now) continue;
+    all.alternatives &= ~bit;
+    again_at = std::min(again_at, at);
+  }
+  return all;
+}
+
 std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit shared) {
+  const bool is_moved = has_list_ && shared_ != nullptr && shared_->has_chosen(shared);
+  if (is_moved) local.move_to(shared.alternative());
   const std::size_t target = has_list_ ? local.alternative() : 0;
+  const time_point now = std::chrono::steady_clock::now();
+  // It may have been paused while the call waited for the other instances.
+  if (is_moved && targets_[target]->takes_call_at(now) > now) {
+    give_back(local, shared);
+    return std::nullopt;
+  }
   if (const auto p = targets_[target]->enter())
     return upstream_place{*this, target, std::move(local), std::move(shared), *p};
   give_back(local, shared);
@@ -87,7 +112,7 @@ std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit 
 
 void upstream_limit::pause(std::size_t target, time_point until) {
   targets_[target]->pause(until);
-  if (shared_ != nullptr) shared_->pause_until(until);
+  if (shared_ != nullptr) shared_->pause_until(target, until);
 }
 
 /// Whether all other targets are paused because their keys were rejected or their calls failed.
@@ -126,11 +151,17 @@ void upstream_limit::resume_by_operator(std::optional<std::size_t> target) {
     if (i == target.value_or(i)) targets_[i]->resume_by_operator();
 }
 
+upstream_limit::status upstream_limit::of_target(std::size_t target) const {
+  status s = targets_[target]->now();
+  if (shared_ != nullptr) s.pauses.extend(pause_cause::upstream, shared_->paused_until(target));
+  return s;
+}
+
 upstream_limit::status upstream_limit::now() const {
-  status least = targets_.front()->now();
+  status least = of_target(0);
   std::uint64_t opened = least.opened;
   for (std::size_t i = 1; i < targets_.size(); ++i) {
-    status other = targets_[i]->now();
+    status other = of_target(i);
     opened += other.opened;
     if (other.pauses.until() < least.pauses.until()) least = other;
   }
@@ -143,7 +174,7 @@ void upstream_limit::take_terms(const upstream& u) {
   if (shared_ != nullptr) shared_->change(terms_.rates, u);
   if (has_list_) {
     limit_part{local_}.change_rates(terms_.rates, u.rates);
-    if (terms_.concurrency != u.concurrency) local_.set_concurrency(u.concurrency);
+    if (terms_.concurrency != u.concurrency) local_.set_concurrency(own_concurrency(u));
   }
   terms_ = terms_of(u);
   of_targets_ = terms_of_targets(u);

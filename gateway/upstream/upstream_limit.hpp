@@ -54,6 +54,9 @@ class upstream_limit {
   /// The recent latencies, each from the request to the first byte of its response.
   latency_window& latencies() noexcept { return latencies_; }
 
+  /// The request for the limit of all instances, of a call that has a place of this instance's limit. It names the
+  /// targets that take calls now. `again_at`: when another one may take calls, so that the call should ask again.
+  request ask_all(const request& ask, const permit& local, time_point& again_at) const;
   /// Begins a call that has permits of the limits. Returns nothing if the breaker has opened since the grant. Then the
   /// permits are given back, and the call has to wait again.
   std::optional<upstream_place> enter(permit local, redis::permit shared);
@@ -101,6 +104,8 @@ class upstream_limit {
   void resume_by_operator(std::optional<std::size_t> target = std::nullopt);
 
   using status = target_limit::status;
+  /// The state of a target. Its pauses are those of this instance, and those that all instances share.
+  status of_target(std::size_t target) const;
   /// Returns the state of the target that is available first, because the upstream is available with it. `opened` is
   /// the sum over all targets.
   status now() const;

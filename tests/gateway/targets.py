@@ -411,4 +411,5 @@ class Targets(GatewayCase):
             self.assertIn(line, metrics)
 
 
-main(Targets)
+if __name__ == "__main__":
+    main(Targets)

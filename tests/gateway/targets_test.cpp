@@ -17,6 +17,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace gateway = canigo::gateway;
@@ -119,12 +120,21 @@ TEST_CASE("gateway: wrong targets are refused with field, value and range", "[ga
                 "upstream[0].sticky is \"header:\"; allowed: " + sticky);
   check_refused("sticky = 'prompt-prefix'\n" + target("a"),
                 "upstream[0].sticky is of no use: the upstream has no two targets");
-  const auto shared = gateway::parse_config("redis = 'env:CANIGO_TARGETS_REDIS'\n" + std::string{beginning} +
-                                            "shared = true\n" + target("a"));
-  REQUIRE(shared.errors.size() == 1);
-  CHECK(gateway::message_of(shared.errors[0], "")
-            .ends_with("upstream[0].shared is true; allowed: false for an upstream with targets, as Redis keeps no "
-                       "limits of targets"));
+  const std::string redis = "redis = 'env:CANIGO_TARGETS_REDIS'\n" + std::string{beginning} + "shared = true\n";
+  const auto parsed = [&](const std::string& targets) {
+    ::setenv("CANIGO_TARGETS_REDIS", "redis://127.0.0.1:1", 1);
+    return gateway::parse_config(redis + targets);
+  };
+  CHECK(parsed(target("a", "rates = [{ limit = '1/1s' }]") + target("b")).errors.empty());
+  const std::string strict = "rates = [{ limit = '1/1s', window = 'strict' }]";
+  for (const auto& [more, why] : std::vector<std::pair<std::string, std::string>>{
+           {strict, "has a strict window; allowed: \"average\" for a shared upstream, as Redis keeps no other"},
+           {"rates = [{ limit = '1/1s', burst = 3_000_000_000 }]", "has a burst above 2147483648"}}) {
+    const auto refused = parsed(target("a", more));
+    REQUIRE(refused.errors.size() == 1);
+    const std::string said = gateway::message_of(refused.errors[0], "");
+    CHECK(said.find("upstream[0].target[0].rates " + why) != said.npos);
+  }
 }
 
 TEST_CASE("gateway: a tenant's rates count units that a target counts", "[gateway][targets]") {
