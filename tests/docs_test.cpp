@@ -299,6 +299,22 @@ net::awaitable<void> all_of_alternatives(net::io_context& io) {
   CHECK(with.alternative() == 1);
 }
 
+net::awaitable<void> all_of_sublimits(net::io_context& io) {
+  using canigo::rate;
+  const auto now = [&io] { return canigo::time_source::of(io.get_executor()).now(); };
+  // [contract]
+  canigo::limiter api{io,
+                      {.rates = {{rate::per_minute(500), 20}},
+                       .sublimits = {{.name = "large", .rates = {{rate::per_minute(60), 5}}, .concurrency = 4},
+                                     {.name = "small", .rates = {{rate::per_minute(300), 10}}}}}};
+  canigo::permit p = co_await api.acquire({.sublimit = 0});  // with one token of "large"
+  const int added = api.add_sublimit({.name = "new", .rates = {{rate::per_minute(10), 2}}}, now());
+  api.sublimit(1).set_rate(0, rate::per_minute(90));
+  // [contract]
+  CHECK(added == 2);
+  CHECK(api.stats().sublimits[0].held == 1);
+}
+
 net::awaitable<void> all_of_an_adaptive_limit(net::io_context& io) {
   auto op = []() -> net::awaitable<int> { co_return 7; };
   // [contract]
@@ -637,6 +653,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_units(io), keep);
   net::co_spawn(io, all_of_shared_cap(io), keep);
   net::co_spawn(io, all_of_alternatives(io), keep);
+  net::co_spawn(io, all_of_sublimits(io), keep);
   net::co_spawn(io, all_of_flow(io), keep);
   net::co_spawn(io, all_of_with_limit(io), keep);
   net::co_spawn(io, all_of_a_breaker(io), keep);
@@ -653,7 +670,7 @@ TEST_CASE("docs: the contract's examples") {
   net::co_spawn(io, all_of_time(std::move(near), time.now() + 1s), keep);
   time.run();
   CHECK(error == nullptr);
-  CHECK(ended == 14);
+  CHECK(ended == 15);
 }
 
 // ---- policies.md --------------------------------------------------------------------------------

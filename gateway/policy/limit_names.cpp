@@ -41,6 +41,8 @@ std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates
       return why.ceiling == wait_reason::cause::paused ? "paused" : "tenant";
     case wait_reason::cause::alternatives:
       return "targets";
+    case wait_reason::cause::sublimit:
+      return "model";
   }
   return {};
 }

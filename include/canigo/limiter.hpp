@@ -80,6 +80,13 @@ struct alternative_options {
   int prefer = 1;  ///< among alternatives with free capacity, the lowest number serves the request
 };
 
+/// A limit that binds only the requests that name it: of one model of an API, or one kind of call.
+struct sublimit_options {
+  std::string name = {};                  ///< for statistics
+  std::vector<rate_limit> rates = {};     ///< all must admit a request that names it; up to 16
+  std::uint64_t concurrency = unlimited;  ///< most permits of such requests out at once; 1 or more
+};
+
 struct limiter_options {
   /// all of these rates must admit a request; up to 16; none only if there is a cap or a share
   std::vector<rate_limit> rates = {};
@@ -88,6 +95,9 @@ struct limiter_options {
   /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
   /// above. Not with `share`, `slack` or shadow mode.
   std::vector<alternative_options> alternatives = {};
+  /// Limits of which a request may name one, which binds it besides the limits above; up to 256. Not together with a
+  /// share, a slack, or shadow mode.
+  std::vector<sublimit_options> sublimits = {};
   int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
   std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; not overflow::wait
@@ -110,6 +120,15 @@ struct alternative_stats {
   bool is_closed = false;
 };
 
+/// One sublimit in numbers.
+struct sublimit_stats {
+  std::string name;
+  std::vector<std::int64_t> tokens;  ///< of each rate: available now; below 0: a debt
+  std::uint64_t held = 0;            ///< permits of it that are out, or granted and on their way
+  std::uint64_t concurrency = 0;     ///< most permits of it out at once
+  std::uint64_t granted = 0;         ///< all permits so far
+};
+
 struct limiter_stats : queue_stats {
   std::vector<std::int64_t> tokens;  ///< available tokens of each rate; below 0: a debt
   std::uint64_t held = 0;            ///< permits in use, with those granted but not yet delivered
@@ -118,6 +137,7 @@ struct limiter_stats : queue_stats {
   binding_stats binding;  ///< how long each limit has held up the first waiter
   shadow_stats shadow;    ///< how requests that shadow mode granted would have ended
   std::vector<alternative_stats> alternatives;
+  std::vector<sublimit_stats> sublimits;
 };
 
 /// A handle on one alternative of a limiter, to pause, close or change it while requests wait.
@@ -158,7 +178,30 @@ class alternative_handle {
   std::size_t index_;
 };
 
-/// Several limits in one object. A request is admitted by all rates and the cap on concurrency in one step, or by none.
+/// One sublimit of a limiter, to change it while requests wait.
+///
+/// A change acts at once, for all waiters. A value of two words. The limiter must live longer.
+///
+/// Threads: any. Allocates: for the text of an error.
+class sublimit_handle {
+ public:
+  /// Its number: request::sublimit.
+  int number() const noexcept { return static_cast<int>(number_); }
+
+  /// See the members of limiter with these names; `index` is that of a rate of this sublimit.
+  void set_rate(std::size_t index, const canigo::rate& r);
+  void set_burst(std::size_t index, std::uint64_t burst);
+  void set_concurrency(std::uint64_t concurrency);
+
+ private:
+  friend class limiter;
+  sublimit_handle(detail::admission& home, std::size_t number) noexcept : home_{&home}, number_{number} {}
+
+  detail::admission* home_;
+  std::size_t number_;
+};
+
+/// Several limits as one. All rates and the cap on concurrency admit a request in one step, or none of them does.
 ///
 /// So a request holds nothing of one limit while it waits for another. Each rate keeps the promises of
 /// canigo::scheduler; the cap and the queue keep those of canigo::semaphore. A request takes `request.tokens` of every
@@ -188,9 +231,14 @@ class alternative_handle {
 /// alternatives that the first waiter waits for. They can take capacity of other alternatives. Flows share all
 /// alternatives together, by weight; a flow gets no compensation for a wait for its alternatives.
 ///
-/// The waiters of a limiter can have at most 256 different sets of alternatives; a request with a further set ends with
-/// errc::queue_full. A request that no alternative of its set can ever serve ends with errc::too_large. If all
-/// alternatives of its set are closed, it ends with errc::stopped.
+/// At most 1,024 different sets of alternatives wait at once, each with a sublimit or none; a request with another one
+/// ends with errc::queue_full. A request that no alternative of its set can ever serve ends with errc::too_large. If
+/// all of these are closed, it ends with errc::stopped.
+///
+/// With `sublimits`, a request may name one, `{.sublimit = 0}`, and takes from it in the same step. A waiter that lacks
+/// its sublimit keeps that from those behind it, and nothing else: it holds up no request of another sublimit. A waiter
+/// that has to wait for an alternative keeps no sublimit. So requests of one sublimit that different alternatives may
+/// serve can pass it there, as long as they use up the sublimit while others use up its alternative.
 ///
 /// Errors, cancellation, threads and lifetime are those of canigo::scheduler and canigo::semaphore.
 class limiter : public limit_handle<detail::permit_waiter> {
@@ -247,7 +295,17 @@ class limiter : public limit_handle<detail::permit_waiter> {
   alternative_handle alternative(std::size_t index);
   alternative_handle alternative(std::string_view name);
 
-  /// Tells which limit holds up the first waiter in the queue, and until when.
+  /// A sublimit by its number, that in limiter_options::sublimits or of add_sublimit().
+  ///
+  /// Errors: errc::invalid_argument if there is none.
+  sublimit_handle sublimit(std::size_t number);
+  /// Adds a sublimit, and returns its number. Its rates count from `since` on, at which they have their initial tokens.
+  ///
+  /// Errors: errc::invalid_argument for a value outside its range, for a unit that no rate had at the construction, if
+  /// the limiter was made without sublimits, and if it has 256.
+  int add_sublimit(const sublimit_options& o, time_point since);
+
+  /// Tells which limit holds up the first waiter in the queue, and when that ends.
   wait_reason why_waiting() const;
 
   /// A lower bound on the time that `r` would wait if it arrived now. It takes rates and a pause into account, but not

@@ -57,7 +57,10 @@ struct queue_stats {
 /// The value that stands for "no alternative" where the index of a limiter's alternative is expected.
 inline constexpr std::size_t no_alternative = ~std::size_t{0};
 
-/// Why the first waiter of a limit has to wait.
+/// The number of no sublimit of a limiter.
+inline constexpr int no_sublimit = -1;
+
+/// Why a request of a limit has to wait.
 struct wait_reason {
   enum class cause {
     none,          ///< no request waits
@@ -67,14 +70,16 @@ struct wait_reason {
     share,         ///< all slots of the shared cap are in use
     flow,          ///< all waiters are held up by ceilings of their own flows; see `ceiling`
     alternatives,  ///< no alternative of the request has free capacity; see `alternative` and `ceiling`
+    sublimit,      ///< the sublimit that it names has no room; see `sublimit` and `ceiling`
   };
   cause binds = cause::none;
-  /// With cause::flow, what holds up the flow: its rate at `index`, its concurrency, or a pause. With
-  /// cause::alternatives, what holds up the alternative that can serve the waiter first.
+  /// With cause::flow: the flow's rate at `index`, its concurrency, or a pause. With cause::alternatives, the same of
+  /// the alternative that can serve it first. With cause::sublimit, the same of its sublimit.
   cause ceiling = cause::none;
   std::size_t index = 0;                 ///< with cause::rate: the index of the rate in limiter_options::rates
   time_point until = time_point::max();  ///< when the cause ends; max: with a resume(), or when a permit is released
   std::size_t alternative = no_alternative;  ///< with cause::alternatives: the index in limiter_options::alternatives
+  int sublimit = no_sublimit;                ///< with cause::sublimit: its number
 };
 
 /// A waiting request, in a form that an admin page can show.
@@ -88,6 +93,7 @@ struct waiting_request {
   /// only if no rate holds up this request, because slots may be free again by then.
   wait_reason reason;
   std::uint64_t alternatives = 0;  ///< the alternatives that may serve it, as a bit mask; 0: the limit has none
+  int sublimit = no_sublimit;      ///< the one that it names
 };
 
 /// For how long each limit was the one that held up the first waiter. Time without waiters is not counted.
@@ -98,6 +104,7 @@ struct binding_stats {
   duration paused{};
   duration flow{};          ///< ceilings or pauses of their own flows held up all waiters
   duration alternatives{};  ///< no alternative that may serve the first waiter had free capacity
+  duration sublimit{};      ///< the sublimit of the first waiter had no room
 };
 
 }  // namespace canigo

@@ -96,6 +96,7 @@ void show_binding(families& f, const std::string& object, const binding_stats& s
   show("paused", s.paused);
   show("flow", s.flow);
   show("alternatives", s.alternatives);
+  show("sublimit", s.sublimit);
 }
 
 void show_task_name(families& f, const std::string& pool, const name_stats& n) {

@@ -18,7 +18,7 @@ import tempfile
 TOP_LEVEL = 45  # headers beside canigo.hpp, with it
 # Headers of canigo that each pulls, with itself.
 PULLED = {"scheduler.hpp": 20, "semaphore.hpp": 25, "limiter.hpp": 25, "strand_pool.hpp": 35, "resource_pool.hpp": 35,
-          "policy.hpp": 50, "canigo.hpp": 130}
+          "policy.hpp": 50, "canigo.hpp": 132}
 AT_ONCE = 10  # sources in one compilation
 
 PROJECT = """cmake_minimum_required(VERSION 3.16)

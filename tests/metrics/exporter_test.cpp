@@ -529,8 +529,9 @@ TEST_CASE("a limiter shows for how long the ceilings of its flows were binding",
   const std::string text = exporter.text();
   check_series(text, {{R"(canigo_binding_seconds_total{name="l",limit="flow"})", "0.5"},
                       {R"(canigo_binding_seconds_total{name="l",limit="rate 0"})", "0"},
+                      {R"(canigo_binding_seconds_total{name="l",limit="sublimit"})", "0"},
                       {R"(canigo_binding_seconds_total{name="l",limit="concurrency"})", "0"}});
-  CHECK(count_of(text, "canigo_binding_seconds_total{") == 6);
+  CHECK(count_of(text, "canigo_binding_seconds_total{") == 7);
 }
 
 namespace {

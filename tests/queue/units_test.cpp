@@ -81,7 +81,7 @@ TEST_CASE("a record that comes back is the next to be taken, and a promised one 
   records.put_back(second);
 }
 
-TEST_CASE("a promised record is found by the set and the amounts that were asked for", "[units]") {
+TEST_CASE("a promised record is found by the set, the sublimit and the amounts that were asked for", "[units]") {
   unit_records records;
   const canigo::detail::amounts_by_unit few{1}, many{7};
   const auto promise = [&](std::uint64_t asked, const canigo::detail::amounts_by_unit& amounts) {
@@ -93,9 +93,14 @@ TEST_CASE("a promised record is found by the set and the amounts that were asked
   };
   unit_record *const first = promise(1, few), *const second = promise(2, few);
   unit_record *const third = promise(2, many), *const fourth = promise(1, many);
-  CHECK(records.take_promised(1, few) == first);
-  CHECK(records.take_promised(2, many) == third);
-  CHECK(records.take_promised(2, few) == second);
-  CHECK(records.take_promised(1, many) == fourth);
-  for (unit_record* r : {first, second, third, fourth}) records.put_back(r);
+  CHECK(records.take_promised({1}, few) == first);
+  CHECK(records.take_promised({2}, many) == third);
+  CHECK(records.take_promised({2}, few) == second);
+  CHECK(records.take_promised({1}, many) == fourth);
+  unit_record *const fifth = promise(1, few), *const sixth = promise(1, few);
+  fifth->sublimit = 3;
+  sixth->sublimit = 4;
+  CHECK(records.take_promised({1, 3}, few) == fifth);
+  CHECK(records.take_promised({1, 4}, few) == sixth);
+  for (unit_record* r : {first, second, third, fourth, fifth, sixth}) records.put_back(r);
 }

@@ -37,7 +37,7 @@ __extension__ using int128 = __int128;
 
 constexpr const char* unit_names[] = {"requests", "tokens"};
 
-/// Rates and a cap, as plainly as they can be said. Used for the common limits and for each alternative.
+/// Rates and a cap, as plainly as they can be said. Used for the common limits, for each alternative and each sublimit.
 struct supply {
   struct limit {
     bucket level;
@@ -130,7 +130,10 @@ class choice_world {
     if (dice_.one_in(4)) o.queue_limit = queue_limit_ = 1 + dice_.roll(6);
     if (dice_.one_in(2)) o.rates = make_rates(common_, 2);
     if (dice_.one_in(4)) o.concurrency = static_cast<std::uint64_t>(*(common_.places = 1 + roll(4)));
-    const std::size_t many = 1 + dice_.roll(4);
+    const std::size_t many_named = dice_.one_in(2) ? 1 + dice_.roll(3) : 0;
+    if (many_named > 0 && dice_.one_in(3)) is_hidden_ = true;
+    const std::size_t many = is_hidden_ ? 0 : 1 + dice_.roll(4);
+    if (is_hidden_) any_of_.emplace_back();
     for (std::size_t i = 0; i < many; ++i) {
       supply& s = any_of_.emplace_back();
       canigo::alternative_options a{.prefer = s.prefer = static_cast<int>(dice_.roll(2))};
@@ -138,6 +141,7 @@ class choice_world {
       if (dice_.one_in(3)) a.concurrency = static_cast<std::uint64_t>(*(s.places = 1 + roll(3)));
       o.alternatives.push_back(std::move(a));
     }
+    for (std::size_t i = 0; i < many_named; ++i) o.sublimits.push_back(make_sublimit());
     limiter_.emplace(context_.get_executor(), o);
     has_flows_ = dice_.one_in(3);
     for (std::uint64_t i = 0; has_flows_ && i < 3; ++i) {
@@ -167,6 +171,13 @@ class choice_world {
   }
 
  private:
+  canigo::sublimit_options make_sublimit() {
+    supply& s = named_.emplace_back();
+    canigo::sublimit_options o;
+    if (!dice_.one_in(6)) o.rates = make_rates(s, 2);
+    if (dice_.one_in(3)) o.concurrency = static_cast<std::uint64_t>(*(s.places = 1 + roll(3)));
+    return o;
+  }
   std::int64_t roll(std::uint64_t bound) { return static_cast<std::int64_t>(dice_.roll(bound)); }
   duration ms(std::uint64_t bound) { return (roll(bound) + 1) * 1ms; }
 
@@ -175,7 +186,7 @@ class choice_world {
     const std::uint64_t many = 1 + dice_.roll(most);
     for (std::uint64_t i = 0; i < many; ++i) {
       const std::int64_t token = (1 + roll(20)) * 1'000'000, burst = 1 + roll(6), first = roll(7) % (burst + 1);
-      const std::size_t unit = has_units_ ? dice_.roll(2) : 0;
+      const std::size_t unit = !has_units_ ? 0 : limiter_ ? first_unit_.value_or(0) : dice_.roll(2);
       s.limits.push_back({{.token = token, .burst = burst, .missing = (burst - first) * token, .unit = unit}, unit});
       rates.push_back({.rate = canigo::rate{1, duration{token}},
                        .burst = static_cast<std::uint64_t>(burst),
@@ -212,17 +223,23 @@ class choice_world {
   }
   std::uint64_t all() const { return (std::uint64_t{1} << any_of_.size()) - 1; }
   std::uint64_t set_of(const asked& a) const {
-    std::uint64_t set = a.wanted.alternatives & not_closed();
+    std::uint64_t set = is_hidden_ ? 1 : a.wanted.alternatives & not_closed();
     for (std::size_t i = 0; i < any_of_.size(); ++i) {
       if (!any_of_[i].fits(a.wants)) set &= ~(std::uint64_t{1} << i);
     }
     return set;
   }
+  /// The sublimit that a request names; one without limits if it names none.
+  supply& named_by(const asked& a) { return a.wanted.sublimit < 0 ? none_ : named_[number_of(a)]; }
+  const supply& named_by(const asked& a) const { return a.wanted.sublimit < 0 ? none_ : named_[number_of(a)]; }
+  static std::size_t number_of(const asked& a) { return static_cast<std::size_t>(a.wanted.sublimit); }
   std::optional<canigo::errc> never(const asked& a) const {
     if (!common_.fits(a.wants)) return canigo::errc::too_large;
+    if (a.wanted.sublimit >= static_cast<int>(named_.size())) return canigo::errc::invalid_argument;
+    if (is_hidden_) return named_by(a).fits(a.wants) ? std::nullopt : std::optional{canigo::errc::too_large};
     if ((a.wanted.alternatives & all()) == 0) return canigo::errc::invalid_argument;
     if ((a.wanted.alternatives & not_closed()) == 0) return canigo::errc::stopped;
-    if (set_of(a) == 0) return canigo::errc::too_large;
+    if (set_of(a) == 0 || !named_by(a).fits(a.wants)) return canigo::errc::too_large;
     return {};
   }
   int class_of(const asked& a) const {
@@ -244,9 +261,19 @@ class choice_world {
   /// One that goes now; false if none may.
   bool serve_one() {
     if (now_ < paused_until_) return false;
-    std::uint64_t open = all();
+    std::uint64_t open = all(), kept_named = 0;
+    needed_named_ = 0;
     for (asked* a : in_order()) {
       const std::uint64_t set = set_of(*a);
+      if ((set & open) == 0) continue;
+      if (a->wanted.sublimit >= 0) {
+        const std::uint64_t own = std::uint64_t{1} << a->wanted.sublimit;
+        if ((kept_named & own) != 0) continue;
+        if (named_by(*a).room_at(now_, a->wants) > now_) {
+          kept_named |= own;
+          continue;
+        }
+      }
       std::optional<std::size_t> best;
       for (std::size_t i = 0; i < any_of_.size(); ++i) {
         if ((set & open & (std::uint64_t{1} << i)) == 0 || any_of_[i].room_at(now_, a->wants) > now_) continue;
@@ -259,11 +286,13 @@ class choice_world {
       }
       if (!best) {
         open &= ~set;
+        if (a->wanted.sublimit >= 0) needed_named_ |= std::uint64_t{1} << a->wanted.sublimit;
         continue;
       }
       if (common_.room_at(now_, a->wants) > now_) return false;
       common_.take(a->wants);
       any_of_[*best].take(a->wants);
+      if (a->wanted.sublimit >= 0) named_by(*a).take(a->wants);
       a->must_be_from = *best;
       end(*a, {});
       return true;
@@ -287,6 +316,7 @@ class choice_world {
       at(a->wanted.deadline);
       at(common_.room_at(now_, a->wants));
       for (const supply& s : any_of_) at(s.room_at(now_, a->wants));
+      at(named_by(*a).room_at(now_, a->wants));
       if (ageing_ != duration::max()) at(a->since + ((now_ - a->since) / ageing_ + 1) * ageing_);
     }
     return next;
@@ -302,6 +332,7 @@ class choice_world {
       const time_point next = std::min(until, next_event());
       common_.pass(next - now_);
       for (supply& s : any_of_) s.pass(next - now_);
+      for (supply& s : named_) s.pass(next - now_);
       now_ = next;
       serve();
       for (asked* a : std::vector<asked*>{queue_}) {
@@ -317,6 +348,7 @@ class choice_world {
   void move_to(time_point t) {
     common_.pass(t - now_);
     for (supply& s : any_of_) s.pass(t - now_);
+    for (supply& s : named_) s.pass(t - now_);
     now_ = t;
   }
 
@@ -331,6 +363,7 @@ class choice_world {
     if (what == 13) return settle();
     if (what == 14) return try_at_once();
     if (what == 15) return pause_all();
+    if (is_hidden_ || (!named_.empty() && dice_.one_in(3))) return change_a_sublimit();
     const std::size_t i = dice_.roll(any_of_.size());
     supply& s = any_of_[i];
     canigo::alternative_handle h = limiter_->alternative(i);
@@ -368,6 +401,33 @@ class choice_world {
     h.lower_tokens(r, static_cast<std::uint64_t>(most));
   }
 
+  void change_a_sublimit() {
+    if (named_.size() < 6 && (!has_units_ || first_unit_) && dice_.one_in(8)) {
+      const canigo::sublimit_options o = make_sublimit();
+      const int number = limiter_->add_sublimit(o, now_);
+      if (number + 1 != static_cast<int>(named_.size())) fail("a new sublimit has another number");
+      return;
+    }
+    const std::size_t i = dice_.roll(named_.size());
+    supply& s = named_[i];
+    canigo::sublimit_handle h = limiter_->sublimit(i);
+    const std::uint64_t what = dice_.roll(3);
+    if (what == 0) {
+      s.places = 1 + roll(3);
+      return h.set_concurrency(static_cast<std::uint64_t>(*s.places));
+    }
+    if (s.limits.empty()) return;
+    const std::size_t r = dice_.roll(s.limits.size());
+    if (what == 1) {
+      const std::int64_t token = (1 + roll(20)) * 1'000'000;
+      s.limits[r].level.set_token(token);
+      return h.set_rate(r, canigo::rate{1, duration{token}});
+    }
+    const std::int64_t burst = 1 + roll(6);
+    s.limits[r].level.set_burst(burst);
+    h.set_burst(r, static_cast<std::uint64_t>(burst));
+  }
+
   request some_request(std::uint64_t& second) {
     request r{.priority = static_cast<int>(dice_.roll(static_cast<std::uint64_t>(priorities_))),
               .tokens = 1 + dice_.roll(dice_.one_in(3) ? 6 : 2)};
@@ -377,6 +437,7 @@ class choice_world {
     }
     if (!dice_.one_in(3)) r.alternatives = dice_.roll(all() + 2) | (dice_.one_in(9) ? 0 : all() + 1);
     if (!is_calm_ && dice_.one_in(4)) r.deadline = now_ + ms(60);
+    if (!named_.empty()) r.sublimit = static_cast<int>(roll(named_.size() + 1)) - (dice_.one_in(20) ? 0 : 1);
     return r;
   }
 
@@ -398,7 +459,8 @@ class choice_world {
           a.has_ended = true;
           a.code = ec;
           a.ended_at = context_.now();
-          a.from = p.alternative();
+          a.from = is_hidden_ && !ec ? 0 : p.alternative();
+          if (is_hidden_ && p.alternative() != canigo::no_alternative) fail(a, "comes from an alternative");
           if (!ec) a.permit = std::move(p);
         }));
     if (has_flows_) return;
@@ -431,8 +493,11 @@ class choice_world {
     a.has_ended = true;
     a.ended_at = now_;
     if (!a.permit) a.code = canigo::errc::queue_full;
-    if (a.permit) a.from = a.permit->alternative();
+    if (a.permit) a.from = is_hidden_ ? 0 : a.permit->alternative();
     if (has_flows_) return;
+    // A waiter for its alternatives needs the same sublimit.
+    if (a.wanted.sublimit >= 0 && !queue_.empty() && (needed_named_ >> a.wanted.sublimit & 1) != 0)
+      return end(a, canigo::errc::queue_full);
     join_as_last(a);
     if (a.must_wait) end(a, canigo::errc::queue_full);
   }
@@ -449,6 +514,7 @@ class choice_world {
     if (a == nullptr) return;
     --common_.held;
     --any_of_[a->from].held;
+    if (a->wanted.sublimit >= 0) --named_by(*a).held;
     a->permit.reset();
   }
   void settle() {
@@ -459,6 +525,7 @@ class choice_world {
     const std::uint64_t used = dice_.roll(8);
     common_.settle(unit, a->wants[unit], used);
     any_of_[a->from].settle(unit, a->wants[unit], used);
+    named_by(*a).settle(unit, a->wants[unit], used);
     a->wants[unit] = used;
     is_second ? a->permit->settle(1, used) : a->permit->settle(used);
   }
@@ -507,7 +574,7 @@ class choice_world {
   // ---- the judge ----
 
   /// With flows, only shares say whose turn it is. So the engine says who goes, and the rest is judged: that it had
-  /// room, that requests of one flow, class and set keep their order, and that none waits for nothing.
+  /// room, that requests of one flow, class, set and sublimit keep their order, and that none waits for nothing.
   void judge_flows() {
     std::vector<asked*> gone;
     for (const auto& a : everything_) {
@@ -525,6 +592,7 @@ class choice_world {
       if (a->ended_at > now_) move_to(a->ended_at);
       common_.take(a->wants);
       any_of_[a->from].take(a->wants);
+      if (a->wanted.sublimit >= 0) named_by(*a).take(a->wants);
       if ((set_of(*a) >> a->from & 1) == 0) fail(*a, "comes from an alternative that may not serve it");
     }
     for (const asked* a : gone) {
@@ -533,6 +601,7 @@ class choice_world {
       if (!any_of_[a->from].has_gone(a->wants) || any_of_[a->from].paused_until > now_) {
         fail(*a, "takes more than its alternative has");
       }
+      if (!named_by(*a).has_gone(a->wants)) fail(*a, "takes more than its sublimit has");
     }
     if (context_.now() > now_) move_to(context_.now());
     std::vector<const asked*> waiting;
@@ -542,20 +611,27 @@ class choice_world {
     for (const asked* g : gone) {
       for (const asked* w : waiting) {
         if (w->id < g->id && w->flow == g->flow && w->wanted.priority == g->wanted.priority &&
-            w->wanted.flow == g->wanted.flow && set_of(*w) == set_of(*g)) {
+            w->wanted.flow == g->wanted.flow && w->wanted.sublimit == g->wanted.sublimit && set_of(*w) == set_of(*g)) {
           return fail(*g, "overtakes one of its own");
         }
       }
     }
     if (now_ < paused_until_) return;
-    // A waiter keeps its alternatives if each has no room for it, or is kept. One that lacks a common limit keeps all.
-    std::uint64_t kept = 0;
+    // A waiter keeps its sublimit if that has no room for it, and nothing else. It keeps its alternatives if each has
+    // no room for it, or is kept. One that lacks a common limit keeps all.
+    std::uint64_t kept = 0, kept_named = 0;
     const asked* idle = nullptr;
     for (bool has_grown = true; has_grown;) {
       has_grown = false;
       idle = nullptr;
       for (const asked* w : waiting) {
         const std::uint64_t set = set_of(*w);
+        const std::uint64_t own = w->wanted.sublimit < 0 ? 0 : std::uint64_t{1} << w->wanted.sublimit;
+        if (own != 0 && named_by(*w).room_at(now_, w->wants) > now_) {
+          has_grown = has_grown || (kept_named & own) == 0;
+          kept_named |= own;
+          continue;
+        }
         bool may_go = false, has_room = false;
         for (std::size_t i = 0; i < any_of_.size(); ++i) {
           const bool here = (set >> i & 1) != 0 && any_of_[i].room_at(now_, w->wants) <= now_;
@@ -563,7 +639,7 @@ class choice_world {
           may_go = may_go || (here && (kept >> i & 1) == 0);
         }
         if (has_room && common_.room_at(now_, w->wants) > now_) return;  // it may be the first one
-        if (may_go && (w->flow == 0 || !is_limited_[w->flow - 1])) idle = w;
+        if (may_go && (kept_named & own) == 0 && (w->flow == 0 || !is_limited_[w->flow - 1])) idle = w;
         if (may_go || (set & ~kept) == 0) continue;
         kept |= set;
         has_grown = true;
@@ -600,6 +676,13 @@ class choice_world {
     for (std::size_t i = 0; i < common_.limits.size(); ++i) {
       if (s.tokens[i] != common_.limits[i].level.available()) fail("a common rate has other tokens");
     }
+    for (std::size_t i = 0; i < named_.size(); ++i) {
+      if (s.sublimits[i].held != static_cast<std::uint64_t>(named_[i].held)) fail("a sublimit has other places");
+      for (std::size_t r = 0; r < named_[i].limits.size(); ++r) {
+        if (s.sublimits[i].tokens[r] != named_[i].limits[r].level.available()) fail("a sublimit has other tokens");
+      }
+    }
+    if (is_hidden_) return;
     for (std::size_t i = 0; i < any_of_.size(); ++i) {
       if (s.alternatives[i].held != static_cast<std::uint64_t>(any_of_[i].held))
         fail("an alternative has other places");
@@ -626,6 +709,7 @@ class choice_world {
   bool has_flows_ = false;
   bool has_units_ = false;
   bool has_second_ = false;
+  bool is_hidden_ = false;  // there is no alternative: `any_of_` has one without limits in their place
   std::optional<std::size_t> first_unit_;
   int priorities_ = 1;
   duration ageing_ = duration::max();
@@ -634,6 +718,9 @@ class choice_world {
   time_point paused_until_ = time_point::min();
   supply common_;
   std::vector<supply> any_of_;
+  std::vector<supply> named_;       // the sublimits
+  std::uint64_t needed_named_ = 0;  // those of waiters that lack their alternatives
+  supply none_;
   std::vector<asked*> queue_;  // in the order of arrival
   std::vector<std::unique_ptr<asked>> everything_;
   canigo::testing::simulation context_;

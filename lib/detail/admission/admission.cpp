@@ -408,6 +408,7 @@ void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexc
   if (shadow_ != nullptr) supplies_.settle_beyond();
   if (units_ != nullptr) {
     if (supplies_.any_of() != nullptr) supplies_.any_of()->release(to_record(kept)->alternative);
+    if (supplies_.named() != nullptr) supplies_.named()->release(to_record(kept)->sublimit);
     units_->records.put_back(to_record(kept));
   }
   const std::shared_ptr<shared_places> sought = put_back(places);
@@ -439,6 +440,7 @@ void admission::undo(waiter& w) noexcept {
     if (alternatives* const any = supplies_.any_of()) {
       any->undo(w.amounts_->alternative, now, demand_of(w), granted_at);
     }
+    if (supplies_.named() != nullptr) supplies_.named()->undo(w.amounts_->sublimit, now, demand_of(w), granted_at);
     supplies_.settle_beyond();
     if (w.amounts_ != nullptr) drop_amounts(w);
     sought = put_back(supplies_.places_for(w.tokens));

@@ -1,4 +1,4 @@
-// The granting of requests in a limit with alternatives. A request takes from one of the alternatives.
+// Supply meets demand in a limit with alternatives, of which a request takes from one, or with sublimits.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -12,28 +12,57 @@
 
 namespace canigo::detail {
 
-std::uint64_t admission::set_of_node(const wait_node& n) noexcept { return record_of(n).set; }
+lane_key admission::key_of_node(const wait_node& n) noexcept {
+  const unit_record& record = record_of(n);
+  return {record.set, record.sublimit};
+}
 
 unit_record& admission::record_of(const wait_node& n) noexcept { return *static_cast<const waiter&>(n).amounts_; }
 
-/// Creates the queue. A limit with alternatives always uses a fair_queue, with a lane for each set of alternatives.
+/// Makes the queue. Its waiters are always in a fair_queue, with a lane for each set of alternatives
+/// and sublimit.
 void admission::make_lanes() {
   const fair_queue::amounts_of_node amounts = [](const wait_node& n) noexcept -> const amounts_by_unit* {
     return &record_of(n).amounts;
   };
   flows_ = std::make_unique<fair_queue>(priorities_, queue_.ageing(), supplies_.occupies(), amounts,
-                                        delays_ ? delays_->rule() : delay_rule{{}}, &set_of_node);
+                                        delays_ ? delays_->rule() : delay_rule{{}}, &key_of_node);
 }
 
 /// Returns why no alternative can ever serve a request.
 outcome admission::why_no_alternative(const request& r) const noexcept {
   const alternatives& any = *supplies_.any_of();
-  if ((r.alternatives & any.all()) == 0) return to_outcome(errc::invalid_argument);
-  return to_outcome((r.alternatives & any.not_closed()) == 0 ? errc::stopped : errc::too_large);
+  const std::uint64_t allowed = any.allowed(r.alternatives);
+  if ((allowed & any.all()) == 0) return to_outcome(errc::invalid_argument);
+  return to_outcome((allowed & any.not_closed()) == 0 ? errc::stopped : errc::too_large);
+}
+
+bool admission::knows_sublimit(const request& r) const noexcept {
+  return supplies_.named() == nullptr || r.sublimit < 0 ||
+         static_cast<std::size_t>(r.sublimit) < supplies_.named()->size();
+}
+
+void admission::check_sublimit(const request& r) const {
+  if (supplies_.named() == nullptr) return;
+  if (!knows_sublimit(r)) {
+    throw_invalid("request.sublimit", r.sublimit, "-1 to " + std::to_string(supplies_.named()->size() - 1));
+  }
+  const std::uint16_t here = sublimit_of(r);
+  if (const std::uint64_t most = supplies_.named()->largest_request(here, 0); r.tokens > most) {
+    throw_invalid("request.tokens", r.tokens, "1 to " + std::to_string(most), errc::too_large);
+  }
+  for (const unit_amount& a : r.amounts) {
+    const std::uint64_t most = supplies_.named()->largest_request(here, supplies_.units()->find(a.unit));
+    if (a.amount <= most) continue;
+    throw_invalid("request.amounts[" + unit_table::quoted(a.unit) + "]", a.amount, "0 to " + std::to_string(most),
+                  errc::too_large);
+  }
 }
 
 void admission::check_alternatives(const request& r) const {
   const alternatives& any = *supplies_.any_of();
+  check_sublimit(r);
+  if (any.is_hidden()) return;
   if ((r.alternatives & any.all()) == 0) {
     throw_invalid("request.alternatives", r.alternatives,
                   "a set with an alternative of 0 to " + std::to_string(any.size() - 1));
@@ -56,53 +85,91 @@ void admission::check_alternatives(const request& r) const {
   throw_invalid("request.tokens", r.tokens, "what one alternative can give together with the amounts", errc::too_large);
 }
 
-/// Grants a new request at once if no waiter wants what it takes, from the common limits and from one alternative.
+lane_key admission::key_of(const request& r, demand wanted) const noexcept {
+  const alternatives& any = *supplies_.any_of();
+  return {any.that_fit(any.allowed(r.alternatives), wanted), sublimit_of(r)};
+}
+
+/// The alternative that serves a newcomer now; no_alternative: it has to wait. It goes before waiters only if none of
+/// them keeps the limits that it takes from: the common ones, its sublimit, and its alternative.
+std::size_t admission::alternative_for_newcomer(const lane_key& key, demand wanted, std::uint32_t flow,
+                                                time_point now) noexcept {
+  if (flows_->empty()) left_open_ = {};  // the last one may have left in a pause
+  if (now < paused_until_ || !left_open_.has(key) || !flows_->may_pass(flow, wanted)) return no_alternative;
+  if (supplies_.ready_at(now, wanted) > now || sublimit_ready_at(key.sublimit, now, wanted) > now)
+    return no_alternative;
+  return supplies_.any_of()->choose(key.set & left_open_.alternatives(), now, now, wanted).index;
+}
+
+/// If a waiter needs the sublimit, too, it may lack that after the grant. Only a step can see to that, so the newcomer
+/// gets its grant by grant_newcomer().
 outcome admission::enter_any_of(const request& r, time_point now, std::uint32_t flow) noexcept {
-  alternatives& any = *supplies_.any_of();
   amounts_by_unit amounts;
   resolve(r, amounts);
   const demand wanted{r.tokens, &amounts};
-  const std::uint64_t set = any.that_fit(r.alternatives, wanted);
-  if (set == 0) return why_no_alternative(r);
-  if (flows_->empty()) left_open_ = ~std::uint64_t{0};  // the last waiter may have left during a pause
-  if (now < paused_until_ || (set & left_open_) == 0 || !flows_->may_pass(flow, wanted)) {
-    return outcome::must_wait_in_flow;
-  }
-  if (supplies_.ready_at(now, wanted) > now) return outcome::must_wait_in_flow;
-  const alternatives::choice chosen = any.choose(set & left_open_, now, now, wanted);
-  if (chosen.index == no_alternative) return outcome::must_wait_in_flow;
+  if (!knows_sublimit(r)) return to_outcome(errc::invalid_argument);
+  const lane_key key = key_of(r, wanted);
+  if (key.set == 0) return why_no_alternative(r);
+  if (!fits_sublimit(key.sublimit, wanted)) return to_outcome(errc::too_large);
+  const std::size_t chosen = alternative_for_newcomer(key, wanted, flow, now);
+  if (chosen == no_alternative || left_open_.is_needed(key.sublimit)) return outcome::must_wait_in_flow;
   if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
-  supplies_.take(now, wanted, now);
-  any.take(chosen.index, now, wanted, now);
-  flows_->enter(flow, wanted);
   unit_record& promised = units_->records.promise(now);
   promised.amounts = amounts;
-  promised.asked = r.alternatives;
-  promised.alternative = chosen.index;
-  counts_.add_grant_at_once(r.priority);
+  grant_at_once(r, key, chosen, flow, now, promised);
   return outcome::granted;
+}
+
+void admission::grant_at_once(const request& r, const lane_key& key, std::size_t chosen, std::uint32_t flow,
+                              time_point now, unit_record& record) noexcept {
+  const demand wanted{r.tokens, &record.amounts};
+  supplies_.take(now, wanted, now);
+  supplies_.any_of()->take(chosen, now, wanted, now);
+  if (supplies_.named() != nullptr) supplies_.named()->take(key.sublimit, now, wanted, now);
+  flows_->enter(flow, wanted);
+  record.asked = r.alternatives;
+  record.sublimit = key.sublimit;
+  record.alternative = chosen;
+  record.granted_at = now;
+  counts_.add_grant_at_once(r.priority);
+}
+
+/// Grants a newcomer that only needs a step after its grant. False: it has to wait.
+bool admission::grant_newcomer(waiter& w, const request& r, std::uint32_t flow, time_point now) noexcept {
+  if (supplies_.named() == nullptr || !left_open_.is_needed(sublimit_of(r))) return false;
+  const lane_key key = key_of(r, demand_of(w));
+  const std::size_t chosen = alternative_for_newcomer(key, demand_of(w), flow, now);
+  if (chosen == no_alternative) return false;
+  grant_at_once(r, key, chosen, flow, now, record_of(w));
+  stamp(w, r);
+  w.outcome_ = outcome::granted;
+  ready(w);
+  pump(now);
+  return true;
 }
 
 unit_record* admission::take_promised(const request& r) noexcept {
   if (supplies_.any_of() == nullptr) return units_->records.take_promised();
   amounts_by_unit amounts;
   resolve(r, amounts);
-  return units_->records.take_promised(r.alternatives, amounts);
+  return units_->records.take_promised({r.alternatives, sublimit_of(r)}, amounts);
 }
 
 /// Finds the set of alternatives that can serve a waiter, and creates the lane for that set. Returns false if there is
 /// no such alternative, or no memory.
 bool admission::finds_lane(waiter& w, const request& r) noexcept {
   unit_record& record = record_of(w);
+  const lane_key key = key_of(r, demand_of(w));
   record.asked = r.alternatives;
-  record.set = supplies_.any_of()->that_fit(r.alternatives, demand_of(w));
-  return flows_->make_lane(number_of(r), record.set);
+  record.set = key.set;
+  record.sublimit = key.sublimit;
+  return flows_->make_lane(number_of(r), key);
 }
 
-/// Grants to waiters in their order. A waiter that no alternative of its set can serve now reserves the set. Later
-/// waiters can't take from these alternatives, so the waiter goes as soon as one of them has enough. Waiters for other
-/// alternatives pass it. A waiter that lacks only a common limit reserves everything, so it gets the next common
-/// tokens.
+/// Serves the waiters in their order. One that finds no room in its sublimit keeps that from all waiters behind it, and
+/// nothing else. One that finds no room in its alternatives keeps these in the same way. So it goes as soon as there is
+/// room, and holds up no waiter for another sublimit or alternative. One that only lacks a common limit keeps
+/// everything, and has the common tokens next.
 void admission::serve_any_of(time_point now) noexcept {
   alternatives& any = *supplies_.any_of();
   if (delays_) shed(now);
@@ -112,32 +179,44 @@ void admission::serve_any_of(time_point now) noexcept {
     next = time_point::max();
     // Tokens are taken as of their due time; see serve().
     const time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
-    std::uint64_t open = ~std::uint64_t{0};
+    open_lanes open;
     flows_->advance(now);
     while (wait_node* const n = flows_->front_open(open)) {
       unit_record& record = record_of(*n);
       const demand wanted = demand_of(*n);
-      const alternatives::choice chosen = any.choose(record.set & open, as_of, now, wanted);
+      const time_point sublimit_ready = sublimit_ready_at(record.sublimit, as_of, wanted);
+      if (sublimit_ready > now) {
+        next = std::min(next, sublimit_ready);
+        open.keep_sublimit(record.sublimit);
+        continue;
+      }
+      const alternatives::choice chosen = any.choose(record.set & open.alternatives(), as_of, now, wanted);
       if (chosen.index == no_alternative) {
         next = std::min(next, chosen.ready);
-        open &= ~record.set;
+        open.keep_alternatives(key_of_node(*n));
         continue;
       }
       const time_point ready = supplies_.ready_at(as_of, wanted);
       if (ready > now) {
         next = std::min(next, ready);
-        open = 0;
+        open.keep_all();
         break;
       }
-      const time_point at = std::max(ready, chosen.ready);
-      const std::uint64_t charge = supplies_.has_units() ? supplies_.charge_for(wanted) : n->tokens;
+      const time_point at = std::max({ready, chosen.ready, sublimit_ready});
+      const std::uint64_t charge = supplies_.has_units() ? supplies_.charge_for(wanted, record.sublimit) : n->tokens;
       supplies_.take(at, wanted, now);
       any.take(chosen.index, at, wanted, now);
+      if (supplies_.named() != nullptr) supplies_.named()->take(record.sublimit, at, wanted, now);
       record.granted_at = now;
       record.alternative = chosen.index;
       flows_->grant(*n, as_of, charge);
       counts_.add_grant(n->priority, now - n->since());
+      const std::uint16_t sublimit = record.sublimit;
       end_wait(static_cast<waiter&>(*n), outcome::granted);
+      if (open.is_needed(sublimit)) {  // a waiter before it may lack the sublimit now
+        open = {};
+        next = time_point::max();
+      }
     }
     left_open_ = open;
     next = std::min(next, flows_->next_change());
@@ -146,19 +225,26 @@ void admission::serve_any_of(time_point now) noexcept {
   wake_at(flows_->empty() ? time_point::max() : next);
 }
 
-/// Determines the set of each waiter again, after the largest possible request of an alternative has changed.
+/// Finds the set of each waiter anew, after a change of what the alternatives can ever give. Ends those for which their
+/// sublimit has become too small.
 void admission::find_sets_anew() noexcept {
   alternatives& any = *supplies_.any_of();
+  if (supplies_.named() != nullptr) {
+    flows_->for_each([&](wait_node& n) {
+      if (!fits_sublimit(record_of(n).sublimit, demand_of(n)))
+        finish(static_cast<waiter&>(n), to_outcome(errc::too_large));
+    });
+  }
   if (!any.look_at_sizes()) return;
   flows_->for_each([&](wait_node& n) {
     unit_record& record = record_of(n);
-    const std::uint64_t set = any.that_fit(record.asked, demand_of(n));
+    const std::uint64_t set = any.that_fit(any.allowed(record.asked), demand_of(n));
     if (set == record.set) return;
     if (set == 0) {
       const bool is_closed = (record.asked & any.not_closed()) == 0;
       return finish(static_cast<waiter&>(n), to_outcome(is_closed ? errc::stopped : errc::too_large));
     }
-    if (!flows_->make_lane(n.flow(), set)) {
+    if (!flows_->make_lane(n.flow(), {set, record.sublimit})) {
       return finish(static_cast<waiter&>(n), to_outcome(errc::not_enough_memory));
     }
     const std::uint32_t row = flows_->row_of(n);
@@ -167,25 +253,26 @@ void admission::find_sets_anew() noexcept {
   });
 }
 
-/// Returns when a request could be granted, after the requests of the same flow and set that go before it.
+/// When a request could be served, after the requests of its flow and lane that go before it.
 time_point admission::earliest_of_any(const request& r, time_point now) const noexcept {
   const std::uint32_t flow = number_of(r);
   amounts_by_unit own;
   resolve(r, own);
-  const std::uint64_t set = supplies_.any_of()->that_fit(r.alternatives, {own[0], &own});
+  const lane_key key = key_of(r, {own[0], &own});
   amounts_by_unit all = own;
   const std::size_t units = supplies_.has_units() ? supplies_.units()->size() : 1;
   for (std::size_t unit = 0; unit < units; ++unit) {
-    const uint128 sum = uint128{own[unit]} + flows_->amount_in_lane(flow, set, last_class_ahead(r), unit);
+    const uint128 sum = uint128{own[unit]} + flows_->amount_in_lane(flow, key, last_class_ahead(r), unit);
     all[unit] = static_cast<std::uint64_t>(std::min<uint128>(sum, std::numeric_limits<std::uint64_t>::max()));
   }
-  return earliest_of_any(flow, set, now, {own[0], &own}, {all[0], &all});
+  return earliest_of_any(flow, key, now, {own[0], &own}, {all[0], &all});
 }
 
-time_point admission::earliest_of_any(std::uint32_t flow, std::uint64_t set, time_point now, demand own,
+time_point admission::earliest_of_any(std::uint32_t flow, const lane_key& key, time_point now, demand own,
                                       demand all) const noexcept {
-  const time_point common = std::max(supplies_.rates().ready_at(now, all), flows_->ceiling(flow).earliest(now, all));
-  const time_point ready = std::max(common, supplies_.any_of()->earliest(set, now, own, all));
+  time_point ready = std::max(supplies_.rates().ready_at(now, all), flows_->ceiling(flow).earliest(now, all));
+  ready = std::max(ready, supplies_.any_of()->earliest(key.set, now, own, all));
+  if (supplies_.named() != nullptr) ready = std::max(ready, supplies_.named()->earliest(key.sublimit, now, all));
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
 
@@ -193,7 +280,9 @@ time_point admission::earliest_of_any(std::uint32_t flow, std::uint64_t set, tim
 wait_reason admission::what_binds(const wait_node& n, time_point now) const noexcept {
   const alternatives* const any = supplies_.any_of();
   if (any == nullptr) return supplies_.what_binds(now, demand_of(n));
-  const std::uint64_t set = record_of(n).set;
+  const auto [set, sublimit] = key_of_node(n);
+  if (sublimit_ready_at(sublimit, now, demand_of(n)) > now)
+    return supplies_.named()->what_binds(sublimit, now, demand_of(n));
   const bool has_room = any->choose(set, now, now, demand_of(n)).index != no_alternative;
   return has_room ? supplies_.what_binds(now, demand_of(n)) : any->what_binds(set, now, demand_of(n));
 }
@@ -230,12 +319,12 @@ void admission::move_to_alternative(std::uint64_t kept, std::size_t i) noexcept 
 }
 
 std::size_t admission::alternative_of(std::uint64_t kept) const noexcept {
-  return supplies_.any_of() != nullptr ? to_record(kept)->alternative : no_alternative;
+  return alternatives_count() > 0 ? to_record(kept)->alternative : no_alternative;
 }
 
 std::string_view admission::name_of_alternative(std::size_t i) const noexcept {
   const alternatives* const any = supplies_.any_of();
-  return any != nullptr && i < any->size() ? std::string_view{(*any)[i].name} : std::string_view{};
+  return any != nullptr && !any->is_hidden() && i < any->size() ? std::string_view{(*any)[i].name} : std::string_view{};
 }
 
 }  // namespace canigo::detail

@@ -168,6 +168,7 @@ outcome admission::enter_flow(const request& r, time_point now) noexcept {
 
 void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexcept {
   const std::uint32_t flow = number_of(r);
+  if (grant_newcomer(w, r, flow, now)) return;
   outcome o = outcome::must_wait;
   bool evicted = false;
   if (r.deadline != time_point::max() && earliest(r, now) > r.deadline) {

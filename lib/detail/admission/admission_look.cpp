@@ -59,10 +59,11 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
   time_point ready = supplies_.rates().ready_at(now, all);
   const std::uint64_t own_places = supplies_.places_for(n.tokens);
   wait_reason why = supplies_.what_binds(now, all, ready > now ? own_places : t.places);
-  const bool has_alternatives = supplies_.any_of() != nullptr;
-  if (has_alternatives) {
+  const bool has_lanes = supplies_.any_of() != nullptr;
+  const lane_key key = has_lanes ? key_of_node(n) : lane_key{};
+  if (has_lanes) {
     why = what_binds(n, now);
-    ready = earliest_of_any(n.flow(), record_of(n).set, now, demand_of(n), all);
+    ready = earliest_of_any(n.flow(), key, now, demand_of(n), all);
   }
   if (flows_ != nullptr) {
     const flow_ceiling& ceiling = flows_->ceiling(n.flow());
@@ -81,11 +82,11 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
           .since = n.since(),
           .estimate = ready == time_point::max() ? duration::max() : ready - now,
           .reason = why,
-          .alternatives = has_alternatives ? record_of(n).set : 0};
+          .alternatives = alternatives_count() > 0 ? key.set : 0,
+          .sublimit = key.sublimit == without_sublimit ? no_sublimit : int{key.sublimit}};
 }
 
-/// Returns a number that waiters in the same sequence share: all waiters of a limit, of a flow, or of a flow and a set
-/// of alternatives.
+/// Waiters of the same number go one after the other: all of them, those of a flow, or those of a flow and a lane.
 std::uint64_t admission::line_of(const wait_node& n) const noexcept {
   if (flows_ == nullptr) return 0;
   return supplies_.any_of() != nullptr ? flows_->row_of(n) : n.flow();

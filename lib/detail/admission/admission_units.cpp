@@ -164,6 +164,7 @@ void admission::settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t
     }
     s.rates().settle(now, unit, was, used, record.granted_at);
     if (s.any_of() != nullptr) (*s.any_of())[record.alternative].rates.settle(now, unit, was, used, record.granted_at);
+    if (s.named() != nullptr) s.named()->settle(record.sublimit, now, unit, was, used, record.granted_at);
     was = used;
   });
 }

@@ -5,8 +5,8 @@
 
 namespace canigo::detail {
 
-alternatives::alternatives(std::vector<member> members, std::size_t units)
-    : members_{std::move(members)}, units_{units}, largest_(members_.size()) {
+alternatives::alternatives(std::vector<member> members, std::size_t units, bool is_hidden)
+    : members_{std::move(members)}, units_{units}, is_hidden_{is_hidden}, largest_(members_.size()) {
   look_at_sizes();
 }
 

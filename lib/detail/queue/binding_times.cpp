@@ -25,6 +25,9 @@ void binding_times::add_to(binding_stats& sums, time_point now) const noexcept {
     case wait_reason::cause::alternatives:
       sums.alternatives += passed;
       break;
+    case wait_reason::cause::sublimit:
+      sums.sublimit += passed;
+      break;
   }
 }
 

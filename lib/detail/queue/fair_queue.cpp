@@ -30,12 +30,12 @@ duration checked_ageing(duration ageing) {
 }  // namespace
 
 fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts,
-                       const delay_rule& delays, set_of_node sets)
+                       const delay_rule& delays, key_of_node keys)
     : ageing_{checked_ageing(ageing)},
       occupancy_{o},
       amounts_{amounts},
       delays_{delays},
-      sets_{sets},
+      keys_{keys},
       words_{(checked_priorities(priorities) + word_bits - 1) / word_bits},
       classes_(checked_priorities(priorities)),
       ready_{sooner{&arrivals_}},
@@ -44,7 +44,7 @@ fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, a
       late_{{}},
       overdue_{{}} {
   if (amounts_ != nullptr) free_others_.resize(classes_.size());
-  if (sets_ != nullptr) lane_with(0);  // the lane of each flow's first row, until a set of alternatives gets it
+  if (keys_ != nullptr) lane_with({});  // the lane of each flow's first row, until a key has it
   add({});
 }
 
@@ -85,7 +85,7 @@ void fair_queue::link(wait_node& node) noexcept {
   class_state& s = classes_[node.priority];
   if (!r.is_limited) s.free_tokens += node.tokens;
   if (amounts_ != nullptr) count_others(node, row_number, true);
-  if (sets_ != nullptr) ++lanes_[kin_[row_number].lane]->size;
+  if (keys_ != nullptr) ++lanes_[kin_[row_number].lane]->size;
   ++s.size;
   ++r.size;
   ++size_;
@@ -101,7 +101,7 @@ void fair_queue::unlink(wait_node& node, std::uint32_t row_number) noexcept {
   class_state& s = classes_[node.priority];
   if (!r.is_limited) s.free_tokens -= node.tokens;
   if (amounts_ != nullptr) count_others(node, row_number, false);
-  if (sets_ != nullptr) --lanes_[kin_[row_number].lane]->size;
+  if (keys_ != nullptr) --lanes_[kin_[row_number].lane]->size;
   --s.size;
   --r.size;
   --size_;
@@ -255,7 +255,7 @@ time_point fair_queue::next_change() const noexcept {
 void fair_queue::look_at(std::uint32_t row_number) noexcept {
   const std::uint32_t flow = flow_of(row_number);
   if (rows_[flow].is_limited) end_pause_if_over(flow);
-  if (sets_ != nullptr && rows_[flow].is_limited && kin_[flow].next != flow) return look_at_flow(flow);
+  if (keys_ != nullptr && rows_[flow].is_limited && kin_[flow].next != flow) return look_at_flow(flow);
   look_at_front(row_number);
   row& r = rows_[row_number];
   time_point ready = time_point::max();
@@ -297,7 +297,7 @@ void fair_queue::place(std::uint32_t row_number, time_point ready) noexcept {
   const int rank = rank_of(*r.front);
   cell& c = at(row_number, rank);
   if (!r.is_ready || r.rank != rank) {
-    const uint128 time = sets_ == nullptr ? virtual_time(rank) : time_of_kin(row_number, rank);
+    const uint128 time = keys_ == nullptr ? virtual_time(rank) : time_of_kin(row_number, rank);
     if (c.tag < time) {
       c.tag = time;
       c.rest = 0;
@@ -339,15 +339,15 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
   const std::uint32_t flow = node.flow_;
   const std::uint32_t row_number = row_of(node);
   row& r = rows_[row_number];
-  assert(sets_ != nullptr ? &node == r.front && r.is_ready : &node == front());
+  assert(keys_ != nullptr ? &node == r.front && r.is_ready : &node == front());
   const int of_class = r.rank;
   cell& c = at(row_number, of_class);
   const uint128 time_before = virtual_time(of_class);
-  if (sets_ != nullptr) catch_up_lane(row_number, of_class);
+  if (keys_ != nullptr) catch_up_lane(row_number, of_class);
   const uint128 moved = moved_by(row_number, of_class);
   virtual_time(of_class) = c.tag + moved;
   move_tag(r, c, charge);
-  if (sets_ != nullptr) move_kin(row_number, of_class, charge, time_before);
+  if (keys_ != nullptr) move_kin(row_number, of_class, charge, time_before);
   class_state& s = classes_[r.rank];
   s.latest_finish = std::max(s.latest_finish, c.tag + moved);
   const bool grows = c.tag + moved >= tags_grow_to;

@@ -14,7 +14,7 @@ namespace canigo::detail {
 std::uint32_t fair_queue::add(flow_terms terms) {
   auto waits = terms.times_waits ? std::make_unique<wait_histogram>() : nullptr;
   const std::uint32_t flow = make_row();
-  if (sets_ != nullptr) kin_[flow] = {flow, flow, 0};
+  if (keys_ != nullptr) kin_[flow] = {flow, flow, 0};
   set_terms(flow, std::move(terms), std::move(waits));
   return flow;
 }
@@ -43,7 +43,7 @@ std::uint32_t fair_queue::make_row() {
       late_.make_room_for(room);
       overdue_.make_room_for(room);
     }
-    if (sets_ != nullptr) kin_.reserve(room);
+    if (keys_ != nullptr) kin_.reserve(room);
     for (const auto& l : lanes_) l->ready.make_room_for(room);
     rows_.reserve(room);
   }
@@ -53,7 +53,7 @@ std::uint32_t fair_queue::make_row() {
   if (amounts_ != nullptr) others_.resize(cells_.size());
   bits_.resize(bits_.size() + words_);
   arrivals_.push_back(0);
-  if (sets_ != nullptr) kin_.emplace_back();
+  if (keys_ != nullptr) kin_.emplace_back();
   return static_cast<std::uint32_t>(count);
 }
 

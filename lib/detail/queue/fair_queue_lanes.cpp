@@ -11,20 +11,20 @@
 
 namespace canigo::detail {
 
-std::uint32_t fair_queue::row_in_lane(std::uint32_t flow, std::uint64_t set) const noexcept {
+std::uint32_t fair_queue::row_in_lane(std::uint32_t flow, const lane_key& key) const noexcept {
   std::uint32_t number = flow;
   do {
-    if (lanes_[kin_[number].lane]->set == set) return number;
+    if (lanes_[kin_[number].lane]->key == key) return number;
     number = kin_[number].next;
   } while (number != flow);
   return no_row;
 }
 
-/// Returns the lane of a set: its present one, an empty one, or a new one. Returns most_lanes if there is none.
-std::size_t fair_queue::lane_with(std::uint64_t set) {
+/// The lane of a key: the one that it has, one without waiters, or a new one; most_lanes if there is none.
+std::size_t fair_queue::lane_with(const lane_key& key) {
   std::size_t found = most_lanes;
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    if (lanes_[i]->set == set) return i;
+    if (lanes_[i]->key == key) return i;
     if (lanes_[i]->size == 0 && found == most_lanes) found = i;
   }
   if (found == most_lanes) {
@@ -34,16 +34,16 @@ std::size_t fair_queue::lane_with(std::uint64_t set) {
     found = lanes_.size();
     lanes_.push_back(std::move(made));
   }
-  lanes_[found]->set = set;
+  lanes_[found]->key = key;
   return found;
 }
 
-bool fair_queue::make_lane(std::uint32_t flow, std::uint64_t set) noexcept {
-  if (row_in_lane(flow, set) != no_row) return true;
+bool fair_queue::make_lane(std::uint32_t flow, const lane_key& key) noexcept {
+  if (row_in_lane(flow, key) != no_row) return true;
   try {
-    const std::size_t found = lane_with(set);
+    const std::size_t found = lane_with(key);
     if (found == most_lanes) return false;
-    if (row_in_lane(flow, set) != no_row) return true;  // a lane that had another set before
+    if (row_in_lane(flow, key) != no_row) return true;  // in a lane that had another key before
     const std::uint32_t number = make_row();
     rows_[number].is_limited = rows_[flow].is_limited;
     set_weight_of_row(number, rows_[flow].weight);
@@ -59,15 +59,14 @@ bool fair_queue::may_lane_go() const noexcept {
   return std::ranges::any_of(lanes_, [](const auto& l) { return !l->ready.empty(); });
 }
 
-/// Returns the first waiter among the lanes whose sets intersect `open`. A lane that was passed over competes as of the
-/// virtual time. Within a flow, arrival decides.
-wait_node* fair_queue::first_of_lanes(std::uint64_t open) const noexcept {
+/// A lane that was passed over counts from the virtual time. Inside a flow, arrival decides.
+wait_node* fair_queue::first_of_lanes(const open_lanes& open) const noexcept {
   std::uint32_t best = no_row;
   int best_class = 0;
   uint128 best_tag = 0;
   std::uint64_t best_arrival = 0;
   for (const auto& l : lanes_) {
-    if ((l->set & open) == 0 || l->ready.empty()) continue;
+    if (!open.has(l->key) || l->ready.empty()) continue;
     const uint128 key = l->ready.top();
     const std::uint32_t number = heap::number_of(key);
     const int of_class = class_of(key);
@@ -87,7 +86,7 @@ wait_node* fair_queue::first_of_lanes(std::uint64_t open) const noexcept {
   wait_node* first = rows_[best].front;
   for (std::uint32_t other = kin_[best].next; other != best; other = kin_[other].next) {
     const row& r = rows_[other];
-    if (!r.is_ready || r.rank != best_class || (lanes_[kin_[other].lane]->set & open) == 0) continue;
+    if (!r.is_ready || r.rank != best_class || !open.has(lanes_[kin_[other].lane]->key)) continue;
     if (r.front->arrived_before(*first)) first = r.front;
   }
   return first;
@@ -120,7 +119,7 @@ void fair_queue::move_kin(std::uint32_t number, int of_class, std::uint64_t char
 /// instead of that of a flow that was idle.
 uint128 fair_queue::time_of_kin(std::uint32_t number, int of_class) noexcept {
   uint128 time = virtual_time(of_class);
-  if (sets_ == nullptr) return time;
+  if (keys_ == nullptr) return time;
   for (std::uint32_t other = kin_[number].next; other != number; other = kin_[other].next) {
     row_in_class(other, of_class, [&](cell& c) { time = std::max(time, c.tag + moved_by(other, of_class)); });
   }
@@ -159,7 +158,7 @@ bool fair_queue::may_pass(std::uint32_t flow, demand d) const noexcept {
   return !is_held(flow) && extras_[flow].ceiling.ready_at(now_, d, places_for(d.tokens)) <= now_;
 }
 
-/// Moves a waiter to the lane of its set. Precondition: the set was already changed.
+/// For a waiter whose key has changed already.
 void fair_queue::move_to_lane(wait_node& node, std::uint32_t number) noexcept {
   unlink(node, number);
   look_at(number);
@@ -171,9 +170,9 @@ void fair_queue::move_to_lane(wait_node& node, std::uint32_t number) noexcept {
   end_of_step();
 }
 
-std::uint64_t fair_queue::amount_in_lane(std::uint32_t flow, std::uint64_t set, int last,
+std::uint64_t fair_queue::amount_in_lane(std::uint32_t flow, const lane_key& key, int last,
                                          std::size_t unit) const noexcept {
-  const std::uint32_t number = row_in_lane(flow, set);
+  const std::uint32_t number = row_in_lane(flow, key);
   uint128 sum = 0;
   for (int c = 0; number != no_row && c <= last; ++c) {
     const std::size_t index = std::size_t{number} * classes_.size() + static_cast<std::size_t>(c);

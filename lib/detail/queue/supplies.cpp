@@ -39,10 +39,12 @@ std::uint64_t supplies::largest_request(std::size_t unit) const noexcept {
   return unit == 0 && occupancy_ == occupancy::tokens ? std::min(capacity_, by_rates) : by_rates;
 }
 
-std::uint64_t supplies::charge_for(demand d) const noexcept {
+std::uint64_t supplies::charge_for(demand d, std::uint16_t sublimit) const noexcept {
   constexpr std::uint64_t parts = 256, most_time = std::uint64_t{1} << 54;
   std::uint64_t largest = 1;
-  const rate_set& rates = rates_.empty() && any_of_ != nullptr ? (*any_of_)[0].rates : rates_;
+  const rate_set* here = rates_.empty() && any_of_ != nullptr ? &(*any_of_)[0].rates : &rates_;
+  if (here->empty() && sublimit != without_sublimit) here = &(*named_)[sublimit].rates;
+  const rate_set& rates = *here;
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const rate r = rates[i].rate();
     const auto tokens = static_cast<std::uint64_t>(r.tokens());

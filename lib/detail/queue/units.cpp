@@ -85,11 +85,13 @@ unit_record& unit_records::promise(time_point granted_at) noexcept {
   return *r;
 }
 
-/// Takes the record that was promised to a request. Precondition: there is such a record. Requests with the same set
-/// and amounts may get each other's records.
-unit_record* unit_records::take_promised(std::uint64_t asked, const amounts_by_unit& amounts) noexcept {
+/// It is there. Two requests that want the same may have each other's.
+unit_record* unit_records::take_promised(const lane_key& asked, const amounts_by_unit& amounts) noexcept {
   unit_record** at = &promised_;
-  while ((*at)->asked != asked || (*at)->amounts != amounts) at = &(*at)->next;
+  const auto is_for = [&](const unit_record& r) {
+    return r.asked == asked.set && r.sublimit == asked.sublimit && r.amounts == amounts;
+  };
+  while (!is_for(**at)) at = &(*at)->next;
   return take_from(*at);
 }
 

@@ -197,7 +197,8 @@ class admission final : public delivery, public flow_host {
   std::string_view name_of_alternative(std::size_t i) const noexcept;
   /// The number of alternatives of the limit, which never changes.
   std::size_t alternatives_count() const noexcept {
-    return supplies_.any_of() != nullptr ? supplies_.any_of()->size() : 0;
+    const alternatives* const any = supplies_.any_of();
+    return any != nullptr && !any->is_hidden() ? any->size() : 0;
   }
 
   companion* beside() const noexcept { return beside_.get(); }
@@ -332,19 +333,35 @@ class admission final : public delivery, public flow_host {
     return {n.tokens, amounts != nullptr ? &amounts->amounts : nullptr};
   }
 
-  // Functions for alternatives (admission_alternatives.cpp):
-  static std::uint64_t set_of_node(const wait_node& n) noexcept;
+  // The members for alternatives (admission_alternatives.cpp):
+  static lane_key key_of_node(const wait_node& n) noexcept;
   static unit_record& record_of(const wait_node& n) noexcept;
   void make_lanes();
   outcome why_no_alternative(const request& r) const noexcept;
+  bool knows_sublimit(const request& r) const noexcept;
+  void check_sublimit(const request& r) const;
+  std::uint16_t sublimit_of(const request& r) const noexcept {
+    return r.sublimit < 0 || supplies_.named() == nullptr ? without_sublimit : static_cast<std::uint16_t>(r.sublimit);
+  }
+  bool fits_sublimit(std::uint16_t sublimit, demand d) const noexcept {
+    return supplies_.named() == nullptr || supplies_.named()->fits(sublimit, d);
+  }
+  time_point sublimit_ready_at(std::uint16_t sublimit, time_point now, demand d) const noexcept {
+    return supplies_.named() == nullptr ? now : supplies_.named()->ready_at(sublimit, now, d);
+  }
   void check_alternatives(const request& r) const;
+  lane_key key_of(const request& r, demand wanted) const noexcept;
+  std::size_t alternative_for_newcomer(const lane_key& key, demand wanted, std::uint32_t flow, time_point now) noexcept;
   outcome enter_any_of(const request& r, time_point now, std::uint32_t flow) noexcept;
+  void grant_at_once(const request& r, const lane_key& key, std::size_t chosen, std::uint32_t flow, time_point now,
+                     unit_record& record) noexcept;
+  bool grant_newcomer(waiter& w, const request& r, std::uint32_t flow, time_point now) noexcept;
   unit_record* take_promised(const request& r) noexcept;
   bool finds_lane(waiter& w, const request& r) noexcept;
   void serve_any_of(time_point now) noexcept;
   void find_sets_anew() noexcept;
   time_point earliest_of_any(const request& r, time_point now) const noexcept;
-  time_point earliest_of_any(std::uint32_t flow, std::uint64_t set, time_point now, demand own,
+  time_point earliest_of_any(std::uint32_t flow, const lane_key& key, time_point now, demand own,
                              demand all) const noexcept;
   wait_reason what_binds(const wait_node& n, time_point now) const noexcept;
 
@@ -427,10 +444,10 @@ class admission final : public delivery, public flow_host {
   const int priorities_;
 
   wake_up wake_up_;
-  const std::unique_ptr<seat> seat_;             // not null if slots are shared with other limits
-  const std::unique_ptr<unit_state> units_;      // not null if grants need records
-  std::unique_ptr<fair_queue> flows_;            // replaces queue_ from the first flow on
-  std::uint64_t left_open_ = ~std::uint64_t{0};  // alternatives whose free capacity no waiter has reserved
+  const std::unique_ptr<seat> seat_;         // only if places are shared
+  const std::unique_ptr<unit_state> units_;  // only if grants leave records
+  std::unique_ptr<fair_queue> flows_;        // from the first flow on, instead of queue_
+  open_lanes left_open_;                     // the sublimits and alternatives that no waiter keeps
   const std::unique_ptr<companion> beside_;
   const limit_name name_;
 };

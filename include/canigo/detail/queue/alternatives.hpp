@@ -36,14 +36,18 @@ class alternatives {
     bool is_closed = false;
   };
 
-  /// `units` is the number of units of the limit.
-  alternatives(std::vector<member> members, std::size_t units);
+  /// `units`: how many units the limit has. `is_hidden`: the only member stands for a limit that has none.
+  alternatives(std::vector<member> members, std::size_t units, bool is_hidden = false);
 
   std::size_t size() const noexcept { return members_.size(); }
   member& operator[](std::size_t i) noexcept { return members_[i]; }
   const member& operator[](std::size_t i) const noexcept { return members_[i]; }
 
-  /// all() is the set of all alternatives; not_closed() is the set of those that are not closed.
+  bool is_hidden() const noexcept { return is_hidden_; }
+  /// The set that a request with this mask allows.
+  std::uint64_t allowed(std::uint64_t mask) const noexcept { return is_hidden_ ? 1 : mask; }
+
+  /// The set of all; and of those that are not closed.
   std::uint64_t all() const noexcept { return ~std::uint64_t{0} >> (most - members_.size()); }
   std::uint64_t not_closed() const noexcept { return not_closed_; }
   /// Those alternatives of a set that can ever serve a request: they are not closed, and no amount exceeds what they
@@ -96,6 +100,7 @@ class alternatives {
 
   std::vector<member> members_;
   std::size_t units_;
+  bool is_hidden_;
   std::uint64_t not_closed_ = 0;
   // for each alternative: the max amount of each unit that one request can ever get
   std::vector<amounts_by_unit> largest_;

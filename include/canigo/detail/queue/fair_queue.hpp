@@ -5,6 +5,7 @@
 #include "canigo/detail/queue/delay_watch.hpp"
 #include "canigo/detail/queue/flow_ceiling.hpp"
 #include "canigo/detail/queue/flow_heap.hpp"
+#include "canigo/detail/queue/lane_key.hpp"
 #include "canigo/detail/queue/supplies.hpp"
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/detail/queue/wait_queue.hpp"
@@ -59,10 +60,10 @@ struct flow_counts {
 ///
 /// If waiters are shed, each flow is judged by its own delays, in each class. See overdue().
 ///
-/// If waiters differ in the alternatives that may serve them, the owner tells the set of each waiter. All waiters with
-/// the same set are a lane. A flow has a separate row in each lane. The rows of one flow share its weight and ceiling,
-/// and a grant to one row increases the tags of all of them. front_open() skips lanes, so the first waiter of one set
-/// never holds up another set. A skipped lane gets no credit: its tags increase together with the virtual time.
+/// If waiters differ in what may serve them, the owner names the key of each one. The waiters of one key are a lane. A
+/// flow has a row of its own in each lane. Rows of one flow share its weight and its ceiling, and a grant to one of
+/// them moves the tags of all. front_open() passes over lanes, so the first waiter of one key holds up no other key. A
+/// lane that was passed over has no credit for that: its tags move on together to the virtual time.
 ///
 /// Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor and in add(), about 64 bytes for
 /// each class and 200 more for each flow.
@@ -75,15 +76,15 @@ class fair_queue {
   /// The amounts that a node requests, if there are several units. Unchanged while the node is in this queue.
   using amounts_of_node = const amounts_by_unit* (*)(const wait_node&) noexcept;
 
-  /// The set of alternatives that may serve a node, as a bit mask, if waiters differ in them. It must not change while
-  /// the node is in this queue.
-  using set_of_node = std::uint64_t (*)(const wait_node&) noexcept;
-  /// The max number of different sets that waiters can have at the same time.
-  static constexpr std::size_t most_lanes = 256;
+  /// If waiters differ in the things that may serve them: those of a node. They stay the same while the node is in this
+  /// queue.
+  using key_of_node = lane_key (*)(const wait_node&) noexcept;
+  /// The most keys that waiters can have at once.
+  static constexpr std::size_t most_lanes = 1024;
 
   /// Arguments as for wait_queue. `o` tells how many slots a request occupies under the cap of its flow.
   fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts = nullptr,
-             const delay_rule& delays = delay_rule{{}}, set_of_node sets = nullptr);
+             const delay_rule& delays = delay_rule{{}}, key_of_node keys = nullptr);
   fair_queue(const fair_queue&) = delete;
   fair_queue& operator=(const fair_queue&) = delete;
 
@@ -101,9 +102,9 @@ class fair_queue {
   /// members below at `now`.
   void advance(time_point now) noexcept;
 
-  /// Prepares the lane for a node whose set of alternatives matters; call it before push(). Returns false if most_lanes
-  /// lanes have waiters, or without memory. Allocates for a set that the flow has not had so far. O(lanes).
-  bool make_lane(std::uint32_t flow, std::uint64_t set) noexcept;
+  /// Makes room for a node of this flow and key. Call it before push(), if there are keys. False if most_lanes have
+  /// waiters, or without memory. Allocates for a key that the flow has not had so far. O(lanes).
+  bool make_lane(std::uint32_t flow, const lane_key& key) noexcept;
   /// Inserts a node into the class node.priority of its flow, after the waiters that arrived until `since`, or until
   /// now. O(log flows); for a repeat also O(waiters of the class that arrived after it).
   void push(wait_node& node, std::uint32_t flow, time_point since = time_point::max()) noexcept;
@@ -111,11 +112,11 @@ class fair_queue {
   void remove(wait_node& node) noexcept;
   /// The waiter to grant next, or nullptr if none may be granted. O(1).
   wait_node* front() const noexcept {
-    if (sets_ != nullptr) return first_of_lanes(~std::uint64_t{0});
+    if (keys_ != nullptr) return first_of_lanes({});
     return ready_.empty() ? nullptr : rows_[heap::number_of(ready_.top())].front;
   }
-  /// The waiter to grant next among those whose set has a bit of `open`. O(lanes).
-  wait_node* front_open(std::uint64_t open) const noexcept { return first_of_lanes(open); }
+  /// The waiter that goes next among those whose key is in `open`. O(lanes).
+  wait_node* front_open(const open_lanes& open) const noexcept { return first_of_lanes(open); }
   wait_node* front(time_point now) noexcept {
     advance(now);
     return front();
@@ -136,14 +137,14 @@ class fair_queue {
   time_point next_overdue() const noexcept;
   time_point next_promotion(time_point) const noexcept { return next_change(); }
 
-  /// Moves a waiter whose set has changed to the lane of the new set, to the position of its arrival. `number` is the
-  /// result of row_of() before the change. O(waiters of its class and row).
+  /// Takes a waiter out whose key has changed, and puts it where its arrival puts it. The key must be the new one, and
+  /// `number` the result of row_of() before the change. O(waiters of its class and row).
   void move_to_lane(wait_node& node, std::uint32_t number) noexcept;
   /// The number of the row that a waiter is in. O(lanes of its flow).
   std::uint32_t row_of(const wait_node& n) const noexcept {
-    return sets_ == nullptr ? n.flow_ : row_in_lane(n.flow_, sets_(n));
+    return keys_ == nullptr ? n.flow_ : row_in_lane(n.flow_, keys_(n));
   }
-  /// For waiters that differ in their alternatives: whether no ceiling holds back the new request or its flow.
+  /// Like may_enter(), if there are keys: whether no ceiling holds the newcomer, or a waiter of its flow.
   bool may_pass(std::uint32_t flow, demand d) const noexcept;
 
   /// Whether a new request of this flow may be granted without overtaking: no waiter may be granted, its flow has no
@@ -252,8 +253,8 @@ class fair_queue {
   };
   /// `last` is the least important class that goes before the request in its flow; at most `priority`, or -1 for none.
   ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
-  /// The sum of a unit over the waiters of this flow and set of alternatives, in classes 0 … `last`. Saturates.
-  std::uint64_t amount_in_lane(std::uint32_t flow, std::uint64_t set, int last, std::size_t unit) const noexcept;
+  /// The amount of a unit that the waiters of this flow and key want, in the classes up to `last`. Saturates.
+  std::uint64_t amount_in_lane(std::uint32_t flow, const lane_key& key, int last, std::size_t unit) const noexcept;
   /// Like tokens_ahead(), for a unit other than the first one.
   ahead amount_ahead(std::uint32_t flow, int priority, int last, std::size_t unit) const noexcept;
   bool takes_newest_at_times() const noexcept { return delays_.takes_newest_at_times(); }
@@ -303,7 +304,7 @@ class fair_queue {
     time_point due = time_point::max();          // when the flow's ceiling allowed it again
     time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };
-  // Links the rows of one flow, if waiters differ in their alternatives.
+  // Where a row belongs, if there are keys.
   struct kinship {
     std::uint32_t flow = 0;  // the number of the first row of its flow
     std::uint32_t next = 0;  // the next row of the same flow, in a ring
@@ -336,10 +337,10 @@ class fair_queue {
   };
   using heap = flow_heap<sooner>;
   using time_heap = flow_heap<std::less<>>;
-  // The waiters with the same set of alternatives, in one row for each flow.
+  // The rows of one key.
   struct lane {
     explicit lane(heap h, std::size_t classes) : ready{std::move(h)}, moved_by(classes) {}
-    std::uint64_t set = 0;
+    lane_key key;
     std::size_t size = 0;           // the number of waiters in the lane
     heap ready;                     // the rows of the lane that may be granted
     std::vector<uint128> moved_by;  // by how much all tags of the lane were increased together, for each class
@@ -357,7 +358,7 @@ class fair_queue {
   // Calls `f` for each row of a flow.
   template <class Function>
   void for_rows(std::uint32_t flow, Function&& f) const {
-    if (sets_ == nullptr) return f(flow);
+    if (keys_ == nullptr) return f(flow);
     std::uint32_t number = flow;
     do {
       const std::uint32_t next = kin_[number].next;
@@ -365,18 +366,18 @@ class fair_queue {
       number = next;
     } while (number != flow);
   }
-  std::uint32_t flow_of(std::uint32_t number) const noexcept { return sets_ == nullptr ? number : kin_[number].flow; }
+  std::uint32_t flow_of(std::uint32_t number) const noexcept { return keys_ == nullptr ? number : kin_[number].flow; }
   static constexpr std::uint32_t no_row = ~std::uint32_t{0};
-  std::uint32_t row_in_lane(std::uint32_t flow, std::uint64_t set) const noexcept;
-  std::size_t lane_with(std::uint64_t set);
+  std::uint32_t row_in_lane(std::uint32_t flow, const lane_key& key) const noexcept;
+  std::size_t lane_with(const lane_key& key);
   std::uint32_t make_row();
-  wait_node* first_of_lanes(std::uint64_t open) const noexcept;
-  bool may_any_go() const noexcept { return sets_ == nullptr ? !ready_.empty() : may_lane_go(); }
+  wait_node* first_of_lanes(const open_lanes& open) const noexcept;
+  bool may_any_go() const noexcept { return keys_ == nullptr ? !ready_.empty() : may_lane_go(); }
   bool may_lane_go() const noexcept;
   uint128 moved_by(std::uint32_t number, int of_class) const noexcept {
-    return sets_ == nullptr ? 0 : lanes_[kin_[number].lane]->moved_by[static_cast<std::size_t>(of_class)];
+    return keys_ == nullptr ? 0 : lanes_[kin_[number].lane]->moved_by[static_cast<std::size_t>(of_class)];
   }
-  heap& ready_of(std::uint32_t number) noexcept { return sets_ == nullptr ? ready_ : lanes_[kin_[number].lane]->ready; }
+  heap& ready_of(std::uint32_t number) noexcept { return keys_ == nullptr ? ready_ : lanes_[kin_[number].lane]->ready; }
   void catch_up_lane(std::uint32_t number, int of_class) noexcept;
   void move_kin(std::uint32_t number, int of_class, std::uint64_t charge, uint128 time_before) noexcept;
   uint128 time_of_kin(std::uint32_t number, int of_class) noexcept;
@@ -450,7 +451,7 @@ class fair_queue {
   const supplies::occupancy occupancy_;
   const amounts_of_node amounts_;
   const delay_rule delays_;
-  const set_of_node sets_;
+  const key_of_node keys_;
   const std::size_t words_;  // number of words for the class bits of a flow
   std::vector<class_state> classes_;
   std::vector<row> rows_;
@@ -466,8 +467,8 @@ class fair_queue {
   time_heap rises_;                      // flows, by the time at which one of their waiters rises
   time_heap late_;     // flows, by a lower bound on the time at which a class is overloaded or a waiter overdue
   time_heap overdue_;  // flows that have or had an overdue waiter, by least important class, then by arrival
-  std::vector<std::unique_ptr<lane>> lanes_;  // used only if waiters differ in their alternatives; then ready_ is empty
-  std::vector<kinship> kin_;                  // the flow of each row, only if waiters differ in their alternatives
+  std::vector<std::unique_ptr<lane>> lanes_;  // only if there are keys; then ready_ is empty
+  std::vector<kinship> kin_;                  // of each row, if there are keys
   std::size_t size_ = 0;
   std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t next_sequence_ = 0;

@@ -4,6 +4,7 @@
 #include "canigo/detail/queue/alternatives.hpp"
 #include "canigo/detail/queue/rate_set.hpp"
 #include "canigo/detail/queue/shared_places.hpp"
+#include "canigo/detail/queue/sublimits.hpp"
 #include "canigo/detail/queue/units.hpp"
 #include "canigo/queue_stats.hpp"
 #include "canigo/time.hpp"
@@ -30,7 +31,8 @@ class supplies {
   explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
   supplies(std::vector<token_bucket> rates, std::uint64_t capacity, occupancy o,
            std::shared_ptr<shared_places> shared = nullptr, std::shared_ptr<const unit_table> units = nullptr,
-           rate_windows windows = {}, std::unique_ptr<alternatives> any_of = nullptr)
+           rate_windows windows = {}, std::unique_ptr<alternatives> any_of = nullptr,
+           std::unique_ptr<sublimits> named = nullptr)
       : rates_{std::move(rates),
                units != nullptr && units->size() > 1 ? units->of_rates() : std::vector<std::uint8_t>{},
                std::move(windows)},
@@ -42,7 +44,8 @@ class supplies {
         has_units_{units != nullptr && units->size() > 1},
         shared_{std::move(shared)},
         units_{std::move(units)},
-        any_of_{std::move(any_of)} {}
+        any_of_{std::move(any_of)},
+        named_{std::move(named)} {}
 
   /// Takes everything that a request for `tokens` needs, or nothing. Not for a limit with units.
   [[gnu::always_inline]] bool try_take(time_point now, std::uint64_t tokens) noexcept {
@@ -136,9 +139,10 @@ class supplies {
   /// Whether a request can ever be admitted.
   bool fits(demand d) const noexcept;
 
-  /// The charge to a flow for a request, if there are units: the time in which the slowest rate releases its amount.
-  /// Unit: 1/256 ns; max 2^54 ns. If the limit itself has no rates, the rates of the first alternative are used.
-  std::uint64_t charge_for(demand d) const noexcept;
+  /// The charge to a flow for a request, if there are units: the time in which the slowest rate makes its amount. In
+  /// 1/256 ns, up to 2^54 ns. Without a rate of its own, the rates of the first alternative say how much that is, and
+  /// without these, those of the sublimit that the request names.
+  std::uint64_t charge_for(demand d, std::uint16_t sublimit = without_sublimit) const noexcept;
 
   /// Whether a request can need more than one unit.
   bool has_units() const noexcept { return has_units_; }
@@ -149,6 +153,9 @@ class supplies {
   /// The alternatives, of which each request needs one; nullptr: there are none. All other members ignore them.
   alternatives* any_of() noexcept { return any_of_.get(); }
   const alternatives* any_of() const noexcept { return any_of_.get(); }
+  /// The limits of which a request names one; nullptr: there are none. Where they are, any_of() is no nullptr either.
+  sublimits* named() noexcept { return named_.get(); }
+  const sublimits* named() const noexcept { return named_.get(); }
   /// The names of the units; nullptr if no rate has a unit name.
   const unit_table* units() const noexcept { return units_.get(); }
 
@@ -168,6 +175,7 @@ class supplies {
   std::shared_ptr<shared_places> shared_;
   std::shared_ptr<const unit_table> units_;
   std::unique_ptr<alternatives> any_of_;
+  std::unique_ptr<sublimits> named_;
 };
 
 }  // namespace canigo::detail

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "canigo/detail/queue/lane_key.hpp"
 #include "canigo/request.hpp"
 #include "canigo/time.hpp"
 
@@ -69,7 +70,8 @@ struct unit_record {
   std::uint64_t asked = 0;                    // the set of alternatives in the request
   std::uint64_t set = 0;        // those alternatives in `asked` that can serve the request, while it waits
   std::size_t alternative = 0;  // the alternative that granted the request
-  unit_record* next = nullptr;  // the next record in the list of free or promised records
+  std::uint16_t sublimit = without_sublimit;  // the one that the request names
+  unit_record* next = nullptr;                // the next record in the list of free or promised records
 };
 
 /// A pool of records. Returned records are reused, so it allocates only if more records are in use than ever before.
@@ -92,8 +94,8 @@ class unit_records {
   /// same time, their records may be exchanged, which is harmless because the calls overlap in time.
   unit_record& promise(time_point granted_at) noexcept;
   unit_record* take_promised() noexcept { return take_from(promised_); }
-  /// Like take_promised(), for grants from alternatives: returns a record with this set and these amounts.
-  unit_record* take_promised(std::uint64_t asked, const amounts_by_unit& amounts) noexcept;
+  /// Like take_promised(), if grants come from alternatives: for a request of this set, sublimit and amounts.
+  unit_record* take_promised(const lane_key& asked, const amounts_by_unit& amounts) noexcept;
 
  private:
   bool add() noexcept;
