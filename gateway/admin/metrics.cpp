@@ -106,6 +106,7 @@ void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
     seconds("paused", u.limit.binding.paused);
     seconds("tenant", u.limit.binding.flow);
     if (!u.settings->targets.empty()) seconds("targets", u.limit.binding.alternatives);
+    if (!u.settings->models.empty()) seconds("model", u.limit.binding.sublimit);
   }
 }
 
@@ -168,7 +169,34 @@ void show_targets(metric_text& m, const config_snapshot& g, const std::vector<up
   });
 }
 
-/// Writes the sums over all hosts of forward mode. There may be thousands of hosts, too many for a series each.
+/// The models that have limits of their own: up to most_model_limits of each upstream.
+void show_models(metric_text& m, const config_snapshot& g, const std::vector<upstream_moment>& all) {
+  if (std::ranges::none_of(all, [](const upstream_moment& u) { return !u.settings->models.empty(); })) return;
+  const auto each = [&](auto use) {
+    for (std::size_t i = 0; i < all.size(); ++i)
+      for (std::size_t s = 0; s < all[i].limit.sublimits.size(); ++s) use(i, s, all[i].limit.sublimits[s]);
+  };
+  m.counter("model_granted_total", "Calls for a model with limits of its own that got a place.");
+  each([&](std::size_t i, std::size_t, const sublimit_stats& stats) {
+    m.sample({{"upstream", all[i].name}, {"model", stats.name}}, stats.granted);
+  });
+  m.gauge("model_running", "Calls for a model with limits of its own that are at the upstream, or on their way to it.");
+  each([&](std::size_t i, std::size_t, const sublimit_stats& stats) {
+    m.sample({{"upstream", all[i].name}, {"model", stats.name}}, stats.held);
+  });
+  m.gauge("model_level", "The level of a limit of a model now; below 0: charged beyond what was there.");
+  each([&](std::size_t i, std::size_t s, const sublimit_stats& stats) {
+    const std::size_t entry = g.queue(i).limits().models().entry_of(static_cast<int>(s));
+    const auto names = names_of_rates(all[i].settings->models[entry].rates);
+    for (std::size_t r = 0; r < names.size(); ++r)
+      m.sample({{"upstream", all[i].name}, {"model", stats.name}, {"limit", names[r]}}, stats.tokens[r]);
+    if (stats.concurrency == unlimited) return;
+    const auto free = static_cast<std::int64_t>(stats.concurrency) - static_cast<std::int64_t>(stats.held);
+    m.sample({{"upstream", all[i].name}, {"model", stats.name}, {"limit", "concurrency"}}, free);
+  });
+}
+
+/// Shows the sums over all hosts of forward mode: there may be thousands of hosts, too many for a series each.
 void show_forward(metric_text& m, const call_counts& counts, const config_snapshot& g) {
   std::vector<std::shared_ptr<upstream_queue>> hosts;
   if (g.hosts() != nullptr) hosts = g.hosts()->all();
@@ -265,6 +293,7 @@ std::string metrics_of(service& s) {
   show_limits(m, upstreams);
   show_pauses(m, upstreams);
   show_targets(m, *g, upstreams);
+  show_models(m, *g, upstreams);
   show_forward(m, s.counts, *g);
   show_budgets(m, s, c);
   show_process(m, s);

@@ -219,6 +219,12 @@ const targetColumns = [
   ['Granted', 'num wide', text(t => number(t.granted))],
   ['', 'act', hold]];
 
+const modelColumns = [
+  ['Model', '', (cell, m) => lines(cell, m.name, m.name === m.match ? '' : 'by ' + m.match)],
+  ['Limits', '', (cell, m) => levels(cell, m.limits)],
+  ['Running', 'num', text(m => number(m.held))],
+  ['Granted', 'num wide', text(m => number(m.granted))]];
+
 const errorColumns = [
   ['Last at', 'time', text(e => new Date(e.time).toLocaleTimeString('en-GB'))],
   ['Times', 'num', text(e => number(e.count))],
@@ -261,10 +267,12 @@ function upstream(name) {
   const running = fold('Running', table('Running', runningColumns, r => r.id, 'requests'), 'Nothing runs.', false);
   const targets = fold('Targets', table('Targets', targetColumns, t => t.name), 'It has one target.', true);
   targets.root.hidden = true;
+  const models = fold('Models', table('Models', modelColumns, m => m.name), 'No model has limits.', true);
+  models.root.hidden = true;
   const tenants = fold('Tenants', table('Tenants', tenantColumns, t => t.name), 'No tenant has come yet.', false);
   const root = make('section', 'card', make('div', 'head', title, binds, breaker, toggle), says,
     make('div', 'columns', make('div', '', limits.root), make('div', '', classes.root)),
-    targets.root, waiters.root, running.root, tenants.root);
+    targets.root, models.root, waiters.root, running.root, tenants.root);
   root.setAttribute('aria-labelledby', id);
   let isPaused = false;
   toggle.addEventListener('click', () => change('POST',
@@ -286,6 +294,8 @@ function upstream(name) {
     targets.root.hidden = !u.targets;
     const listed = (u.targets || []).map(t => ({ ...t, upstream: u.name }));
     targets.update(listed, listed.length);
+    models.root.hidden = !u.models;
+    models.update(u.models || [], (u.models || []).length);
     waiters.update(u.waiters, u.waiting, `${number(u.waiting)} of ${number(u.queue)} places`);
     running.update(u.running, u.running_in_all);
     tenants.update(u.tenants, u.tenants.length + u.tenants_left_out);

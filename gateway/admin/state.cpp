@@ -94,11 +94,13 @@ void describe(json& waiter, const request_view& v) {
   if (v.attempts > 0) waiter["attempts"] = v.attempts;
 }
 
-json waiter_of(const waiting_request& w, const request_view* v, const upstream& u, const config& c, time_point now) {
+json waiter_of(const waiting_request& w, const request_view* v, const upstream_queue& q, const config& c,
+               time_point now) {
+  const upstream& u = q.settings();
   json one{{"class", c.classes[static_cast<std::size_t>(w.priority)]},
            {"waited_ms", milliseconds(now - w.since)},
            {"estimate_ms", milliseconds(w.estimate)},
-           {"waits_for", or_null(name_of(w.reason, u))}};
+           {"waits_for", or_null(q.name_of_limit(w.reason))}};
   if (!u.targets.empty()) one["targets"] = names_of_targets(u, w.alternatives);
   if (v != nullptr) describe(one, *v);  // null: the request has ended since
   return one;
@@ -254,15 +256,15 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
            {"levels", own.stats.tokens},
            {"queue", u.queue},
            {"limits", limits_of(u, own.stats, own.why, now)},
-           {"binds", or_null(name_of(own.why, u))},
+           {"binds", or_null(q.name_of_limit(own.why))},
            {"binds_for_ms", own.why.binds == wait_reason::cause::none ? json(nullptr) : until(own.why.until, now)},
            {"classes", classes_of(c, u.name, own.stats, outside, look, now)},
            {"waiters", json::array()},
            {"running", json::array()}};
   for (const waiting_request& w : own.waiters) {
     const request_view* const v = view_in(look, w.tag);
-    // A request that has since left the queue, and waits outside of it, is added below.
-    if (v == nullptr || v->waits_for.empty()) one["waiters"].push_back(waiter_of(w, v, u, c, now));
+    // A request that has left the queue meanwhile, to wait outside of it, is added below.
+    if (v == nullptr || v->waits_for.empty()) one["waiters"].push_back(waiter_of(w, v, q, c, now));
   }
   if (const auto found = look.outside.find(u.name); found != look.outside.end())
     for (const request_view& v : found->second)
@@ -274,6 +276,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
   // If no limit delays the queue's first waiter, the last waiter shown tells the limit that it waits for.
   if (one["binds"].is_null() && !one["waiters"].empty()) one["binds"] = one["waiters"].back()["waits_for"];
   if (!u.targets.empty()) one["targets"] = targets_of(q, own.stats, now);
+  if (!u.models.empty()) one["models"] = models_of(q, own.stats);
   if (const auto messages = q.limits().messages()) {
     const rate& r = *u.websocket->messages;
     const scheduler_stats stats = messages->stats();
@@ -301,11 +304,11 @@ void add_forward(json& to, const config_snapshot& g, const std::vector<std::shar
                                {"waiting", stats.waiting + hosts[i]->limits().outside().all()},
                                {"held", stats.held},
                                {"levels", stats.tokens},
-                               {"binds", or_null(name_of(looks[i].why, u))}});
+                               {"binds", or_null(hosts[i]->name_of_limit(looks[i].why))}});
     for (const waiting_request& w : looks[i].waiters) {
       const request_view* const v = view_in(look, w.tag);
       const bool is_in_line = v == nullptr || v->waits_for.empty();
-      if (is_in_line && waiters.size() < most_shown) waiters.push_back(waiter_of(w, v, u, c, now));
+      if (is_in_line && waiters.size() < most_shown) waiters.push_back(waiter_of(w, v, *hosts[i], c, now));
     }
   }
   json running = json::array();

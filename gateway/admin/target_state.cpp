@@ -15,13 +15,16 @@ namespace {
 
 using json = nlohmann::json;
 
-json limits_of(const target& t, const alternative_stats& stats) {
+/// The limits of a target or a model. `Stats`: alternative_stats or sublimit_stats.
+template <class Stats>
+json limits_of(const std::vector<rate_limit>& rates, const Stats& stats) {
   json all = json::array();
-  const auto names = names_of_rates(t.rates);
+  const auto names = names_of_rates(rates);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const rate_limit& r = t.rates[i];
+    const rate_limit& r = rates[i];
     all.push_back({{"name", names[i]}, {"limit", r.rate.tokens()}, {"level", stats.tokens[i]}, {"burst", r.burst}});
   }
+  if (stats.concurrency == unlimited) return all;
   all.push_back({{"name", "concurrency"},
                  {"limit", stats.concurrency},
                  {"level", static_cast<std::int64_t>(stats.concurrency) - static_cast<std::int64_t>(stats.held)},
@@ -58,11 +61,25 @@ json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now) {
                    {"prefer", t.prefer},
                    {"held", stats.alternatives[i].held},
                    {"granted", stats.alternatives[i].granted},
-                   {"limits", limits_of(t, stats.alternatives[i])},
+                   {"limits", limits_of(t.rates, stats.alternatives[i])},
                    {"breaker", {{"state", to_string(state.breaker)}, {"opened", state.opened}}},
                    {"pauses", pauses_of(state.pauses, now)}});
     // Only if a call is counted until it ends. Of rates alone, Redis does not know how many are under way.
     if (shared != nullptr && shared->has_leases()) all.back()["held_by_all"] = of_all[i].held_by_all;
+  }
+  return all;
+}
+
+json models_of(upstream_queue& q, const limiter_stats& stats) {
+  json all = json::array();
+  for (std::size_t i = 0; i < stats.sublimits.size(); ++i) {
+    const sublimit_stats& s = stats.sublimits[i];
+    const model_limit& m = q.settings().models[q.limits().models().entry_of(static_cast<int>(i))];
+    all.push_back({{"name", s.name},
+                   {"match", m.match},
+                   {"held", s.held},
+                   {"granted", s.granted},
+                   {"limits", limits_of(m.rates, s)}});
   }
   return all;
 }

@@ -24,7 +24,10 @@ nlohmann::json pauses_of(const pause_book& pauses, time_point now);
 /// targets.
 nlohmann::json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now);
 
-/// Returns the names of the targets in a set.
+/// Each model that has limits of its own: these, and how many calls it has had.
+nlohmann::json models_of(upstream_queue& q, const limiter_stats& stats);
+
+/// The names of the targets in a set.
 nlohmann::json names_of_targets(const upstream& u, target_set of);
 
 }  // namespace canigo::gateway

@@ -198,7 +198,7 @@ request call::make_request() {
   const auto& amounts = account_->ask(route_.granted.least_tokens, of);
   for (const token_amount& a : amounts)
     if (a.unit != "requests") record_.tokens_asked = record_.tokens_asked.value_or(0) + a.amount;
-  return queue().ask(route_.tenant, route_.granted.priority, deadline_, tag_, amounts);
+  return queue().ask(route_.tenant, route_.granted.priority, deadline_, tag_, amounts, needs.model);
 }
 
 /// Returns the refusal if no target can serve the call, even after a wait.

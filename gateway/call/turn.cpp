@@ -190,7 +190,7 @@ void turn::look_at_what_binds() {
 std::string turn::what_binds() const {
   const flow_stats own = share_->stats();
   if (own.paused_until > clock::now()) return "paused";
-  return own.is_held_back ? "tenant" : name_of(queue().limit().why_waiting(), queue().settings());
+  return own.is_held_back ? "tenant" : queue().name_of_limit(queue().limit().why_waiting());
 }
 
 std::optional<refusal> turn::why_called_off() const {

@@ -211,7 +211,21 @@ struct target {
   bool private_addresses = false;
 };
 
-/// A set of targets of an upstream: bit i stands for the target with index i.
+/// The most models of an upstream that have limits of their own.
+inline constexpr std::size_t most_model_limits = 256;
+
+/// Limits of some models, besides those of their upstream.
+struct model_limit {
+  std::string match;                      ///< a model's name, which may end in '*'
+  bool is_together = false;               ///< all models that match have the limits together; else each has its own
+  std::vector<rate_limit> rates;          ///< as upstream::rates
+  std::uint64_t concurrency = unlimited;  ///< calls at once
+
+  /// Whether each model that matches has limits of its own.
+  bool is_for_each() const noexcept { return !is_together && match.ends_with('*'); }
+};
+
+/// A set of the targets of an upstream: a bit for each, in their order.
 using target_set = std::uint64_t;
 inline constexpr std::size_t most_targets = 64;
 inline constexpr target_set all_targets = ~target_set{0};
@@ -269,19 +283,19 @@ struct upstream {
   /// The targets that serve the upstream's calls; empty: only the upstream's own URL does. Each call takes from the
   /// limits above and from the limits of one target. With targets, `url` and `credential` are those of the first one.
   std::vector<target> targets;
+  std::vector<model_limit> models;  ///< the first one that matches a call's model counts
   sticky_options sticky;
   std::optional<websocket_options> websocket;  ///< none: websocket handshakes are refused
   std::optional<budget_options> budget;
   bool is_priced = false;  ///< whether calls to this upstream have prices
 
-  /// Whether the model of a call must be read: a target serves only some models, or has a path with the model in it, or
-  /// models have prices.
+  /// Whether a target serves some models only, or has a path with the model in it, or the model has limits or a price.
   bool reads_model() const noexcept;
   bool reads_refusals() const noexcept { return refusal_body.value_or(tokens.reads_usage()); }
 };
 
 inline bool upstream::reads_model() const noexcept {
-  return is_priced || std::ranges::any_of(targets, [](const target& t) {
+  return is_priced || !models.empty() || std::ranges::any_of(targets, [](const target& t) {
            return !t.models.empty() ||
                   std::ranges::any_of(t.paths, [](const path_change& p) { return p.to.find("{model}") != p.to.npos; });
          });

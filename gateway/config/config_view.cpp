@@ -48,6 +48,12 @@ json view(const target& t) {
   return one;
 }
 
+json view(const model_limit& m) {
+  json one{{"match", m.match}, {"together", m.is_together}, {"rates", view(m.rates)}};
+  if (m.concurrency != unlimited) one["concurrency"] = m.concurrency;
+  return one;
+}
+
 json view(const upstream& u, const config& c) {
   constexpr std::array<std::string_view, 7> apis{"none",   "openai",  "anthropic", "gemini",
                                                  "cohere", "bedrock", "bytes/4"};
@@ -76,6 +82,7 @@ json view(const upstream& u, const config& c) {
     one["keep_alive"] = {{"after", text_of(u.keep_alive->after)}, {"every", text_of(u.keep_alive->every)}};
   if (u.budget) one["budget"] = view(*u.budget);
   for (const target& t : u.targets) one["targets"].push_back(view(t));
+  for (const model_limit& m : u.models) one["models"].push_back(view(m));
   if (!u.targets.empty()) one.erase("url");
   for (std::size_t p = 0; p < u.max_wait.size() && p < c.classes.size(); ++p)
     one["max_wait"][c.classes[p]] = text_of(u.max_wait[p]);

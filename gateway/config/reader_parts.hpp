@@ -15,7 +15,12 @@ namespace canigo::gateway {
 bool is_plain_name(std::string_view text) noexcept;
 inline constexpr std::string_view name_syntax = "1 to 64 letters, digits, '_', '-' and '.'";
 
-/// Reads the name of a file, and checks that the file can be opened now.
+/// A model's name, or the beginning of one with '*' behind it.
+bool is_model_pattern(std::string_view text) noexcept;
+inline constexpr std::string_view model_syntax =
+    "1 to 64 visible characters of ASCII, of which the last may be '*' for any rest";
+
+/// Reads the name of a file that can be opened now.
 void read_file_name(table_view& t, std::string_view key, std::string& out);
 
 /// Reads the name of a class, and returns its index in `classes`. Returns nothing, after reporting an error, if the
@@ -61,6 +66,8 @@ void read_upstreams(table_view& t, config& c);
 void check_shared_rates(table_view& t, const upstream& u, const std::vector<rate_limit>& rates);
 /// Reads the targets of an upstream. Call it after the upstream's other settings were read.
 void read_targets(table_view& t, upstream& u);
+/// The limits of its models.
+void read_model_limits(table_view& t, upstream& u);
 void read_sticky(table_view& t, upstream& u);
 /// Reads the prices and the state file. Call it before the parts that may have a budget.
 void read_money(table_view& t, config& c);

@@ -46,6 +46,12 @@ class comparison {
       for (std::size_t i = 0; i < next.targets.size(); ++i)
         compare_targets(now.targets[i], next.targets[i], fmt::format("{}target[{}].", field, i));
     }
+    if (now.models.size() != next.models.size()) {
+      found_.push_back({field + "model", " has another number of tables, which needs a restart"});
+    } else {
+      for (std::size_t i = 0; i < next.models.size(); ++i)
+        compare_models(now.models[i], next.models[i], fmt::format("{}model[{}].", field, i));
+    }
     compare(now.queue == next.queue, field + "queue");
     compare(now.on_overflow == next.on_overflow, field + "overflow");
   }
@@ -66,6 +72,12 @@ class comparison {
   void compare_targets(const target& now, const target& next, const std::string& field) {
     compare(now.name == next.name, field + "name");
     compare(now.prefer == next.prefer, field + "prefer");
+    compare_rates(now.rates, next.rates, field);
+  }
+
+  void compare_models(const model_limit& now, const model_limit& next, const std::string& field) {
+    compare(now.match == next.match, field + "match");
+    compare(now.is_together == next.is_together, field + "together");
     compare_rates(now.rates, next.rates, field);
   }
 

@@ -10,8 +10,6 @@
 namespace canigo::gateway {
 namespace {
 
-constexpr std::string_view model_syntax =
-    "1 to 64 visible characters of ASCII, of which the last may be '*' for any rest";
 constexpr std::string_view path_syntax = "a path such as \"/v1/chat/completions\", of visible ASCII without ? and #";
 constexpr std::string_view changed_path_syntax =
     "a path with a query if wanted, of visible ASCII without #, such as \"/deployments/{model}/chat?api-version=1\"";
@@ -19,13 +17,6 @@ constexpr std::string_view sticky_syntax = "\"header:NAME\", \"cookie:NAME\" or 
 
 bool is_visible(std::string_view text) noexcept {
   return std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7f; });
-}
-
-bool is_model_pattern(std::string_view text) noexcept {
-  constexpr std::size_t longest = 64;
-  if (text.empty() || text.size() > longest || !is_visible(text)) return false;
-  const auto star = text.find('*');
-  return star == text.npos || star + 1 == text.size();
 }
 
 void read_models(table_view& t, target& to) {
@@ -86,6 +77,13 @@ target read_target(table_view& t, const upstream& u) {
 
 }  // namespace
 
+bool is_model_pattern(std::string_view text) noexcept {
+  constexpr std::size_t longest = 64;
+  if (text.empty() || text.size() > longest || !is_visible(text)) return false;
+  const auto star = text.find('*');
+  return star == text.npos || star + 1 == text.size();
+}
+
 void read_targets(table_view& t, upstream& u) {
   for (table_view& given : t.tables("target", most_targets)) {
     target to = read_target(given, u);
@@ -104,6 +102,29 @@ void read_targets(table_view& t, upstream& u) {
   if (t.has("concurrency")) return;
   u.concurrency = 0;
   for (const target& to : u.targets) u.concurrency += to.concurrency;
+}
+
+void read_model_limits(table_view& t, upstream& u) {
+  for (table_view& given : t.tables("model", most_model_limits)) {
+    model_limit to;
+    if (const auto match = given.needed("match", model_syntax)) {
+      if (!is_model_pattern(match->text))
+        given.problems().refuse_text(match->where, match->field, match->text, model_syntax);
+      to.match = match->text;
+    }
+    given.flag("together", to.is_together);
+    to.rates = read_rates(given, {"requests", "tokens", "input_tokens", "output_tokens"}, u.window);
+    given.integer("concurrency", to.concurrency, 1, 1'000'000);
+    if (!given.has("rates") && !given.has("concurrency"))
+      given.problems().complain(given.where(), given.field(), "limits nothing; allowed: rates, concurrency, or both");
+    if (std::ranges::find(u.models, to.match, &model_limit::match) != u.models.end())
+      given.problems().refuse_text(given.where("match"), given.field("match"), to.match, "each pattern once");
+    given.finish();
+    u.models.push_back(std::move(to));
+  }
+  if (u.shared && !u.models.empty())
+    t.problems().complain(t.where("shared"), t.field("shared"),
+                          "is true; allowed: false for an upstream with limits of models, as Redis keeps none of them");
 }
 
 void read_sticky(table_view& t, upstream& u) {

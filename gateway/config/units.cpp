@@ -12,9 +12,16 @@ bool counts(const std::vector<rate_limit>& rates, std::string_view unit) noexcep
 
 }  // namespace
 
+const model_limit* limit_of_model(const upstream& u, std::string_view model) noexcept {
+  if (model.empty()) return nullptr;
+  const auto found = std::ranges::find_if(u.models, [&](const model_limit& m) { return is_of_model(m.match, model); });
+  return found == u.models.end() ? nullptr : &*found;
+}
+
 bool counts(const upstream& u, std::string_view unit) noexcept {
   return counts(u.rates, unit) ||
-         std::ranges::any_of(u.targets, [&](const target& t) { return counts(t.rates, unit); });
+         std::ranges::any_of(u.targets, [&](const target& t) { return counts(t.rates, unit); }) ||
+         std::ranges::any_of(u.models, [&](const model_limit& m) { return counts(m.rates, unit); });
 }
 
 std::uint64_t least_burst(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {

@@ -7,7 +7,10 @@
 
 namespace canigo::gateway {
 
-/// Whether a rate of the upstream, or of one of its targets, counts this unit.
+/// The first of an upstream's limits of models that matches; null: none does, or the call names no model.
+const model_limit* limit_of_model(const upstream& u, std::string_view model) noexcept;
+
+/// Whether a rate of the upstream, or of one of its targets or models, counts this unit.
 bool counts(const upstream& u, std::string_view unit) noexcept;
 
 /// Returns the largest amount of a unit that one request may ask for; unlimited if no rate counts the unit. The bursts

@@ -105,6 +105,7 @@ void check_units(table_view& t, const upstream& u) {
   };
   check(u.rates, "rates");
   for (const target& to : u.targets) check(to.rates, "target");
+  for (const model_limit& m : u.models) check(m.rates, "model");
 }
 
 void read_max_wait(table_view& t, const config& c, upstream& u) {
@@ -158,6 +159,7 @@ upstream read_upstream(table_view& t, const config& c) {
   t.flag("forwarded", u.forwarded);
   t.flag("private", u.private_addresses);
   read_targets(t, u);
+  read_model_limits(t, u);
   read_sticky(t, u);
   read_websocket(t, u);
   read_budget(t, c, u.budget);

@@ -47,7 +47,9 @@ std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates
   return {};
 }
 
-std::string name_of(const wait_reason& why, const upstream& u) {
+std::string name_of(const wait_reason& why, const upstream& u, const model_limit* m) {
+  if (why.binds == wait_reason::cause::sublimit && m != nullptr)
+    return name_of({.binds = why.ceiling, .index = why.index}, m->rates) + " of " + m->match;
   if (why.binds != wait_reason::cause::alternatives || why.alternative >= u.targets.size())
     return name_of(why, u.rates);
   const target& t = u.targets[why.alternative];

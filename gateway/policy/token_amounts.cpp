@@ -14,9 +14,11 @@ bool is_strict(const std::vector<rate_limit>& rates, std::string_view unit) noex
                              [&](const rate_limit& r) { return r.unit == unit && r.window == rate_window::strict; });
 }
 
-bool is_strict(const upstream& u, const tenant_limit* own, std::string_view unit) noexcept {
+bool is_strict(const upstream& u, const tenant_limit* own, std::string_view unit,
+               const model_limit* of_model) noexcept {
   return is_strict(u.rates, unit) || (own != nullptr && is_strict(own->rates, unit)) ||
-         std::ranges::any_of(u.targets, [&](const target& t) { return is_strict(t.rates, unit); });
+         std::ranges::any_of(u.targets, [&](const target& t) { return is_strict(t.rates, unit); }) ||
+         (of_model != nullptr && is_strict(of_model->rates, unit));
 }
 
 }  // namespace
@@ -25,24 +27,27 @@ std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept {
   return static_cast<std::uint64_t>(std::ceil(static_cast<double>(tokens) * ratio));
 }
 
-std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit, target_set of) noexcept {
-  const std::uint64_t most = most_of(u, unit, of);
+std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit, target_set of,
+                          const model_limit* of_model) noexcept {
+  std::uint64_t most = most_of(u, unit, of);
+  if (of_model != nullptr) most = std::min(most, least_burst(of_model->rates, unit));
   return own == nullptr ? most : std::min(most, least_burst(own->rates, unit));
 }
 
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
                                         double learned, std::uint64_t least, target_set of) {
   std::vector<token_amount> amounts;
+  const model_limit* const of_model = limit_of_model(u, e.model);
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
     if (!counts(u, unit)) continue;
-    // Calls that begin before any of them has reported its usage may use more than the average call. So a strict window
-    // does not use a ratio below 1.
-    const double ratio = is_strict(u, own, unit) ? std::max(learned, 1.0) : learned;
+    // Of calls that all begin before one of them has told its usage, some use more than calls do on average.
+    const double ratio = is_strict(u, own, unit, of_model) ? std::max(learned, 1.0) : learned;
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
                                                     : scaled(unit == "input_tokens" ? e.input : e.output, ratio);
     const bool may_be_none = e.is_free || (unit == "output_tokens" && !e.has_output);
-    amounts.push_back({unit, std::clamp<std::uint64_t>(wanted, may_be_none ? 0 : 1, most_amount(u, own, unit, of))});
+    amounts.push_back(
+        {unit, std::clamp<std::uint64_t>(wanted, may_be_none ? 0 : 1, most_amount(u, own, unit, of, of_model))});
   }
   return amounts;
 }

@@ -21,10 +21,10 @@ struct token_amount {
 /// Returns an estimate times a learned ratio, rounded up.
 std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept;
 
-/// Returns the largest amount of a unit that a request to one of the targets `of` may ask for: see most_of(). A larger
-/// request would wait for ever.
+/// The most of a unit that a request to one of the targets `of` may ask for: see most_of(). A larger request could
+/// never go. `of_model`: the limits of its model; null: there are none.
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit,
-                          target_set of = all_targets) noexcept;
+                          target_set of = all_targets, const model_limit* of_model = nullptr) noexcept;
 
 /// Returns the amount of each unit that a request takes from its upstream's rates: the estimate times `learned`, and at
 /// least `least` of "tokens". For a strict window `learned` counts as at least 1. Each amount is at least 1 and at most

@@ -65,11 +65,7 @@ void limit_part::lower_tokens(std::size_t index, std::uint64_t most) {
 }
 
 void limit_part::change_rates(const std::vector<rate_limit>& now, const std::vector<rate_limit>& next) {
-  const std::vector<rate_limit> kept = on_the_wire(next);
-  for (std::size_t i = 0; i < now.size(); ++i) {
-    if (!is_same_rate(now[i], next[i])) with([&](auto& of) { of.set_rate(i, kept[i].rate); });
-    if (now[i].burst != next[i].burst) with([&](auto& of) { of.set_burst(i, next[i].burst); });
-  }
+  with([&](auto& of) { gateway::change_rates(of, now, next); });
 }
 
 target_limit::target_limit(limit_part at, limit_terms terms, const breaker_options& b, std::uint64_t ahead)

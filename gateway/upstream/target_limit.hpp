@@ -11,6 +11,7 @@
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/spent_quotas.hpp"
 #include "gateway/policy/upstream_breaker.hpp"
+#include "gateway/policy/wire_window.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -36,7 +37,18 @@ struct limit_terms {
 /// request is granted earlier than under either setting. No request is too large that either setting accepts.
 limit_terms both(const limit_terms& a, const limit_terms& b);
 
-/// A limiter, or one alternative of a limiter. Both kinds have the same functions here.
+/// Changes the rates of `of` that differ: a limiter, an alternative or a sublimit. Both have the same number of rates,
+/// with the same units.
+template <class Limit>
+void change_rates(Limit& of, const std::vector<rate_limit>& now, const std::vector<rate_limit>& next) {
+  const std::vector<rate_limit> kept = on_the_wire(next);
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    if (!is_same_rate(now[i], next[i])) of.set_rate(i, kept[i].rate);
+    if (now[i].burst != next[i].burst) of.set_burst(i, next[i].burst);
+  }
+}
+
+/// A limiter, or one alternative of it.
 class limit_part {
  public:
   explicit limit_part(limiter& whole) noexcept : of_{&whole} {}

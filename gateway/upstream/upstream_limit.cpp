@@ -23,6 +23,7 @@ limiter_options limiter_options_of(const config& c, const upstream& u) {
                               .concurrency = std::min(own_concurrency(u, t), ahead_of(u)),
                               .prefer = t.prefer});
   }
+  o.sublimits = model_limits::options_of(u.models);
   o.priorities = static_cast<int>(c.classes.size());
   o.queue_limit = u.queue;
   o.on_overflow = u.on_overflow;
@@ -39,6 +40,7 @@ std::vector<std::string> units_of(const upstream& u) {
   };
   add(u.rates);
   for (const target& t : u.targets) add(t.rates);
+  for (const model_limit& m : u.models) add(m.rates);
   return units;
 }
 
@@ -46,6 +48,15 @@ limit_terms terms_of(const upstream& u) { return {u.rates, u.concurrency}; }
 
 /// Returns the settings for an upstream without a list of targets: its rates, and this instance's share of its cap.
 limit_terms own_terms(const upstream& u) { return {u.rates, own_concurrency(u)}; }
+
+std::vector<model_limit> both(std::vector<model_limit> a, const std::vector<model_limit>& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    limit_terms common = both(limit_terms{a[i].rates, a[i].concurrency}, {b[i].rates, b[i].concurrency});
+    a[i].rates = std::move(common.rates);
+    a[i].concurrency = common.concurrency;
+  }
+  return a;
+}
 
 std::vector<limit_terms> terms_of_targets(const upstream& u) {
   std::vector<limit_terms> all;
@@ -60,8 +71,10 @@ upstream_limit::upstream_limit(const net::any_io_executor& executor, const confi
     : units_{units_of(u)},
       has_list_{!u.targets.empty()},
       local_{executor, limiter_options_of(c, u)},
+      models_{local_, u.models},
       terms_{terms_of(u)},
       of_targets_{terms_of_targets(u)},
+      of_models_{u.models},
       executor_{executor},
       priorities_{static_cast<int>(c.classes.size())},
       ageing_{c.ageing} {
@@ -178,6 +191,8 @@ void upstream_limit::take_terms(const upstream& u) {
   }
   terms_ = terms_of(u);
   of_targets_ = terms_of_targets(u);
+  models_.change(u.models);
+  of_models_ = u.models;
 }
 
 std::shared_ptr<scheduler> upstream_limit::messages() const {
@@ -209,6 +224,7 @@ void upstream_limit::begin_change(const upstream& next) {
     meanwhile.targets[i].rates = std::move(t.rates);
     meanwhile.targets[i].concurrency = t.concurrency;
   }
+  meanwhile.models = both(of_models_, next.models);
   take_terms(meanwhile);
   if (!has_list_) targets_.front()->change(own_terms(meanwhile));
   for (std::size_t i = 0; i < of_targets_.size(); ++i) targets_[i]->change(of_targets_[i]);

@@ -12,6 +12,7 @@
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/spent_quotas.hpp"
 #include "gateway/policy/token_ratios.hpp"
+#include "gateway/upstream/model_limits.hpp"
 #include "gateway/upstream/outside_waits.hpp"
 #include "gateway/upstream/redis_limit.hpp"
 #include "gateway/upstream/target_limit.hpp"
@@ -47,7 +48,9 @@ class upstream_limit {
   limiter& local() noexcept { return local_; }
   /// The limits of all instances, for which a call waits next; null if the upstream has none.
   redis_limit* shared() noexcept { return shared_.get(); }
-  /// The ratios between the usage and the estimates of calls.
+  /// The limits of models, which are sublimits of local().
+  model_limits& models() noexcept { return models_; }
+  /// How the usage of calls compares with their estimates.
   token_ratios& ratios() noexcept { return ratios_; }
   /// The budget that bounds how many calls get a second attempt in parallel.
   retry_budget& hedges() noexcept { return hedges_; }
@@ -135,6 +138,7 @@ class upstream_limit {
   const std::vector<std::string> units_;
   const bool has_list_;  // whether the configuration lists targets
   limiter local_;
+  model_limits models_;
   std::unique_ptr<redis_limit> shared_;
   token_ratios ratios_;
   retry_budget hedges_{hedge_budget};
@@ -144,7 +148,8 @@ class upstream_limit {
 
   mutable std::mutex mutex_;  // guards the settings; the limits are changed while it is locked
   limit_terms terms_;
-  std::vector<limit_terms> of_targets_;  // the settings of each target; empty without a list of targets
+  std::vector<limit_terms> of_targets_;  // empty without a list
+  std::vector<model_limit> of_models_;
   const net::any_io_executor executor_;
   const int priorities_;
   const duration ageing_;

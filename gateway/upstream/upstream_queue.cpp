@@ -1,5 +1,6 @@
 #include "gateway/upstream/upstream_queue.hpp"
 
+#include "gateway/policy/limit_names.hpp"
 #include "gateway/policy/quota_resets.hpp"
 #include "gateway/policy/target_choice.hpp"
 #include "gateway/policy/wire_window.hpp"
@@ -131,8 +132,9 @@ std::shared_ptr<flow> upstream_queue::continue_share(std::size_t tenant, const u
 }
 
 request upstream_queue::ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
-                            std::span<const token_amount> amounts) const {
+                            std::span<const token_amount> amounts, std::string_view model) const {
   request r{.priority = priority, .deadline = deadline, .flow = share_of(tenant).get(), .tag = tag};
+  if (!upstream_.models.empty()) r.sublimit = limit_->models().of(model);
   for (const token_amount& a : amounts) {
     // The unit of the first rate has the index 0.
     const std::size_t unit = limit_->number_of(a.unit);
@@ -146,14 +148,21 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
   return r;
 }
 
+std::string upstream_queue::name_of_limit(const wait_reason& why) const {
+  const bool is_of_model = why.binds == wait_reason::cause::sublimit;
+  return name_of(why, upstream_, is_of_model ? &upstream_.models[limit_->models().entry_of(why.sublimit)] : nullptr);
+}
+
 bool upstream_queue::lower_to_most(request& r, std::size_t tenant) const {
   if (limit_->units() == 0) return false;
   const auto& limits = tenants_[tenant].limits;
   const auto own = limits.find(upstream_.name);
   bool is_less = false;
+  const model_limit* const of_model =
+      r.sublimit == no_sublimit ? nullptr : &upstream_.models[limit_->models().entry_of(r.sublimit)];
   const auto lowered = [&](std::size_t unit, std::uint64_t amount) {
-    const std::uint64_t most =
-        most_amount(upstream_, own == limits.end() ? nullptr : &own->second, limit_->unit(unit), r.alternatives);
+    const std::uint64_t most = most_amount(upstream_, own == limits.end() ? nullptr : &own->second, limit_->unit(unit),
+                                           r.alternatives, of_model);
     is_less = is_less || amount > most;
     return std::min(amount, most);
   };

@@ -77,12 +77,12 @@ class upstream_queue {
   /// it is not used up. 0: find_spent() tells which quota is used up, or no target serves the model.
   target_set candidates(std::size_t tenant, std::string_view model) const;
 
-  /// Builds the limiter's request for a tenant's call with these amounts, one for each unit that the upstream's rates
-  /// count.
+  /// The request of a tenant's call for this model and these amounts, one of each unit that the upstream's rates count.
   request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
-              std::span<const token_amount> amounts) const;
-  /// Lowers the amounts of `r` to the largest that the tenant may ask for at its targets. Returns true if an amount was
-  /// lowered.
+              std::span<const token_amount> amounts, std::string_view model) const;
+  /// The name of the limit that a request waits for.
+  std::string name_of_limit(const wait_reason& why) const;
+  /// Lowers the amounts of `r` to the most that the tenant may ask for at its targets. True if an amount was larger.
   bool lower_to_most(request& r, std::size_t tenant) const;
   /// Returns the wait to tell a refused call that could be granted after `wait`. Calls that are told a wait get
   /// different times, so that they do not come back together. The calls of a tenant with its own limits all get `wait`.

@@ -474,7 +474,8 @@ class Admin(GatewayCase):
                                        'rates = [{ limit = "10/1s", burst = 9 },\n'
                                        '         { limit = "9000/1s", unit = "tokens" }]', self.nginx.plain),
                          f'name = "ai"\nprefix = "/ai"\nprovider = "openai"\nbudget = {{ usd = "1/month" }}\n'
-                         f'[[upstream.target]]\nname = "one"\nurl = "http://127.0.0.1:{self.nginx.plain}"\n' + TENANT,
+                         f'[[upstream.target]]\nname = "one"\nurl = "http://127.0.0.1:{self.nginx.plain}"\n'
+                         '[[upstream.model]]\nmatch = "gpt*"\nrates = [{ limit = "99/1s", burst = 9 }]\n' + TENANT,
                          head=f'prices = "file:{home}/prices.toml"\nstate = "{home}/state.db"')
         Curls([f"{g.url}/web/{i}" for i in range(12)], "-H", f"X-Canigo-Key: {KEY}").statuses()
         curl("-H", f"X-Canigo-Key: {LOW_KEY}", "-H", "X-Canigo-Priority: interactive", f"{g.url}/web/low")

@@ -90,6 +90,7 @@ TEST_CASE("gateway: the configuration's page names each key", "[gateway][config]
     add_keys("[[upstream]]\n[upstream." + part + "]\n" + x, keys);
   add_keys("[[upstream]]\n[[upstream.rates]]\n" + x, keys);
   add_keys("[[upstream]]\n[[upstream.target]]\n" + x, keys);
+  add_keys("[[upstream]]\n[[upstream.model]]\n" + x, keys);
   add_keys("[[upstream]]\nname = 'a'\n[[tenant]]\n[tenant.limits.a]\n" + x, keys);
   keys.erase("size");  // limits.size, limits.time and limits.connections stand there by their full names
   keys.erase("time");

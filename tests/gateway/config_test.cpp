@@ -316,7 +316,7 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
       "upstream[0].concurency is unknown; allowed: name, url, prefix, credential, provider, window, tokens, "
       "refusal_body, quota_resets, "
       "timeout, retry, breaker, concurrency, queue, overflow, max_wait, shared, rates, on_redis_failure, hedge, "
-      "keep_alive, forwarded, private, target, sticky, websocket, budget");
+      "keep_alive, forwarded, private, target, model, sticky, websocket, budget");
   check_refused("concurrency = 0", "upstream[0].concurrency is 0; allowed: 1 to 1000000");
   check_refused("concurrency = 1.5", "upstream[0].concurrency is a number with a point; allowed: 1 to 1000000");
   check_refused("queue = 10_000_001", "upstream[0].queue is 10000001; allowed: 1 to 10000000");
@@ -405,7 +405,7 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
       "upstream[0].prefixes is unknown; allowed: name, url, prefix, credential, provider, window, tokens, "
       "refusal_body, quota_resets, "
       "timeout, retry, breaker, concurrency, queue, overflow, max_wait, shared, rates, on_redis_failure, hedge, "
-      "keep_alive, forwarded, private, target, sticky, websocket, budget");
+      "keep_alive, forwarded, private, target, model, sticky, websocket, budget");
 }
 
 TEST_CASE("gateway: a rate of a configuration has a limit, a burst and a unit that is counted", "[gateway][config]") {
