@@ -29,10 +29,19 @@ micro_usd left(const budget_options& terms, const budget_ledger::look& l) {
   return terms.most - std::min(terms.most, l.spent + l.reserved);
 }
 
+/// How many calls wait for its money.
+std::size_t waiting_for(service& s, const budget_ledger::budget& b) {
+  const auto line = s.lines->find(fmt::format("{} {}", b.kind, b.name));
+  return line ? line->waiting() : 0;
+}
+
 std::vector<budget_ledger::budget> all_budgets(const config& c) {
   std::vector<budget_ledger::budget> all;
-  for (const upstream& u : c.upstreams)
+  for (const upstream& u : c.upstreams) {
     if (u.budget) all.push_back({"upstream", u.name, &*u.budget});
+    for (const target& t : u.targets)
+      if (t.budget) all.push_back({"target", t.full_name, &*t.budget});
+  }
   const std::size_t most = all.size() + most_shown_tenants;
   for (const tenant& t : c.tenants)
     if (t.budget && all.size() < most) all.push_back({"tenant", t.name, &*t.budget});
@@ -54,6 +63,7 @@ json budgets_of(service& s, const config& c) {
                    {"at", name_of(b.terms->at)},
                    {"spent", usd(l.spent)},
                    {"reserved", usd(l.reserved)},
+                   {"waiting", waiting_for(s, b)},
                    {"left", usd(left(*b.terms, l))},
                    {"until", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
                                          fmt::gmtime(std::chrono::system_clock::to_time_t(l.window.end)))},
@@ -78,6 +88,8 @@ void show_budgets(metric_text& m, service& s, const config& c) {
   each([](const budget_options&, const budget_ledger::look& l) { return l.spent; });
   m.gauge("budget_reserved_usd", "US dollars that a budget has reserved for the calls that are on.");
   each([](const budget_options&, const budget_ledger::look& l) { return l.reserved; });
+  m.gauge("budget_waiting", "Calls that wait for the money of a budget.");
+  for (const budget_ledger::budget& b : all) m.sample({{"kind", b.kind}, {"name", b.name}}, waiting_for(s, b));
   m.counter("state_failures_total",
             "How often the file of the state did not take a sum of a budget, or did not tell it.");
   m.sample({}, s.budgets->failures());

@@ -196,7 +196,7 @@ void show_models(metric_text& m, const config_snapshot& g, const std::vector<ups
   });
 }
 
-/// Shows the sums over all hosts of forward mode: there may be thousands of hosts, too many for a series each.
+/// Writes the sums over all hosts of forward mode. There may be thousands of hosts, too many for a series each.
 void show_forward(metric_text& m, const call_counts& counts, const config_snapshot& g) {
   std::vector<std::shared_ptr<upstream_queue>> hosts;
   if (g.hosts() != nullptr) hosts = g.hosts()->all();

@@ -248,7 +248,8 @@ function pauseText(u) {
 function bindText(u) {
   if (!u.binds || u.binds === 'paused') return '';
   const what = { concurrency: 'a free place', tenant: 'the limits of their tenants', shared: 'the limit of all instances',
-    tunnels: 'a tunnel', retry: 'their next attempt' };
+    tunnels: 'a tunnel', retry: 'their next attempt', 'budget of upstream': 'money of the budget',
+    'budget of tenant': 'money of the budgets of their tenants' };
   const until = u.binds_for_ms == null ? '' : `; the next one goes in ${time(u.binds_for_ms)}`;
   return `Requests wait for ${what[u.binds] || u.binds}${until}.`;
 }
@@ -321,6 +322,7 @@ const budgetColumns = [
   ['Left now', 'num amount', (cell, b) => lines(cell, dollars(b.left), `of ${dollars(b.usd)}`)],
   ['Spent', 'num', text(b => dollars(b.spent))],
   ['Reserved', 'num', text(b => dollars(b.reserved))],
+  ['Waiting', 'num', text(b => number(b.waiting))],
   ['Until', 'num', text(b => 'for ' + time(b.until_ms))]];
 
 const cards = new Map();

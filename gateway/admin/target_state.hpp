@@ -27,7 +27,7 @@ nlohmann::json targets_of(upstream_queue& q, const limiter_stats& stats, time_po
 /// Each model that has limits of its own: these, and how many calls it has had.
 nlohmann::json models_of(upstream_queue& q, const limiter_stats& stats);
 
-/// The names of the targets in a set.
+/// Returns the names of the targets in a set.
 nlohmann::json names_of_targets(const upstream& u, target_set of);
 
 }  // namespace canigo::gateway

@@ -41,6 +41,8 @@ net::awaitable<bool> call::next_step(bool went_well) {
       return begin();
     case stage::body:
       return went_well ? begin_turn() : net::awaitable<bool>{};
+    case stage::money:
+      return went_well ? begin_wait() : finish_unserved();
     case stage::turn:
       stage_ = stage::attempts;
       return attempt_until_done(went_well);
@@ -109,8 +111,23 @@ net::awaitable<bool> call::begin_turn() {
   // If a reload has replaced the configuration since the call began, the call moves to the new one.
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
+  if (to().is_priced) expect_cost();
   why_ = refusal_by_targets();
-  if (!why_ && to().is_priced) why_ = reserve_money();
+  if (!why_ && to().is_priced && !has_money_at_once()) {
+    stage_ = stage::money;
+    return get_money();
+  }
+  return begin_wait();
+}
+
+net::awaitable<bool> call::finish_unserved() {
+  stage_ = stage::attempts;
+  note_unserved();
+  return finish();
+}
+
+/// Asks for a place, with the money of the call reserved.
+net::awaitable<bool> call::begin_wait() {
   stage_ = stage::attempts;
   if (why_) return finish();
   if (!to().targets.empty()) choose_targets();
@@ -128,6 +145,15 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
     }
     upstream_place held = std::move(*held_);
     held_.reset();
+    if (money_ && !reserve_at_target(held.target())) {
+      held.give_back();
+      why_ = refusal_by_targets();
+      if (why_) break;
+      choose_targets();
+      auto turning = get_turn();
+      is_granted = co_await std::move(turning);
+      continue;
+    }
     const std::unique_ptr<permit> tunnel = std::move(tunnel_);
     if (!exchange_) make_exchange();
     aim(*exchange_, held.target());
@@ -142,7 +168,13 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
     co_await std::move(sleeping);
     if (turn_.has_left()) break;
     why_ = refusal_by_targets();
-    if (!why_ && to().is_priced) why_ = reserve_money();
+    if (!why_ && money_ && !has_money_at_once()) {
+      auto getting = get_money();
+      if (!co_await std::move(getting)) {
+        note_unserved();
+        break;
+      }
+    }
     if (why_) break;
     if (!to().targets.empty()) choose_targets();
     auto turning = get_turn();
@@ -195,62 +227,10 @@ request call::make_request() {
   const gateway::read_body read{body_->ahead(), is_whole, plan_.has_length ? plan_.length : body_->bytes()};
   const token_estimate& needs = account_->read({head_.method, route_.target}, read);
   const target_set of = to().targets.empty() ? all_targets : serving(to(), needs.model);
-  const auto& amounts = account_->ask(route_.granted.least_tokens, of);
+  const auto& amounts = account_->ask(route_.granted.least_tokens, of, to().is_priced ? &settings().prices : nullptr);
   for (const token_amount& a : amounts)
-    if (a.unit != "requests") record_.tokens_asked = record_.tokens_asked.value_or(0) + a.amount;
+    if (a.unit != "requests" && a.unit != "usd") record_.tokens_asked = record_.tokens_asked.value_or(0) + a.amount;
   return queue().ask(route_.tenant, route_.granted.priority, deadline_, tag_, amounts, needs.model);
-}
-
-/// Returns the refusal if no target can serve the call, even after a wait.
-std::optional<refusal> call::refusal_by_targets() const {
-  const token_estimate& needs = account_->estimate();
-  if (!to().targets.empty() && serving(to(), needs.model) == 0) return refusal_of_model(needs.model);
-  return refusal_by_quota(queue(), route_.tenant, needs);
-}
-
-/// Reserves the expected cost of the next attempt. Returns a refusal if a budget has too little left. It uses the
-/// budgets of the newest configuration.
-std::optional<refusal> call::reserve_money() {
-  if (!money_) money_ = std::make_unique<call_money>(services_.budgets, settings().prices);
-  const config_snapshot& now = *loop_.now;
-  const upstream* u = &to();
-  const tenant* whose = &settings().tenants[route_.tenant];
-  std::shared_ptr<upstream_queue> successor;
-  if (&now != snapshot_.get()) {
-    successor = now.queue_of(u->name);
-    if (successor) u = &successor->settings();
-    if (const auto i = now.tenant_of(whose->name)) whose = &now.settings.tenants[*i];
-  }
-  const token_estimate& needs = account_->estimate();
-  const double learned = to().tokens.learn ? queue().limits().ratios().of(needs.model) : 1;
-  return money_->reserve(now.settings, *u, *whose, needs, learned);
-}
-
-/// Returns the targets that may serve the call and have not had an attempt of it yet.
-target_set call::untried() const {
-  return to().targets.empty() ? 0 : queue().candidates(route_.tenant, account_->estimate().model) & ~tried_;
-}
-
-/// Whether a target without an attempt of this call may be available before the deadline. Targets that are paused for
-/// failures or rejected keys do not count.
-bool call::has_other_target() const {
-  const target_set of = untried();
-  for (std::size_t i = 0; i < to().targets.size(); ++i) {
-    if (!has(of, i)) continue;
-    const target_limit& at = queue().limits().at(i);
-    if (!at.is_out() && at.now().pauses.until() < deadline_) return true;
-  }
-  return false;
-}
-
-/// Sets the targets for the next attempt. A target is tried again only if no untried one is available.
-void call::choose_targets() {
-  const target_set of = has_other_target() ? untried() : queue().candidates(route_.tenant, account_->estimate().model);
-  std::optional<std::size_t> first;
-  if (tried_ == 0 && to().sticky.by != sticky_options::kind::none) {
-    if (const auto key = sticky_key(to().sticky, head_, body_->ahead())) first = target_of_key(to(), of, *key);
-  }
-  turn_.choose(of, first);
 }
 
 /// Returns the framing of the outgoing body. It may replace the body by one that asks the upstream for the usage.
@@ -332,15 +312,6 @@ void call::drain(time_point end) noexcept {
 void call::give_up(duration estimate, duration most) noexcept {
   if (estimate <= most && saturating_add(clock::now(), estimate) <= deadline_) return;
   turn_.wake();
-}
-
-void call::look_at_quotas() {
-  if (!turn_.waits()) return;
-  if (auto why = refusal_by_targets()) {
-    turn_.dismiss(std::move(*why));
-  } else if (const target_set of = untried()) {
-    turn_.move_to(of);
-  }
 }
 
 request_view call::look() const {

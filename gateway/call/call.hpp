@@ -65,6 +65,8 @@ class call final : private response_sink {
   void give_up(duration estimate, duration most) noexcept;
   /// Call it after a quota was used up. It ends the wait if the call needs that quota and no other target can serve it.
   void look_at_quotas();
+  /// A target whose budget had too little left for it may have enough now.
+  void look_at_money();
   /// Moves the call to another configuration. See turn::follow().
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept {
     turn_.follow(next, until_moved);
@@ -89,6 +91,8 @@ class call final : private response_sink {
   bool reads_body() const noexcept { return token_account::reads_body(to()); }
   net::awaitable<bool> begin();
   net::awaitable<bool> begin_turn();
+  net::awaitable<bool> begin_wait();
+  net::awaitable<bool> finish_unserved();
   net::awaitable<bool> attempt_until_done(bool is_granted);
   std::uint64_t bytes_before_turn() const noexcept;
   net::awaitable<bool> read_body(std::uint64_t most);
@@ -104,10 +108,21 @@ class call final : private response_sink {
   net::awaitable<void> end_events();
   bool give_up_turn();
   request make_request();
+  std::optional<refusal> refusal_by_quotas() const;
   std::optional<refusal> refusal_by_targets() const;
-  std::optional<refusal> reserve_money();
-  target_set untried() const;
-  bool has_other_target() const;
+  std::optional<refusal> refusal_by_money_of_targets() const;
+  void expect_cost();
+  std::optional<call_money::lack> reserve_money();
+  bool has_money_at_once();
+  net::awaitable<bool> get_money();
+  net::awaitable<bool> wait_for_money();
+  std::string line_to_join() const;
+  bool may_wait_for(const call_money::lack& l) const;
+  bool reserve_at_target(std::size_t target);
+  target_set with_money(target_set of);
+  target_set candidates();
+  target_set untried();
+  bool has_other_target();
   void choose_targets();
   outgoing_body make_framing();
   void make_exchange();
@@ -145,14 +160,15 @@ class call final : private response_sink {
   route_decision route_;
   turn turn_;
 
-  // The following members are set once the route is known.
-  enum class stage : std::uint8_t { head, body, turn, attempts };
+  // Once the route is known:
+  enum class stage : std::uint8_t { head, body, money, turn, attempts };
   stage stage_ = stage::head;
   bool is_on_list_ = false;
   bool is_reading_ = false;  // the body is being read, before the call requests a place
   bool has_asked_ = false;
   bool is_patience_short_ = false;  // the client's own time limit determines the deadline
   bool is_place_lost_ = false;
+  bool lacks_money_of_target_ = false;
   std::uint64_t tag_ = 0;  // the number of the call in request_list
   time_point waits_since_{};
   time_point deadline_{};

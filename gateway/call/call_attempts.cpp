@@ -8,6 +8,7 @@
 #include "gateway/call/call.hpp"
 #include "gateway/call/race.hpp"
 #include "gateway/call/refusals.hpp"
+#include "gateway/policy/call_cost.hpp"
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/quota_fields.hpp"
 #include "gateway/policy/refusal_body.hpp"
@@ -135,7 +136,7 @@ bool call::drops(const message_head& h, std::string_view body, std::size_t targe
   // Another target may have a key or a quota that this one lacks.
   const bool is_of_key = refuses_key(h.status) || h.status == forbidden || h.status == refused_by_limit;
   if (again == repeat::no && has_other && is_of_key && body_->can_repeat()) again = repeat::yes;
-  if (again == repeat::no || refusal_by_targets()) return false;
+  if (again == repeat::no || refusal_by_quotas()) return false;
   const bool is_in_time =
       again == repeat::yes || has_other || queue().paused_until(target, route_.tenant) < turn_.ask().deadline;
   return is_in_time && may_repeat();
@@ -231,12 +232,15 @@ void call::settle(upstream_place& held, attempt_end end) {
   const settlement how = meaning_of(end).place;
   if (how == settlement::give_back) {
     held.give_back();
+    if (money_) money_->give_back_at_target();
     return;
   }
   const bool is_refused = exchange_->status >= 400 && exchange_->status < 500;
   if (how == settlement::release && is_refused && !to().targets.empty()) held.settle(account_->settle_refused());
+  if (how == settlement::release && is_free_of_charge(exchange_->status))
+    held.settle(account_->settle_free_of_charge());
   if (how != settlement::release) {
-    held.settle(account_->settle(how == settlement::charge));
+    held.settle(account_->settle(how == settlement::charge, to().is_priced ? &settings().prices : nullptr));
     if (account_->used()) {
       record_.tokens_used = account_->used()->input + account_->used()->output;
       record_.tokens_output = account_->used()->output;

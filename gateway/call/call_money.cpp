@@ -1,10 +1,11 @@
 #include "gateway/call/call_money.hpp"
 
-#include "gateway/policy/call_cost.hpp"
+#include "gateway/config/units.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <utility>
@@ -18,6 +19,23 @@ refusal refusal_by_price(const token_estimate& e) {
                                        : fmt::format("prices has none for the model \"{}\"", e.model);
   return {404, "no_price", detail + ", and a budget counts the call", {}, true};
 }
+
+std::chrono::sys_seconds now_in_seconds() {
+  return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+}
+
+budget_ledger::budget budget_of(const target& t) { return {"target", t.full_name, &*t.budget}; }
+
+std::vector<budget_ledger::budget> budgets_of(const upstream& u, const tenant& whose) {
+  std::vector<budget_ledger::budget> budgets;
+  if (u.budget) budgets.push_back({"upstream", u.name, &*u.budget});
+  if (whose.budget) budgets.push_back({"tenant", whose.name, &*whose.budget});
+  return budgets;
+}
+
+std::string line_of(const budget_ledger::budget& b) { return fmt::format("{} {}", b.kind, b.name); }
+
+bool may_refuse(const budget_options& b) noexcept { return b.at != over_budget::warn; }
 
 refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount) {
   // The wait to tell the client. Running calls may give back some of their reserved money by then.
@@ -36,33 +54,70 @@ refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::d
   return {402, "budget_spent", std::move(detail), resets - std::chrono::system_clock::now(), true};
 }
 
+/// Why a budget has too little left, and whether the call may wait for that.
+call_money::lack lack_of(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount) {
+  call_money::lack l{
+      .why = refusal_by_budget(b, denied, amount), .until = denied.sums.window.end, .is_spent = denied.is_spent};
+  if (b.terms->at == over_budget::queue && amount <= b.terms->most) l.line = line_of(b);
+  return l;
+}
+
 }  // namespace
 
-std::optional<refusal> call_money::reserve(const config& now, const upstream& u, const tenant& whose,
-                                           const token_estimate& e, double learned) {
-  if (hold_ || e.is_free) return std::nullopt;
-  std::vector<budget_ledger::budget> budgets;
-  if (u.budget) budgets.push_back({"upstream", u.name, &*u.budget});
-  if (whose.budget) budgets.push_back({"tenant", whose.name, &*whose.budget});
+void call_money::expect(const token_estimate& e, double learned) {
   price_ = prices_->of(e.model);
+  is_free_ = e.is_free;
+  expected_ = price_ == nullptr || is_free_ ? 0 : expected_cost(*price_, e, learned);
+}
+
+std::optional<call_money::lack> call_money::reserve(const config& now, const upstream& u, const tenant& whose,
+                                                    const token_estimate& e) {
+  if (hold_ || is_free_) return std::nullopt;
+  const std::vector<budget_ledger::budget> budgets = budgets_of(u, whose);
   if (price_ == nullptr) {
-    const bool refuses = now.refuses_unpriced && std::ranges::any_of(budgets, [](const budget_ledger::budget& b) {
-                           return b.terms->at == over_budget::refuse;
-                         });
-    return refuses ? std::optional{refusal_by_price(e)} : std::nullopt;
+    const bool has_budget =
+        std::ranges::any_of(budgets, [](const budget_ledger::budget& b) { return may_refuse(*b.terms); }) ||
+        std::ranges::any_of(u.targets, [](const target& t) { return t.budget && may_refuse(*t.budget); }) ||
+        counts(u, "usd");
+    return now.refuses_unpriced && has_budget ? std::optional{lack{.why = refusal_by_price(e)}} : std::nullopt;
   }
-  const micro_usd amount = expected_cost(*price_, e, learned);
-  const auto second = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
-  const auto denied = ledger_->reserve(budgets, amount, second, hold_);
-  if (!denied) return std::nullopt;
-  return refusal_by_budget(budgets[denied->which], *denied, amount);
+  const auto denied = ledger_->reserve(budgets, expected_, now_in_seconds(), hold_);
+  return denied ? std::optional{lack_of(budgets[denied->which], *denied, expected_)} : std::nullopt;
+}
+
+std::vector<std::string> call_money::lines(const upstream& u, const tenant& whose) const {
+  std::vector<std::string> all;
+  if (is_free_ || expected_ == 0) return all;
+  for (const budget_ledger::budget& b : budgets_of(u, whose))
+    if (b.terms->at == over_budget::queue && expected_ <= b.terms->most) all.push_back(line_of(b));
+  return all;
+}
+
+std::optional<call_money::lack> call_money::find_lack(const upstream& u, const tenant& whose) const {
+  if (is_free_ || price_ == nullptr) return std::nullopt;
+  const std::vector<budget_ledger::budget> budgets = budgets_of(u, whose);
+  const auto denied = ledger_->find_denial(budgets, expected_, now_in_seconds());
+  return denied ? std::optional{lack_of(budgets[denied->which], *denied, expected_)} : std::nullopt;
+}
+
+bool call_money::reserve_at(const target& t) {
+  if (!t.budget || is_free_ || price_ == nullptr) return true;
+  const std::array one{budget_of(t)};
+  return !ledger_->reserve(one, expected_, now_in_seconds(), at_target_);
+}
+
+std::optional<call_money::lack> call_money::find_lack(const target& t) const {
+  if (!t.budget || is_free_ || price_ == nullptr) return std::nullopt;
+  const std::array one{budget_of(t)};
+  const auto denied = ledger_->find_denial(one, expected_, now_in_seconds());
+  return denied ? std::optional{lack_of(one[0], *denied, expected_)} : std::nullopt;
 }
 
 void call_money::settle(const std::optional<token_usage>& used, const token_usage& at_least, bool is_refused,
                         call_record& r) {
-  if (!hold_) return;
+  if (!hold_ && !at_target_) return;
   const bool has_used = used && *used != token_usage{};
-  micro_usd cost = hold_.amount();
+  micro_usd cost = expected_;
   if (is_refused && !has_used) {
     cost = 0;
   } else if (used) {
@@ -71,6 +126,7 @@ void call_money::settle(const std::optional<token_usage>& used, const token_usag
     cost = std::max(cost, cost_of(*price_, at_least));
   }
   hold_.settle(cost);
+  at_target_.settle(cost);
   call_texts& told = texts_of(r);
   told.usd = told.usd.value_or(0) + cost;
   told.priced_as = price_->match;

@@ -17,8 +17,16 @@
 namespace canigo::gateway {
 
 call_services::call_services(std::vector<call_loop*> loops, std::uint64_t buffered,
-                             std::shared_ptr<budget_ledger> money)
-    : counts{loops.size()}, budgets{std::move(money)}, kept{buffered}, call_loops_{std::move(loops)} {
+                             std::shared_ptr<budget_ledger> money, int priorities, duration ageing)
+    : counts{loops.size()},
+      budgets{std::move(money)},
+      lines{std::make_shared<budget_lines>(loops.front()->io.get_executor(), priorities, ageing)},
+      kept{buffered},
+      call_loops_{std::move(loops)},
+      money_timer_{call_loops_.front()->io} {
+  budgets->on_freed([weak = std::weak_ptr{lines}](const std::string& name) {
+    if (const auto all = weak.lock()) all->look_again(name);
+  });
   std::random_device random;
   process_ = fmt::format("{:08x}", random());
   via_ = "1.1 canigo-" + process_;
@@ -59,6 +67,23 @@ void call_services::note_spent(upstream_queue& q, std::size_t target, std::size_
   q.note_spent(target, tenant, std::move(told));
   for (call_loop* const l : call_loops_)
     net::post(l->io, [l] { l->requests.each([](call& c) { c.look_at_quotas(); }); });
+}
+
+void call_services::watch_money_of_targets() {
+  if (watches_money_.exchange(true, std::memory_order_relaxed)) return;
+  net::post(call_loops_.front()->io, [this] {
+    constexpr duration between = std::chrono::seconds{1};
+    money_timer_.expires_after(between);
+    money_timer_.async_wait([this](const error_code& error) {
+      if (!error) look_at_money_of_targets();
+    });
+  });
+}
+
+void call_services::look_at_money_of_targets() {
+  watches_money_.store(false, std::memory_order_relaxed);
+  for (call_loop* const l : call_loops_)
+    net::post(l->io, [l] { l->requests.each([](call& c) { c.look_at_money(); }); });
 }
 
 void call_services::end_long_waits(upstream_queue& q, duration most) {

@@ -10,12 +10,14 @@
 #include "gateway/policy/budget_ledger.hpp"
 #include "gateway/policy/first_arrivals.hpp"
 #include "gateway/policy/own_places.hpp"
+#include "gateway/upstream/budget_lines.hpp"
 #include "gateway/upstream/link.hpp"
 #include "gateway/upstream/name_lookup.hpp"
 #include "gateway/upstream/upstream_queue.hpp"
 #include "gateway/wire/request_body.hpp"
 
 #include <asio/ip/tcp.hpp>
+#include <asio/steady_timer.hpp>
 
 #include <atomic>
 #include <cstddef>
@@ -30,9 +32,10 @@ namespace canigo::gateway {
 /// The parts of the process that all calls share. Threads: any, unless a function says otherwise.
 class call_services {
  public:
-  /// `loops` must outlive this object. `buffered`: the max number of bytes of request bodies that are kept at the same
-  /// time. `money`: the sums of budgets.
-  call_services(std::vector<call_loop*> loops, std::uint64_t buffered, std::shared_ptr<budget_ledger> money);
+  /// `loops` must outlive this object. `buffered`: most bytes of bodies that are kept at once, of all requests
+  /// together. `money`: the sums of budgets. `priorities`, `ageing`: of calls that wait for money.
+  call_services(std::vector<call_loop*> loops, std::uint64_t buffered, std::shared_ptr<budget_ledger> money,
+                int priorities, duration ageing);
   call_services(const call_services&) = delete;
   call_services& operator=(const call_services&) = delete;
 
@@ -59,6 +62,9 @@ class call_services {
                   int status);
   /// Ends the waits for `q` whose estimate exceeds `most` or the call's own longest wait.
   void end_long_waits(upstream_queue& q, duration most);
+  /// A call waits that lacks the money of a target. Within a second it is asked again which targets may serve it: the
+  /// window of that budget may have ended, or a call may have given money back.
+  void watch_money_of_targets();
   /// Closes the idle connections to upstreams soon, because a descriptor is needed.
   void close_idle_links();
 
@@ -77,10 +83,13 @@ class call_services {
   first_arrivals arrivals;
   /// The sums of budgets. It is shared, because a call with reserved money may outlive this object.
   const std::shared_ptr<budget_ledger> budgets;
+  /// The calls that wait for their money. The ledger knows them, and outlives them.
+  const std::shared_ptr<budget_lines> lines;
   kept_bytes kept;
 
  private:
   void end_waits_of_paused(upstream_queue& q);
+  void look_at_money_of_targets();
 
   const std::vector<call_loop*> call_loops_;
   own_places own_;
@@ -90,6 +99,8 @@ class call_services {
   std::string via_;
   std::atomic<std::uint64_t> next_request_{1};
   std::atomic<duration::rep> end_{duration::max().count()};
+  std::atomic<bool> watches_money_{false};
+  net::steady_timer money_timer_;                                    // used on the first loop
   std::atomic<duration::rep> idle_closed_{duration::min().count()};  // when close_idle_links() last began
 };
 

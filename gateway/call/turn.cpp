@@ -165,6 +165,19 @@ net::awaitable<void> turn::sleep(duration d) {
       net::bind_cancellation_slot(wait_.slot(), net::redirect_error(net::use_awaitable, ignored)));
 }
 
+net::awaitable<void> turn::wait_outside(limiter& of, const char* what_for, time_point until, wait_result& got) {
+  const time_point start = clock::now();
+  const request place{.priority = ask_.priority, .deadline = ask_.deadline, .tag = ask_.tag, .since = ask_.since};
+  {
+    const outside waiting{*this, what_for};
+    sleeps_until_ = until;
+    co_await wait_for_place(of, place, got, wait_.slot());
+  }
+  record_.bound_by = what_for;
+  record_.waited += clock::now() - start;
+  ask_.since = std::min<time_point>(ask_.since, start);
+}
+
 /// Applies changes to the next request: another flow after a reload, or other targets after a target's quota was used
 /// up.
 void turn::take_next_terms() noexcept {

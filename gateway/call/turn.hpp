@@ -71,6 +71,9 @@ class turn {
   /// Takes a place if one is free without a wait; else returns an empty place. So a second attempt does not overtake
   /// waiting calls.
   net::awaitable<upstream_place> spare_place();
+  /// Waits outside of the queue for a permit of another limiter. `what_for`: a string literal.
+  /// `until`: when that wait ends at the latest, if that is known; else min().
+  net::awaitable<void> wait_outside(limiter& of, const char* what_for, time_point until, wait_result& got);
   /// Waits for the delay before a retry. The wait ends early if the call is called off.
   net::awaitable<void> sleep(duration d);
 
@@ -98,8 +101,8 @@ class turn {
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept;
 
   bool waits() const noexcept { return waits_; }
-  /// The limit or delay for which the call waits outside of the queue: "shared", "tunnels" or "retry". Empty: it does
-  /// not wait there.
+  /// The reason for a wait outside of the queue: "shared", "tunnels", "retry", or a budget; empty: it does not wait
+  /// there.
   std::string_view waits_for() const noexcept { return waits_for_; }
   /// When the wait outside of the queue ends; min() if that is unknown.
   time_point waits_until() const noexcept { return sleeps_until_; }

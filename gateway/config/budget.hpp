@@ -14,9 +14,10 @@ namespace canigo::gateway {
 /// The treatment of a call that exceeds a budget.
 enum class over_budget : std::uint8_t {
   refuse,  ///< the call is refused until the next window
+  queue,   ///< it waits for money
   warn,    ///< the call is let through; the sums are only counted and shown
 };
-inline constexpr std::array<std::string_view, 2> over_budget_names{"refuse", "warn"};
+inline constexpr std::array<std::string_view, 3> over_budget_names{"refuse", "queue", "warn"};
 constexpr std::string_view name_of(over_budget o) noexcept { return over_budget_names[static_cast<std::size_t>(o)]; }
 
 /// The amount of money that calls may cost in each window of a calendar.

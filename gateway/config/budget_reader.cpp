@@ -2,6 +2,8 @@
 #include "gateway/config/reader_parts.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <string>
 #include <utility>
 
 namespace canigo::gateway {
@@ -40,7 +42,7 @@ void read_money(table_view& t, config& c) {
   }
 }
 
-void read_budget(table_view& t, const config& c, std::optional<budget_options>& out) {
+void read_budget(table_view& t, const config& c, std::optional<budget_options>& out, bool may_queue) {
   auto given = t.table("budget");
   if (!given) return;
   budget_options& b = out.emplace();
@@ -52,7 +54,12 @@ void read_budget(table_view& t, const config& c, std::optional<budget_options>& 
       t.problems().refuse_text(zone->where, zone->field, zone->text,
                                "a name of this system's time zones, such as \"Europe/Paris\" or \"UTC\"");
   }
-  given->word("at", b.at, {{over_budget_names[0], over_budget::refuse}, {over_budget_names[1], over_budget::warn}});
+  if (may_queue) {
+    given->word("at", b.at,
+                {{"refuse", over_budget::refuse}, {"queue", over_budget::queue}, {"warn", over_budget::warn}});
+  } else {
+    given->word("at", b.at, {{"refuse", over_budget::refuse}, {"warn", over_budget::warn}});
+  }
   given->finish();
   if (c.prices_source.empty()) t.problems().complain(given->where(), given->field(), "needs prices, which are missing");
   if (c.state.empty())
@@ -62,9 +69,12 @@ void read_budget(table_view& t, const config& c, std::optional<budget_options>& 
 
 void check_priced(table_view& t, upstream& u, const config& c) {
   u.is_priced = !c.prices_source.empty() && u.tokens.api != token_api::none;
-  if (u.budget && u.tokens.api == token_api::none)
-    t.problems().complain(t.where("budget"), t.field("budget"),
-                          "needs the tokens of calls, and " + t.field("tokens.api") + " does not say how they count");
+  if (u.tokens.api != token_api::none) return;
+  const std::string why = "needs the tokens of calls, and " + t.field("tokens.api") + " does not say how they count";
+  if (u.budget) t.problems().complain(t.where("budget"), t.field("budget"), why);
+  for (std::size_t i = 0; i < u.targets.size(); ++i)
+    if (u.targets[i].budget)
+      t.problems().complain(t.where("target"), t.field("target[" + std::to_string(i) + "].budget"), why);
 }
 
 }  // namespace canigo::gateway

@@ -209,6 +209,8 @@ struct target {
   std::optional<bool> refusal_body;  ///< replaces upstream::refusal_body for this target
   quota_reset quota_resets = quota_reset::unknown;
   bool private_addresses = false;
+  std::optional<budget_options> budget;  ///< none that waits
+  std::string full_name;                 ///< "chat/team-key", which no other budget has
 };
 
 /// The most models of an upstream that have limits of their own.
@@ -225,7 +227,7 @@ struct model_limit {
   bool is_for_each() const noexcept { return !is_together && match.ends_with('*'); }
 };
 
-/// A set of the targets of an upstream: a bit for each, in their order.
+/// A set of targets of an upstream: bit i stands for the target with index i.
 using target_set = std::uint64_t;
 inline constexpr std::size_t most_targets = 64;
 inline constexpr target_set all_targets = ~target_set{0};
@@ -259,7 +261,7 @@ struct upstream {
   gateway::credential credential;
   std::string provider = "generic";           ///< the preset whose values are used for keys that the file leaves out
   rate_window window = rate_window::average;  ///< the kind of window for rates that name none
-  std::vector<rate_limit> rates;  ///< the unit of each is "requests", "tokens", "input_tokens" or "output_tokens"
+  std::vector<rate_limit> rates;              ///< the unit of each is one of rate_units
   std::uint64_t concurrency = 64;
   std::size_t queue = 5'000;
   overflow on_overflow = overflow::evict_least_important;
@@ -289,7 +291,8 @@ struct upstream {
   std::optional<budget_options> budget;
   bool is_priced = false;  ///< whether calls to this upstream have prices
 
-  /// Whether a target serves some models only, or has a path with the model in it, or the model has limits or a price.
+  /// Whether the model of a call must be read: a target serves only some models, or has a path with the model in it, or
+  /// models have limits or prices.
   bool reads_model() const noexcept;
   bool reads_refusals() const noexcept { return refusal_body.value_or(tokens.reads_usage()); }
 };

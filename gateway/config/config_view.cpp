@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -23,8 +24,10 @@ std::string text_of(const listen_address& a) {
 json view(const std::vector<rate_limit>& rates) {
   json all = json::array();
   for (const rate_limit& r : rates) {
-    all.push_back({{"limit", std::to_string(r.rate.tokens()) + '/' + to_string(r.rate.period())},
-                   {"burst", r.burst},
+    const auto tokens = static_cast<std::uint64_t>(r.rate.tokens());
+    const bool is_usd = r.unit == "usd";
+    all.push_back({{"limit", (is_usd ? usd_text(tokens) : std::to_string(tokens)) + '/' + to_string(r.rate.period())},
+                   {"burst", is_usd ? json(usd_text(r.burst)) : json(r.burst)},
                    {"unit", r.unit.empty() ? "requests" : r.unit},
                    {"window", r.window == rate_window::strict ? "strict" : "average"}});
   }
@@ -44,6 +47,7 @@ json view(const target& t) {
            {"provider", t.provider}, {"rates", view(t.rates)},        {"concurrency", t.concurrency},
            {"prefer", t.prefer},     {"private", t.private_addresses}};
   if (!t.models.empty()) one["models"] = t.models;
+  if (t.budget) one["budget"] = view(*t.budget);
   for (const path_change& p : t.paths) one["path"][p.from] = p.to;
   return one;
 }

@@ -38,6 +38,28 @@ std::optional<listen_address> read_listen_address(table_view& t, std::string_vie
   return address;
 }
 
+constexpr std::string_view usd_rate_syntax = "US dollars and a period such as \"0.50/1m\"";
+
+/// Reads "0.50/1m"; nothing: it is no such text. Throws as rate::parse() does.
+std::optional<rate> parse_usd_rate(std::string_view text) {
+  const auto slash = text.find('/');
+  if (slash == text.npos) return std::nullopt;
+  const auto amount = parse_usd(text.substr(0, slash));
+  if (!amount || *amount == 0) return std::nullopt;
+  return rate::parse(std::to_string(*amount) + std::string{text.substr(slash)});
+}
+
+void read_usd_burst(table_view& t, std::int64_t& burst, std::int64_t most) {
+  micro_usd given = static_cast<micro_usd>(burst);
+  t.usd("burst", given);
+  if (given < 1 || given > static_cast<micro_usd>(most)) {
+    t.problems().refuse(t.where("burst"), t.field("burst"), usd_text(given),
+                        fmt::format("0.000001 to {} US dollars", usd_text(static_cast<micro_usd>(most))));
+  } else {
+    burst = static_cast<std::int64_t>(given);
+  }
+}
+
 std::optional<tls_files> read_tls(table_view& t) {
   auto given = t.table("tls");
   if (!given) return std::nullopt;
@@ -106,9 +128,11 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
   std::vector<rate_limit> rates;
   for (table_view& given : t.tables("rates", most_rates)) {
     std::optional<rate> limit;
-    if (const auto text = given.needed("limit", "N/PERIOD such as \"500/1m\"")) {
+    const bool is_usd = !is_of_hosts && given.is_text("unit", "usd");
+    if (const auto text = given.needed("limit", is_usd ? usd_rate_syntax : "N/PERIOD such as \"500/1m\"")) {
       try {
-        limit = rate::parse(text->text);
+        limit = is_usd ? parse_usd_rate(text->text) : rate::parse(text->text);
+        if (!limit) given.problems().refuse_text(text->where, text->field, text->text, usd_rate_syntax);
       } catch (const std::system_error& e) {
         // The exception's text is "rate is ...; allowed: ...: invalid argument". The part from "is" to the last colon
         // is used.
@@ -141,7 +165,12 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
     if (is_strict && within != nullptr && counts(*within, unit))
       burst = static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(burst), most_of(*within, unit)));
     // A strict window never holds more tokens than its limit, so a larger burst is refused.
-    given.integer("burst", burst, 1, is_strict ? limit->tokens() : most_burst);
+    const std::int64_t longest = is_strict ? limit->tokens() : most_burst;
+    if (is_usd) {
+      read_usd_burst(given, burst, longest);
+    } else {
+      given.integer("burst", burst, 1, longest);
+    }
     given.finish();
     if (!limit) continue;
     rates.push_back(

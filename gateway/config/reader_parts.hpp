@@ -20,12 +20,16 @@ bool is_model_pattern(std::string_view text) noexcept;
 inline constexpr std::string_view model_syntax =
     "1 to 64 visible characters of ASCII, of which the last may be '*' for any rest";
 
-/// Reads the name of a file that can be opened now.
+/// Reads the name of a file, and checks that the file can be opened now.
 void read_file_name(table_view& t, std::string_view key, std::string& out);
 
 /// Reads the name of a class, and returns its index in `classes`. Returns nothing, after reporting an error, if the
 /// list does not contain it.
 std::optional<int> read_class(table_view& t, std::string_view key, const std::vector<std::string>& classes);
+
+/// The units that the rates of an upstream, a target, a model or a tenant may count. A "usd" is a millionth of a US
+/// dollar.
+inline const std::vector<std::string> rate_units{"requests", "tokens", "input_tokens", "output_tokens", "usd"};
 
 /// Reads the rates of a table. `units`: the units that a rate may name, "requests" first. `usual`: the window of rates
 /// that name no window; none: rates may not name a window. `within`: for the rates of a tenant, the tenant's upstream.
@@ -65,13 +69,14 @@ void read_upstreams(table_view& t, config& c);
 /// Complains of rates that Redis can't keep, if `u` is shared.
 void check_shared_rates(table_view& t, const upstream& u, const std::vector<rate_limit>& rates);
 /// Reads the targets of an upstream. Call it after the upstream's other settings were read.
-void read_targets(table_view& t, upstream& u);
+void read_targets(table_view& t, const config& c, upstream& u);
 /// The limits of its models.
 void read_model_limits(table_view& t, upstream& u);
 void read_sticky(table_view& t, upstream& u);
 /// Reads the prices and the state file. Call it before the parts that may have a budget.
 void read_money(table_view& t, config& c);
-void read_budget(table_view& t, const config& c, std::optional<budget_options>& out);
+/// `may_queue`: whether calls may wait for its money.
+void read_budget(table_view& t, const config& c, std::optional<budget_options>& out, bool may_queue = true);
 /// Checks whether the calls of an upstream have prices. Call it after the upstream's other settings were read.
 void check_priced(table_view& t, upstream& u, const config& c);
 /// Reads the tenants, and adds those that only a listener names.

@@ -48,7 +48,7 @@ void read_paths(table_view& t, target& to) {
   given->finish();
 }
 
-target read_target(table_view& t, const upstream& u) {
+target read_target(table_view& t, const config& c, const upstream& u) {
   target to;
   if (const auto name = t.needed("name", name_syntax)) {
     if (!is_plain_name(name->text)) t.problems().refuse_text(name->where, name->field, name->text, name_syntax);
@@ -62,8 +62,7 @@ target read_target(table_view& t, const upstream& u) {
   to.provider = own.provider;
   to.refusal_body = own.refusal_body;
   to.quota_resets = own.quota_resets;
-  to.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"},
-                        u.shared ? rate_window::average : own.window);
+  to.rates = read_rates(t, rate_units, u.shared ? rate_window::average : own.window);
   check_shared_rates(t, u, to.rates);
   t.integer("concurrency", to.concurrency, 1, 1'000'000);
   t.integer("prefer", to.prefer, 1, 100);
@@ -71,6 +70,9 @@ target read_target(table_view& t, const upstream& u) {
   t.flag("private", to.private_addresses);
   read_models(t, to);
   read_paths(t, to);
+  // A call goes to another target instead.
+  read_budget(t, c, to.budget, false);
+  to.full_name = u.name + '/' + to.name;
   t.finish();
   return to;
 }
@@ -84,9 +86,9 @@ bool is_model_pattern(std::string_view text) noexcept {
   return star == text.npos || star + 1 == text.size();
 }
 
-void read_targets(table_view& t, upstream& u) {
+void read_targets(table_view& t, const config& c, upstream& u) {
   for (table_view& given : t.tables("target", most_targets)) {
-    target to = read_target(given, u);
+    target to = read_target(given, c, u);
     for (const target& other : u.targets) {
       if (!to.name.empty() && other.name == to.name)
         given.problems().refuse_text(given.where("name"), given.field("name"), to.name, "each name once");
@@ -113,7 +115,7 @@ void read_model_limits(table_view& t, upstream& u) {
       to.match = match->text;
     }
     given.flag("together", to.is_together);
-    to.rates = read_rates(given, {"requests", "tokens", "input_tokens", "output_tokens"}, u.window);
+    to.rates = read_rates(given, rate_units, u.window);
     given.integer("concurrency", to.concurrency, 1, 1'000'000);
     if (!given.has("rates") && !given.has("concurrency"))
       given.problems().complain(given.where(), given.field(), "limits nothing; allowed: rates, concurrency, or both");

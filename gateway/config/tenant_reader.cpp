@@ -122,7 +122,7 @@ void read_limits(table_view& t, const config& c, tenant& n) {
     auto one = given->table(u.name);
     if (!one) continue;
     tenant_limit limit;
-    limit.rates = read_rates(*one, {"requests", "tokens", "input_tokens", "output_tokens"}, rate_window::average, &u);
+    limit.rates = read_rates(*one, rate_units, rate_window::average, &u);
     check_rates(*one, u, limit.rates);
     one->integer("concurrency", limit.concurrency, 1, 1'000'000);
     one->finish();

@@ -94,14 +94,17 @@ void read_websocket(table_view& t, upstream& u) {
   given->finish();
 }
 
-/// Rates of tokens need `tokens.api`, which tells how to count the tokens of a call.
-void check_units(table_view& t, const upstream& u) {
-  if (u.tokens.api != token_api::none) return;
+/// Tokens can be counted only if `tokens.api` says how, and money if there are prices.
+void check_units(table_view& t, const upstream& u, const config& c) {
   const auto check = [&](const std::vector<rate_limit>& rates, std::string_view where) {
-    for (const rate_limit& r : rates)
-      if (r.unit != "requests")
+    for (const rate_limit& r : rates) {
+      if (r.unit != "requests" && u.tokens.api == token_api::none) {
         t.problems().complain(t.where(where), t.field(where),
                               fmt::format("counts {}, and {} does not say how", r.unit, t.field("tokens.api")));
+      } else if (r.unit == "usd" && c.prices_source.empty()) {
+        t.problems().complain(t.where(where), t.field(where), "counts usd, and needs prices, which are missing");
+      }
+    }
   };
   check(u.rates, "rates");
   for (const target& to : u.targets) check(to.rates, "target");
@@ -145,8 +148,7 @@ upstream read_upstream(table_view& t, const config& c) {
   read_queue(t, c, u);
   t.flag("shared", u.shared);
   // Shared rates are averages only, because Redis keeps no strict windows.
-  u.rates = read_rates(t, {"requests", "tokens", "input_tokens", "output_tokens"},
-                       u.shared ? rate_window::average : u.window);
+  u.rates = read_rates(t, rate_units, u.shared ? rate_window::average : u.window);
   if (u.shared && c.redis.source.empty())
     t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
   read_on_redis_failure(t, u);
@@ -158,7 +160,7 @@ upstream read_upstream(table_view& t, const config& c) {
   read_keep_alive(t, u);
   t.flag("forwarded", u.forwarded);
   t.flag("private", u.private_addresses);
-  read_targets(t, u);
+  read_targets(t, c, u);
   read_model_limits(t, u);
   read_sticky(t, u);
   read_websocket(t, u);
@@ -174,7 +176,7 @@ upstream read_upstream(table_view& t, const config& c) {
     t.problems().complain(t.where("shared"), t.field("shared"),
                           fmt::format("is true, with {} rates in all; allowed: {} at most", rates, most_rates));
   t.finish();
-  check_units(t, u);
+  check_units(t, u, c);
   check_priced(t, u, c);
   return u;
 }

@@ -102,20 +102,34 @@ void budget_ledger::open_window(account& a, instant begin) {
   }
 }
 
-std::optional<budget_ledger::denial> budget_ledger::reserve(std::span<const budget> budgets, micro_usd amount,
-                                                            instant now, hold& to) {
-  const std::lock_guard lock{mutex_};
-  std::vector<hold::part> parts;
+/// Precondition: mutex_ is locked.
+std::optional<budget_ledger::denial> budget_ledger::judge(std::span<const budget> budgets, micro_usd amount,
+                                                          instant now, std::vector<hold::part>& parts) {
   parts.reserve(budgets.size());
   for (std::size_t i = 0; i < budgets.size(); ++i) {
     account& a = open(budgets[i], now);
     const sum& s = a.windows.at(a.now.begin);
     parts.push_back({&a, a.now.begin});
-    if (amount == 0 || budgets[i].terms->at != over_budget::refuse) continue;
+    if (amount == 0 || budgets[i].terms->at == over_budget::warn) continue;
     const micro_usd most = budgets[i].terms->most;
     if (!s.is_known || s.spent + s.reserved + amount > most)
       return denial{i, {a.now, s.spent, s.reserved}, s.spent + amount > most};
   }
+  return std::nullopt;
+}
+
+std::optional<budget_ledger::denial> budget_ledger::find_denial(std::span<const budget> budgets, micro_usd amount,
+                                                                instant now) {
+  const std::lock_guard lock{mutex_};
+  std::vector<hold::part> parts;
+  return judge(budgets, amount, now, parts);
+}
+
+std::optional<budget_ledger::denial> budget_ledger::reserve(std::span<const budget> budgets, micro_usd amount,
+                                                            instant now, hold& to) {
+  const std::lock_guard lock{mutex_};
+  std::vector<hold::part> parts;
+  if (auto denied = judge(budgets, amount, now, parts)) return denied;
   for (const hold::part& p : parts) p.of->windows.at(p.window).reserved += amount;
   to.ledger_ = this;
   to.amount_ = amount;
@@ -124,6 +138,12 @@ std::optional<budget_ledger::denial> budget_ledger::reserve(std::span<const budg
 }
 
 void budget_ledger::settle(hold& h, micro_usd cost) noexcept {
+  count(h, cost);
+  if (!freed_) return;
+  for (const hold::part& p : h.parts_) freed_(p.of->name);
+}
+
+void budget_ledger::count(const hold& h, micro_usd cost) noexcept {
   const std::lock_guard lock{mutex_};
   for (const hold::part& p : h.parts_) p.of->windows.at(p.window).reserved -= h.amount_;
   if (cost == 0) return;

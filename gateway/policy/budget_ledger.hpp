@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,6 +19,7 @@
 #include <string_view>
 #include <thread>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 namespace canigo::gateway {
@@ -48,13 +50,16 @@ class budget_ledger {
 
   /// `store`: keeps the sums; with null, the sums end with the process.
   explicit budget_ledger(std::unique_ptr<spent_store> store);
+  /// Sets the function that gets the name of a budget, such as "upstream chat", after a call has settled there. Call
+  /// it before the first reserve().
+  void on_freed(std::function<void(const std::string& name)> freed) { freed_ = std::move(freed); }
   ~budget_ledger();
   budget_ledger(const budget_ledger&) = delete;
   budget_ledger& operator=(const budget_ledger&) = delete;
 
   /// A budget, and its current options.
   struct budget {
-    std::string_view kind;  ///< "upstream" or "tenant"; a literal
+    std::string_view kind;  ///< "upstream", "target" or "tenant"; a literal
     std::string_view name;
     const budget_options* terms;
   };
@@ -96,9 +101,11 @@ class budget_ledger {
     std::vector<part> parts_;
   };
 
-  /// Reserves the amount in all of these budgets, and stores the reservation in the empty `to`. Returns the first
-  /// budget that has too little left and whose options refuse calls; then nothing is reserved. A budget counts as spent
-  /// while the store can't tell its sum. A call with an amount of 0 is always let through.
+  /// Returns the first of these budgets that has too little left for the amount, and whose options do not only warn. A
+  /// budget counts as spent while the store can't tell its sum. A call with an amount of 0 is always let through.
+  std::optional<denial> find_denial(std::span<const budget> budgets, micro_usd amount, instant now);
+  /// Reserves the amount in all of these budgets, and stores the reservation in the empty `to`. If find_denial() finds
+  /// a budget, returns that result and reserves nothing.
   std::optional<denial> reserve(std::span<const budget> budgets, micro_usd amount, instant now, hold& to);
 
   /// The sums of the current window of a budget.
@@ -111,8 +118,11 @@ class budget_ledger {
   using key = std::tuple<std::string, std::string>;  // the kind and the name of the budget; its unit and zone
 
   account& open(const budget& b, instant now);
+  std::optional<denial> judge(std::span<const budget> budgets, micro_usd amount, instant now,
+                              std::vector<hold::part>& parts);
   void open_window(account& a, instant begin);
   void settle(hold& h, micro_usd cost) noexcept;
+  void count(const hold& h, micro_usd cost) noexcept;
   bool save();
   void fall_behind() noexcept;
   void catch_up(const std::stop_token& stop);
@@ -122,6 +132,7 @@ class budget_ledger {
   bool is_behind_ = false;                            // the store did not take a sum, and the thread tries again
   std::map<key, std::unique_ptr<account>> accounts_;  // one for each budget that a configuration has named so far
   std::unique_ptr<spent_store> store_;
+  std::function<void(const std::string&)> freed_;
   std::atomic<std::uint64_t> failures_{0};
   std::jthread catching_up_;  // only with a store
 };

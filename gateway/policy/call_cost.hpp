@@ -13,4 +13,7 @@ micro_usd cost_of(const price& p, const token_usage& used) noexcept;
 /// that begin before any of them has reported its usage may use more than the average call.
 micro_usd expected_cost(const price& p, const token_estimate& e, double learned) noexcept;
 
+/// Whether an answer with this status is free: providers do not charge for errors.
+constexpr bool is_free_of_charge(int status) noexcept { return status >= 400; }
+
 }  // namespace canigo::gateway

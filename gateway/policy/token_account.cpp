@@ -1,5 +1,6 @@
 #include "gateway/policy/token_account.hpp"
 
+#include "gateway/policy/call_cost.hpp"
 #include "gateway/policy/fields.hpp"
 
 #include <algorithm>
@@ -12,9 +13,11 @@ const token_estimate& token_account::read(const called& what, const read_body& b
   return estimate_;
 }
 
-const std::vector<token_amount>& token_account::ask(std::uint64_t least, target_set of) {
+const std::vector<token_amount>& token_account::ask(std::uint64_t least, target_set of, const price_list* prices) {
   const double ratio = upstream_->tokens.learn ? ratios_->of(estimate_.model) : 1;
-  asked_ = asked_amounts(*upstream_, own_, estimate_, ratio, least, of);
+  const price* const p = prices == nullptr ? nullptr : prices->of(estimate_.model);
+  const micro_usd cost = p == nullptr ? 0 : expected_cost(*p, estimate_, ratio);
+  asked_ = asked_amounts(*upstream_, own_, estimate_, ratio, least, of, cost);
   return asked_;
 }
 
@@ -28,7 +31,7 @@ void token_account::begin_response(const message_head& head) {
                                            upstream_->tokens.usage);
 }
 
-std::vector<token_amount> token_account::settle(bool is_whole) {
+std::vector<token_amount> token_account::settle(bool is_whole, const price_list* prices) {
   used_.reset();
   events_ = 0;
   if (reader_ && is_whole) used_ = reader_->finish();
@@ -38,17 +41,31 @@ std::vector<token_amount> token_account::settle(bool is_whole) {
   is_missing_ = upstream_->tokens.reads_usage() && !used_ && !estimate_.is_free;
   if (!used_ && reader_) events_ = reader_->events();
   reader_.reset();
+  const price* const p = prices == nullptr ? nullptr : prices->of(estimate_.model);
+  const bool is_free = !is_told && is_free_of_charge(status_);
+  const auto amount_for = [&](std::string_view unit, const token_usage& u) {
+    if (unit != "usd") return used_amount(unit, u, upstream_->tokens.output_weight);
+    return p == nullptr || is_free ? micro_usd{0} : cost_of(*p, u);
+  };
   std::vector<token_amount> amounts = asked_;
   if (!used_) {
-    if (events_ == 0) return amounts;
-    for (token_amount& a : amounts)
-      a.amount = std::max(a.amount, used_amount(a.unit, at_least(), upstream_->tokens.output_weight));
+    for (token_amount& a : amounts) {
+      if (a.unit == "usd" && is_free) a.amount = 0;
+      if (events_ > 0) a.amount = std::max(a.amount, amount_for(a.unit, at_least()));
+    }
     return amounts;
   }
-  for (token_amount& a : amounts) a.amount = used_amount(a.unit, *used_, upstream_->tokens.output_weight);
+  for (token_amount& a : amounts) a.amount = amount_for(a.unit, *used_);
   // The usage of a refused request says nothing about the next request, so only reported usage is learned.
   if (is_told && upstream_->tokens.learn)
     ratios_->learn(estimate_.model, estimate_.input + estimate_.output, used_->input + used_->output);
+  return amounts;
+}
+
+std::vector<token_amount> token_account::settle_free_of_charge() const {
+  std::vector<token_amount> amounts;
+  for (const token_amount& a : asked_)
+    if (a.unit == "usd") amounts.push_back({a.unit, 0});
   return amounts;
 }
 

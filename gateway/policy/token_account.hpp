@@ -30,8 +30,9 @@ class token_account {
   /// Estimates the tokens of the request.
   const token_estimate& read(const called& what, const read_body& body);
   /// Returns the amount to ask for in each unit of the upstream's rates, if one of the targets `of` serves the request.
-  /// Call read() first. `least`: the number in the client's X-Canigo-Tokens.
-  const std::vector<token_amount>& ask(std::uint64_t least, target_set of = all_targets);
+  /// Call read() first. `least`: the number in the client's X-Canigo-Tokens. `prices`: null means that calls are free.
+  const std::vector<token_amount>& ask(std::uint64_t least, target_set of = all_targets,
+                                       const price_list* prices = nullptr);
 
   /// The estimate that read() has made. Call read() first.
   const token_estimate& estimate() const noexcept { return estimate_; }
@@ -43,12 +44,15 @@ class token_account {
   }
   /// Ends the request. `is_whole`: the response has come to its end. Returns the amounts to settle, in the order of
   /// ask(): the used amounts or, if those are unknown, the larger of the asked amounts and at_least(). A request that
-  /// got a 4xx has used no tokens. The learned ratios are updated.
-  std::vector<token_amount> settle(bool is_whole);
+  /// got a 4xx has used no tokens, and one that got an error without a usage costs no money. The learned ratios are
+  /// updated. `prices`: as for ask().
+  std::vector<token_amount> settle(bool is_whole, const price_list* prices = nullptr);
 
   /// Returns the amounts to settle for an attempt that was refused and whose response is dropped. It has used no
   /// tokens.
   std::vector<token_amount> settle_refused() const;
+  /// Returns the amounts to settle for an attempt that costs no money, and whose response is dropped.
+  std::vector<token_amount> settle_free_of_charge() const;
 
   /// The usage, if it is known. Call settle() first.
   const boxed<token_usage>& used() const noexcept { return used_; }

@@ -35,17 +35,18 @@ std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::strin
 }
 
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
-                                        double learned, std::uint64_t least, target_set of) {
+                                        double learned, std::uint64_t least, target_set of, micro_usd cost) {
   std::vector<token_amount> amounts;
   const model_limit* const of_model = limit_of_model(u, e.model);
-  for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens"}) {
+  for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens", "usd"}) {
     if (!counts(u, unit)) continue;
     // Of calls that all begin before one of them has told its usage, some use more than calls do on average.
     const double ratio = is_strict(u, own, unit, of_model) ? std::max(learned, 1.0) : learned;
     const std::uint64_t wanted = unit == "requests" ? 1
+                                 : unit == "usd"    ? cost
                                  : unit == "tokens" ? std::max(scaled(e.input + e.output, ratio), least)
                                                     : scaled(unit == "input_tokens" ? e.input : e.output, ratio);
-    const bool may_be_none = e.is_free || (unit == "output_tokens" && !e.has_output);
+    const bool may_be_none = e.is_free || unit == "usd" || (unit == "output_tokens" && !e.has_output);
     amounts.push_back(
         {unit, std::clamp<std::uint64_t>(wanted, may_be_none ? 0 : 1, most_amount(u, own, unit, of, of_model))});
   }

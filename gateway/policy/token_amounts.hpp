@@ -12,7 +12,7 @@ namespace canigo::gateway {
 
 /// The amount that a request takes from an upstream's rates of one unit.
 struct token_amount {
-  std::string_view unit;  ///< "requests", "tokens", "input_tokens" or "output_tokens"; a literal
+  std::string_view unit;  ///< one of rate_units; a literal
   std::uint64_t amount = 1;
 
   friend bool operator==(const token_amount&, const token_amount&) = default;
@@ -21,8 +21,8 @@ struct token_amount {
 /// Returns an estimate times a learned ratio, rounded up.
 std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept;
 
-/// The most of a unit that a request to one of the targets `of` may ask for: see most_of(). A larger request could
-/// never go. `of_model`: the limits of its model; null: there are none.
+/// Returns the largest amount of a unit that a request to one of the targets `of` may ask for: see most_of(). A larger
+/// request would wait for ever. `of_model`: the limits of the request's model; null: there are none.
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit,
                           target_set of = all_targets, const model_limit* of_model = nullptr) noexcept;
 
@@ -30,10 +30,11 @@ std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::strin
 /// least `least` of "tokens". For a strict window `learned` counts as at least 1. Each amount is at least 1 and at most
 /// most_amount(). A free request may take 0, and a request without output may take 0 of "output_tokens".
 ///
-/// `own`: the rates of the tenant, whose bursts also bound the amounts; null: the tenant has none. `of`: the targets
-/// that may serve the request.
+/// `own`: the rates of the tenant, whose bursts count, too; null: it has none. `of`: the targets that may serve it.
+/// `cost`: the amount of "usd".
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
-                                        double learned, std::uint64_t least, target_set of = all_targets);
+                                        double learned, std::uint64_t least, target_set of = all_targets,
+                                        micro_usd cost = 0);
 
 /// Returns the amount of a unit that a request has used, for the settlement. One output token counts as `output_weight`
 /// units of "tokens".

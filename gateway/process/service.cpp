@@ -107,7 +107,7 @@ void connection_counts::set_limits(const connection_limits& limits) {
 }
 
 service::service(config c, std::string file, const std::vector<std::unique_ptr<loop>>& loops, admin_handler& by)
-    : call_services{call_loops(loops), c.size.buffered, open_state(c)},
+    : call_services{call_loops(loops), c.size.buffered, open_state(c), static_cast<int>(c.classes.size()), c.ageing},
       admin{&by},
       log{c.access_log},
       clients{c.connections},
@@ -135,6 +135,7 @@ net::awaitable<std::vector<std::string>> service::reload() {
     auto moving = move_callers(next);
     co_await std::move(moving);
     next->end_take_over();
+    lines->look_again();
   }
   (wrong.empty() ? counts.reloads : counts.reloads_refused).fetch_add(1, std::memory_order_relaxed);
   co_return wrong;

@@ -48,7 +48,7 @@ void change_rates(Limit& of, const std::vector<rate_limit>& now, const std::vect
   }
 }
 
-/// A limiter, or one alternative of it.
+/// A limiter, or one alternative of a limiter. Both kinds have the same functions here.
 class limit_part {
  public:
   explicit limit_part(limiter& whole) noexcept : of_{&whole} {}

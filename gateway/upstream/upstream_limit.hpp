@@ -50,7 +50,7 @@ class upstream_limit {
   redis_limit* shared() noexcept { return shared_.get(); }
   /// The limits of models, which are sublimits of local().
   model_limits& models() noexcept { return models_; }
-  /// How the usage of calls compares with their estimates.
+  /// The ratios between the usage and the estimates of calls.
   token_ratios& ratios() noexcept { return ratios_; }
   /// The budget that bounds how many calls get a second attempt in parallel.
   retry_budget& hedges() noexcept { return hedges_; }
@@ -148,7 +148,7 @@ class upstream_limit {
 
   mutable std::mutex mutex_;  // guards the settings; the limits are changed while it is locked
   limit_terms terms_;
-  std::vector<limit_terms> of_targets_;  // empty without a list
+  std::vector<limit_terms> of_targets_;  // the settings of each target; empty without a list of targets
   std::vector<model_limit> of_models_;
   const net::any_io_executor executor_;
   const int priorities_;

@@ -82,7 +82,8 @@ class upstream_queue {
               std::span<const token_amount> amounts, std::string_view model) const;
   /// The name of the limit that a request waits for.
   std::string name_of_limit(const wait_reason& why) const;
-  /// Lowers the amounts of `r` to the most that the tenant may ask for at its targets. True if an amount was larger.
+  /// Lowers the amounts of `r` to the largest that the tenant may ask for at its targets. Returns true if an amount was
+  /// lowered.
   bool lower_to_most(request& r, std::size_t tenant) const;
   /// Returns the wait to tell a refused call that could be granted after `wait`. Calls that are told a wait get
   /// different times, so that they do not come back together. The calls of a tenant with its own limits all get `wait`.

@@ -96,6 +96,39 @@ TEST_CASE("gateway: a call that costs nothing goes, and one that costs more than
   CHECK(b.reserve(1, h));
 }
 
+TEST_CASE("gateway: a look for money takes none, and a budget that lets calls wait denies them", "[gateway][budget]") {
+  one_budget b;
+  b.terms.at = gateway::over_budget::queue;
+  const std::array all{b.budget()};
+  budget_ledger::hold h;
+  CHECK_FALSE(b.ledger.find_denial(all, 100, noon));
+  CHECK(b.now().reserved == 0);
+  REQUIRE_FALSE(b.reserve(60, h));
+  const auto denied = b.ledger.find_denial(all, 41, noon);
+  REQUIRE(denied);
+  CHECK_FALSE(denied->is_spent);
+  CHECK(b.ledger.find_denial(all, 101, noon)->is_spent);
+  CHECK_FALSE(b.ledger.find_denial(all, 40, noon));
+}
+
+TEST_CASE("gateway: money that comes back is told with the names of its budgets", "[gateway][budget]") {
+  budget_ledger ledger{nullptr};
+  std::vector<std::string> freed;
+  ledger.on_freed([&](const std::string& name) { freed.push_back(name); });
+  const auto terms = of(100);
+  const std::array all{budget_ledger::budget{"upstream", "chat", &terms},
+                       budget_ledger::budget{"tenant", "reports", &terms}};
+  {
+    budget_ledger::hold h;
+    REQUIRE_FALSE(ledger.reserve(all, 10, noon, h));
+    CHECK(freed.empty());
+    h.settle(5);
+    CHECK(freed == std::vector<std::string>{"upstream chat", "tenant reports"});
+    REQUIRE_FALSE(ledger.reserve(all, 10, noon, h));
+  }
+  CHECK(freed.size() == 4);  // it was not sent
+}
+
 TEST_CASE("gateway: a call takes from all of its budgets or from none", "[gateway][budget]") {
   budget_ledger ledger{nullptr};
   const auto large = of(100), small = of(30),

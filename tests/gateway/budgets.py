@@ -13,9 +13,11 @@ import pathlib
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 import tempfile
 import threading
+import time
 import zoneinfo
 
 from rig import GATEWAY, Curls, GatewayCase, curl, free_ports, main, wait_until
@@ -36,6 +38,28 @@ output = 1000
 def usage_of(**usage):
     body = json.dumps({"usage": {"prompt_tokens": 1, **usage}}).encode()
     return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+# Sets the clock on the wall of the program that it is loaded into.
+CLOCK = pathlib.Path(GATEWAY).parent / "libgateway_clock.so"
+
+
+class Clock:
+    """A clock on the wall, which begins ten minutes after a full hour of UTC."""
+
+    def __init__(self, path):
+        self.path = path
+        self.by = 600 - int(time.time()) % 3600
+        path.write_bytes(bytes(8))
+        self.set()
+
+    def step(self, seconds):
+        self.by += seconds
+        self.set()
+
+    def set(self):
+        with self.path.open("r+b") as file:  # the program has mapped it
+            file.write(struct.pack("<q", self.by * 1_000_000))
 
 
 class Budgets(GatewayCase):
@@ -269,6 +293,265 @@ class Budgets(GatewayCase):
         g.ask_admin("/api/reload", method="POST")
         self.assertEqual(self.call(g, model="other")[0], 200)
         self.assertEqual(self.sums_of(g)["spent"], 0)
+
+    def clocked(self, *upstreams, **more):
+        """A gateway, and the clock that it goes by."""
+        if not CLOCK.exists():
+            self.skipTest("a sanitizer is to be loaded first")
+        clock = Clock(self.dir / "clock")
+        env = {"LD_PRELOAD": str(CLOCK), "CANIGO_CLOCK": str(clock.path)}
+        return self.gateway(*upstreams, head=self.head(), env=env, **more), clock
+
+    def queueing(self, usd, more="", per="hour", at="queue"):
+        return (f'budget = {{ usd = "{usd}/{per}", at = "{at}" }}\ntokens.learn = false\n'
+                f'max_wait = {{ interactive = "2h", normal = "2h", batch = "2h" }}\n{more}')
+
+    def begin(self, g, *args, max_tokens=10, path="ai", n=1):
+        body = json.dumps({"model": "gpt-x", "max_tokens": max_tokens})
+        return Curls([f"{g.url}/{path}/v1/chat/completions"] * n, "-H", "Content-Type: application/json", "-d", body,
+                     *args)
+
+    def wait_for_waiting(self, g, n, name="ai", kind="upstream"):
+        wait_until(lambda: self.sums_of(g, name, kind)["waiting"] == n, f"{n} wait for money")
+
+    def test_a_call_waits_for_money_until_the_window_turns(self):
+        upstream = self.telling()
+        g, clock = self.clocked(self.ai(upstream.port, self.queueing("0.01")))
+        self.assertEqual(self.begin(g).statuses(), [200])
+        waiting = self.begin(g)
+        self.wait_for_waiting(g, 1)
+        state = g.state()
+        self.assertEqual((state["waiting"], state["binds"]), (1, "budget of upstream"))
+        waiter = state["waiters"][0]
+        self.assertEqual(waiter["waits_for"], "budget of upstream")
+        self.assertGreater(waiter["estimate_ms"], 40 * 60_000)
+        self.assertIn('canigo_gateway_budget_waiting{kind="upstream",name="ai"} 1\n', g.ask_admin("/metrics"))
+        self.assertEqual(curl(f"{g.url}/ai/v1/models")[0], 200)  # it costs nothing
+        clock.step(3600)
+        self.assertEqual(waiting.statuses(), [200])
+        self.assertEqual(self.sums_of(g)["spent"], 0.01)
+        last = g.log()[-1]
+        self.assertEqual((last["bound_by"], last["usd"], last["attempts"]), ("budget of upstream", 0.01, 1))
+        with self.subTest("a clock that steps back finds the earlier window, which is spent"):
+            clock.step(-3600)
+            waiting = self.begin(g)
+            self.wait_for_waiting(g, 1)
+            self.assertEqual(len(upstream.heads), 3)
+            clock.step(7200)
+            self.assertEqual(waiting.statuses(), [200])
+
+    def test_a_call_waits_until_another_gives_money_back(self):
+        upstream = self.telling(usage_of(completion_tokens=5))
+        g = self.gateway(self.ai(upstream.port, self.queueing("0.02", per="month")), head=self.head())
+        upstream.go.clear()
+        running = self.begin(g, n=2)
+        wait_until(lambda: len(upstream.heads) == 2, "two calls have reserved all")
+        waiting = self.begin(g)
+        self.wait_for_waiting(g, 1)
+        self.assertIsNone(g.state()["waiters"][0]["estimate_ms"])
+        upstream.go.set()
+        self.assertEqual(running.statuses() + waiting.statuses(), [200] * 3)
+        wait_until(lambda: self.sums_of(g)["spent"] == 0.015, "each has cost half a cent")
+
+    def test_those_that_wait_for_money_keep_their_order(self):
+        upstream = self.telling(usage_of(completion_tokens=1))
+        one = self.ai(upstream.port, self.queueing("0.02", per="month")).replace("= 1000", "= 1")
+        g = self.gateway(one, head=self.head(), threads=1)
+        upstream.go.clear()
+        running = self.begin(g, max_tokens=15)
+        wait_until(lambda: upstream.heads, "a call has reserved 0.015")
+        batch = ("-H", "X-Canigo-Priority: batch")
+        large = self.begin(g, *batch, "-H", "X-Name: large", max_tokens=10)
+        self.wait_for_waiting(g, 1)
+        small = self.begin(g, *batch, "-H", "X-Name: small", max_tokens=1)
+        self.wait_for_waiting(g, 2)  # although 0.005 is left
+        first = self.begin(g, "-H", "X-Canigo-Priority: interactive", "-H", "X-Name: first", max_tokens=1)
+        wait_until(lambda: "concurrency" in {w["waits_for"] for w in g.state()["waiters"]},
+                   "a more important call has its money, and waits for the place alone")
+        self.assertEqual(self.sums_of(g)["waiting"], 2)
+        upstream.go.set()
+        self.assertEqual([c.statuses() for c in (running, first, large, small)], [[200]] * 4)
+        names = [next((n for n in ("first", "large", "small") if f"X-Name: {n}" in h), None) for h in upstream.heads]
+        self.assertEqual(names, [None, "first", "large", "small"])
+
+    def test_calls_of_other_tenants_do_not_wait_for_a_tenants_money(self):
+        upstream = self.telling()
+        tenant = ('[[tenant]]\nname = "team"\nkeys = ["sha256:%s"]\nbudget = { usd = "0.01/month", at = "queue" }\n'
+                  'max_wait = "1h"\n' % hashlib.sha256(b"key-of-team").hexdigest())
+        g = self.gateway(self.ai(upstream.port, "concurrency = 1") .replace("concurrency = 1000\n", "") + tenant,
+                         head=self.head())
+        key = ("-H", "X-Canigo-Key: key-of-team")
+        upstream.go.clear()
+        running = self.begin(g, *key)
+        wait_until(lambda: upstream.heads, "one has all the money of its tenant")
+        waiting = self.begin(g, *key, "-H", "X-Canigo-Max-Wait: 1m")
+        self.wait_for_waiting(g, 1, "team", "tenant")
+        self.assertEqual(g.state()["waiters"][0]["waits_for"], "budget of tenant")
+        other = self.begin(g)
+        wait_until(lambda: g.state()["waiting"] == 2, "a call of another tenant waits for the place alone")
+        self.assertEqual(self.sums_of(g, "team", "tenant")["waiting"], 1)
+        upstream.go.set()
+        self.assertEqual(running.statuses() + other.statuses(), [200] * 2)
+        # The money of this month is spent by then, and the call need not wait for what does not come in time.
+        self.assertEqual(waiting.statuses(), [402])
+
+    def test_a_call_does_not_wait_for_money_that_comes_too_late(self):
+        upstream = self.telling()
+        more = 'max_wait = { interactive = "1m", normal = "1m", batch = "1m" }'
+        g, clock = self.clocked(self.ai(upstream.port, 'budget = { usd = "0.01/hour", at = "queue" }\n' + more))
+        self.assertEqual(self.call(g)[0], 200)
+        status, fields, _ = self.call(g)
+        self.assertEqual((status, fields["x-canigo-error"]), (402, "budget_spent"))
+        self.assertGreater(int(fields["retry-after"]), 40 * 60)
+        status, fields, _ = self.call(g, max_tokens=11)  # the whole budget is less
+        self.assertEqual((status, fields.get("retry-after")), (402, None))
+        clock.step(3600 - 600 - 30)
+        waiting = self.begin(g)
+        self.wait_for_waiting(g, 1)
+        clock.step(31)
+        self.assertEqual(waiting.statuses(), [200])
+
+    def test_a_wait_for_money_ends_at_the_longest_wait(self):
+        upstream = self.telling()
+        g = self.gateway(self.ai(upstream.port, self.queueing("0.01", per="month")), head=self.head())
+        upstream.go.clear()
+        running = self.begin(g)
+        wait_until(lambda: upstream.heads, "one has all the money")
+        status, fields, body = curl("-d", json.dumps({"model": "gpt-x", "max_tokens": 10}), "-H",
+                                    "X-Canigo-Max-Wait: 100ms", f"{g.url}/ai/v1/chat/completions")
+        self.assertEqual((status, fields["x-canigo-error"], fields["retry-after"]), (402, "budget_spent", "1"))
+        self.assertIn(b"beside the calls that run", body)
+        self.assertGreaterEqual(g.log()[0]["wait_ms"], 90)  # its time began before it waited
+        waiting = self.begin(g)
+        self.wait_for_waiting(g, 1)
+        waiting.kill()
+        self.wait_for_waiting(g, 0)
+        upstream.go.set()
+        self.assertEqual(running.statuses(), [200])
+        self.assertEqual(self.sums_of(g)["spent"], 0.01)
+
+    def test_a_reload_changes_the_budget_for_those_that_wait(self):
+        upstream = self.telling()
+        g = self.gateway(self.ai(upstream.port, self.queueing("0.01", per="month")), head=self.head())
+        upstream.go.clear()
+        running = self.begin(g)
+        wait_until(lambda: upstream.heads, "one has all the money")
+        waiting = self.begin(g, n=3)
+        self.wait_for_waiting(g, 3)
+        g.rewrite(("0.01/month", "0.03/month"))
+        g.ask_admin("/api/reload", method="POST")
+        wait_until(lambda: len(upstream.heads) == 3, "two more go")
+        self.assertEqual(self.sums_of(g)["waiting"], 1)
+        g.rewrite(('at = "queue"', 'at = "refuse"'))
+        g.ask_admin("/api/reload", method="POST")
+        self.wait_for_waiting(g, 0)
+        upstream.go.set()
+        self.assertEqual(sorted(running.statuses() + waiting.statuses()), [200, 200, 200, 402])
+
+    def targets(self, *targets, more=""):
+        """An upstream "ai" with targets of these names, ports and budgets, the first one preferred."""
+        return (f'name = "ai"\nprefix = "/ai"\nprovider = "openai"\ntokens.learn = false\n{more}\n' + "".join(
+            f'[[upstream.target]]\nname = "{name}"\nurl = "http://127.0.0.1:{port}"\nprefer = {i}\n{budget}\n'
+            'credential = { header = "Authorization", value = "env:CANIGO_ADMIN_TOKEN" }\n'
+            for i, (name, port, budget) in enumerate(targets, 1)))
+
+    def test_a_target_whose_budget_is_spent_leaves_its_calls_to_another(self):
+        a, b = self.telling(), self.telling()
+        g, clock = self.clocked(self.targets(("a", a.port, 'budget = { usd = "0.02/hour" }'),
+                                             ("b", b.port, 'budget = { usd = "0.01/day" }')))
+        statuses = [self.call(g)[0] for _ in range(3)]
+        self.assertEqual((statuses, len(a.heads), len(b.heads)), ([200] * 3, 2, 1))
+        status, fields, body = self.call(g)
+        self.assertEqual((status, fields["x-canigo-error"]), (402, "budget_spent"))
+        self.assertIn(b'the budget of target \\"ai/a\\", 0.02 USD in a hour', body)  # it has money first
+        self.assertLessEqual(int(fields["retry-after"]), 3600)
+        self.assertEqual(curl(f"{g.url}/ai/v1/models")[0], 200)  # it costs nothing
+        self.assertEqual(len(a.heads), 3)
+        self.assertEqual([self.sums_of(g, f"ai/{n}", "target")["spent"] for n in "ab"], [0.02, 0.01])
+        clock.step(3600)
+        self.assertEqual(self.call(g)[0], 200)
+        self.assertEqual((len(a.heads), len(b.heads)), (4, 1))
+
+    def test_calls_at_once_pass_no_budget_of_a_target(self):
+        a, b = self.telling(), self.telling()
+        a.go.clear()
+        b.go.clear()
+        g = self.gateway(self.targets(("a", a.port, self.budget("0.05")), ("b", b.port, self.budget("0.03"))),
+                         head=self.head())
+        running = self.begin(g, n=20)
+        wait_until(lambda: len(a.heads) + len(b.heads) == 8 and len(g.log()) == 12, "eight go, and twelve are refused")
+        self.assertEqual((len(a.heads), len(b.heads)), (5, 3))
+        a.go.set()
+        b.go.set()
+        self.assertEqual(sorted(running.statuses()), [200] * 8 + [402] * 12)
+        wait_until(lambda: [self.sums_of(g, f"ai/{n}", "target")["spent"] for n in "ab"] == [0.05, 0.03], "settled")
+
+    def test_a_call_that_waits_goes_to_a_target_that_has_money_again(self):
+        a, b = self.telling(), self.telling()
+        wait = 'max_wait = { interactive = "2h", normal = "2h", batch = "2h" }'
+        g, clock = self.clocked(self.targets(("a", a.port, 'budget = { usd = "0.01/hour" }'),
+                                             ("b", b.port, "concurrency = 1"), more=wait))
+        self.assertEqual(self.begin(g).statuses(), [200])
+        b.go.clear()
+        running = self.begin(g)
+        wait_until(lambda: b.heads, "the second target is busy")
+        waiting = self.begin(g)
+        wait_until(lambda: g.waiting() == 1, "the call waits for it")
+        self.assertEqual(g.state()["waiters"][0]["targets"], ["b"])
+        clock.step(3600)
+        self.assertEqual(waiting.statuses(), [200])
+        self.assertEqual((len(a.heads), len(b.heads)), (2, 1))
+        b.go.set()
+        self.assertEqual(running.statuses(), [200])
+
+    def test_a_refusal_by_a_target_gives_its_money_back(self):
+        a = self.telling(b"HTTP/1.1 429 No\r\nRetry-After: 600\r\nContent-Length: 0\r\n\r\n")
+        b = self.telling()
+        g = self.gateway(self.targets(("a", a.port, self.budget("0.01")), ("b", b.port, self.budget("0.01"))),
+                         head=self.head())
+        self.assertEqual(self.call(g)[0], 200)
+        sums = [self.sums_of(g, f"ai/{n}", "target") for n in "ab"]
+        self.assertEqual([(s["spent"], s["reserved"]) for s in sums], [(0, 0), (0.01, 0)])
+
+    def test_a_rate_in_money_is_reserved_and_settled(self):
+        upstream = self.telling(usage_of(completion_tokens=5))
+        rate = 'rates = [{ limit = "3600/1h", burst = "0.02", unit = "usd" }]'  # a dollar a second
+        wait = 'max_wait = { interactive = "2h", normal = "2h", batch = "2h" }\nwindow = "average"'
+        g = self.gateway(self.ai(upstream.port, f"{rate}\ntokens.learn = false\n{wait}"), head=self.head())
+
+        def level():
+            return next(one for one in g.state()["limits"] if one["name"] == "usd/1h")["level"]
+
+        wait_until(lambda: level() == 20_000, "it is full")
+        g.rewrite(("3600/1h", "0.01/1h"))
+        g.ask_admin("/api/reload", method="POST")
+        upstream.go.clear()
+        running = self.begin(g, n=2)
+        wait_until(lambda: len(upstream.heads) == 2, "two calls of a cent go")
+        waiting = self.begin(g)
+        wait_until(lambda: g.waiting() == 1, "the third waits")
+        self.assertEqual(g.state()["binds"], "usd/1h")
+        self.assertLess(level(), 1000)
+        upstream.go.set()
+        # Each has cost half a cent, so a cent comes back.
+        self.assertEqual(running.statuses() + waiting.statuses(), [200] * 3)
+        wait_until(lambda: 5_000 <= level() < 6_000, "the last one is settled")
+        self.assertEqual({e["tokens_asked"] for e in g.log()}, {None})
+        status, fields, _ = curl("-d", json.dumps({"model": "other"}), f"{g.url}/ai/v1/chat/completions")
+        self.assertEqual((status, fields["x-canigo-error"]), (404, "no_price"))
+
+    def test_mistakes_of_budgets_and_rates_in_money_are_told(self):
+        port, = free_ports(1)
+        for text, said in ((self.ai(port, 'rates = [{ limit = "x/1m", unit = "usd" }]'), "allowed: US dollars and a"),
+                           (self.ai(port, 'rates = [{ limit = "1/1m", burst = 0, unit = "usd" }]'),
+                            "burst is 0; allowed: 0.000001"),
+                           (self.targets(("a", port, 'budget = { usd = "1/day", at = "queue" }')),
+                            'target[0].budget.at is "queue"; allowed: refuse, warn')):
+            file = self.dir / "check.toml"
+            file.write_text(self.head() + '[[listen]]\naddress = "127.0.0.1:0"\n[[upstream]]\n' + text)
+            done = subprocess.run([GATEWAY, "--check", "--config", file], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, done)
+            self.assertIn(said, done.stderr)
 
     def test_a_window_ends_by_the_clocks_of_its_zone(self):
         upstream = self.telling()

@@ -3,6 +3,7 @@
 #include "gateway/config/reader.hpp"
 #include "support/catch.hpp"
 
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,10 +17,10 @@ namespace gateway = canigo::gateway;
 
 namespace {
 
-/// The page, which Meson's run of the tests names; without it they run in the root of the tree.
-std::string page() {
+/// A page of the folder that Meson's run of the tests names; without it they run in the root of the tree.
+std::string page(const std::string& name = "gateway-configuration.md") {
   const char* docs = std::getenv("CANIGO_DOCS");
-  std::ifstream file{std::string{docs == nullptr ? "docs" : docs} + "/gateway-configuration.md"};
+  std::ifstream file{std::string{docs == nullptr ? "docs" : docs} + '/' + name};
   return {std::istreambuf_iterator<char>{file}, {}};
 }
 
@@ -74,6 +75,20 @@ TEST_CASE("gateway: the files of the configuration's page are right", "[gateway]
     for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "page"));
     CHECK(read.value);
   }
+}
+
+TEST_CASE("gateway: the whole files of the gateway's page are right", "[gateway][config]") {
+  for (const char* name : {"CANIGO_ADMIN_TOKEN", "TEAM_HEADER", "SPARE_HEADER", "OTHER_KEY"})
+    ::setenv(name, "secret-of-the-page", 1);
+  std::size_t whole = 0;
+  for (const std::string& text : files_of(page("gateway.md"))) {
+    if (text.find("listen") == std::string::npos) continue;  // a part of a file
+    ++whole;
+    const auto read = gateway::parse_config(with_sample(text));
+    for (const auto& e : read.errors) UNSCOPED_INFO(gateway::message_of(e, "page"));
+    CHECK(read.value);
+  }
+  CHECK(whole == 2);
 }
 
 TEST_CASE("gateway: the configuration's page names each key", "[gateway][config]") {

@@ -422,7 +422,7 @@ TEST_CASE("gateway: a rate of a configuration has a limit, a burst and a unit th
   check_refused("rates = [{ limit = '5/s', window = 'strict', burst = 6 }]",
                 "upstream[0].rates[0].burst is 6; allowed: 1 to 5");
   check_refused("rates = [{ limit = '5/s', unit = 'bytes' }]",
-                "upstream[0].rates[0].unit is \"bytes\"; allowed: requests, tokens, input_tokens, output_tokens");
+                "upstream[0].rates[0].unit is \"bytes\"; allowed: requests, tokens, input_tokens, output_tokens, usd");
   check_refused("rates = [{ limit = '5/s', unit = 'tokens' }]",
                 "upstream[0].rates counts tokens, and upstream[0].tokens.api does not say how");
   check_refused("rates = [{ limit = '5/s', per = 'host' }]",

@@ -34,6 +34,11 @@ TEST_CASE("a reason to wait has a name", "[gateway]") {
   CHECK(name_of({.binds = cause::paused}, named_rates) == "paused");
   CHECK(name_of({.binds = cause::share}, named_rates) == "share");
   CHECK(name_of({.binds = cause::flow, .ceiling = cause::rate, .index = 9}, named_rates) == "tenant");
+  CHECK(name_of({.binds = cause::sublimit, .ceiling = cause::rate}, named_rates) == "model");
+  const model_limit of_model{.match = "gpt-*", .rates = named_rates};
+  const upstream u;
+  CHECK(name_of({.binds = cause::sublimit, .ceiling = cause::rate, .index = 1}, u, &of_model) == "tokens/1m of gpt-*");
+  CHECK(name_of({.binds = cause::sublimit, .ceiling = cause::concurrency}, u, &of_model) == "concurrency of gpt-*");
 }
 
 TEST_CASE("a refused client is told the rates and the one that binds", "[gateway]") {

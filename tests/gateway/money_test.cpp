@@ -227,7 +227,7 @@ TEST_CASE("gateway: a budget with a wrong part, or without prices or a state, is
       {"upstream[0].budget.zone is \"Mars\"; allowed: a name of this system's time zones, such as \"Europe/Paris\" or "
        "\"UTC\""});
   check(prices.top, openai + "budget = { usd = '1/day', at = 'stop' }",
-        {"upstream[0].budget.at is \"stop\"; allowed: refuse, warn"});
+        {"upstream[0].budget.at is \"stop\"; allowed: refuse, queue, warn"});
   check(prices.top, fine,
         {"upstream[0].budget needs the tokens of calls, and upstream[0].tokens.api does not say how they count"});
   check("state = '/var/state.db'", openai + fine, {"upstream[0].budget needs prices, which are missing"});

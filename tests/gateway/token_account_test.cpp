@@ -202,3 +202,34 @@ TEST_CASE("gateway: a refused request gets its estimate back, and nothing is lea
   none.account.settle(true);
   CHECK_FALSE(none.account.used());
 }
+
+TEST_CASE("gateway: a rate in money asks for the expected cost and is settled by the cost", "[gateway][tokens]") {
+  scene s;
+  s.u.tokens.learn = false;
+  s.u.rates.push_back({.rate = rate::per_minute(1'000'000), .burst = 500'000, .unit = "usd"});
+  const gateway::price_list prices{
+      {{.match = "mm*", .input = 1'000'000, .cached_input = 1'000'000, .output = 2'000'000, .per_call = 7}}};
+  const auto ask = [&](const gateway::price_list* of) {
+    s.account.read({"POST", "/v1/x"}, {s.body, true, s.body.size()});
+    return s.account.ask(0, gateway::all_targets, of);
+  };
+  // 10 + 2 * 90 + 7 micro-dollars
+  CHECK(ask(&prices) == amounts{{"requests", 1}, {"tokens", 100}, {"usd", 197}});
+  s.begin("application/json");
+  s.account.take(R"({"usage":{"prompt_tokens":8,"completion_tokens":12}})");
+  CHECK(s.account.settle(true, &prices) == amounts{{"requests", 1}, {"tokens", 20}, {"usd", 39}});
+  for (const int status : {400, 503}) {  // such a call costs nothing
+    CAPTURE(status);
+    ask(&prices);
+    s.begin("application/json", "", status);
+    CHECK(s.account.settle(true, &prices).back() == token_amount{"usd", 0});
+  }
+  ask(&prices);
+  s.begin("application/json");
+  CHECK(s.account.settle(true, &prices).back() == token_amount{"usd", 197});  // it tells no usage
+  CHECK(s.account.settle_free_of_charge() == amounts{{"usd", 0}});
+  const gateway::price_list none;
+  gateway::token_account other{s.u, s.whose, s.ratios};
+  other.read({"POST", "/v1/x"}, {s.body, true, s.body.size()});
+  CHECK(other.ask(0, gateway::all_targets, &none).back() == token_amount{"usd", 0});
+}

@@ -1,0 +1,252 @@
+#include "canigo/error.hpp"
+
+#include "gateway/call/call.hpp"
+#include "gateway/call/refusals.hpp"
+#include "gateway/policy/target_choice.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+
+// The targets and the money that a call may have.
+//
+// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+namespace canigo::gateway {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// Converts an instant of the system's clock to the clock of deadlines. It is right unless the system's clock is set.
+time_point steady(std::chrono::sys_seconds at) { return clock::now() + (at - std::chrono::system_clock::now()); }
+
+/// The name of a wait for a budget in logs and on the page.
+const char* name_of_wait(const std::string& budget) noexcept {
+  return budget.starts_with("tenant") ? "budget of tenant" : "budget of upstream";
+}
+
+}  // namespace
+
+/// The newest settings of an upstream and of a tenant, which they may have lost.
+struct newest_terms {
+  std::shared_ptr<upstream_queue> successor;
+  const config* settings;
+  const upstream* to;
+  const tenant* whose;
+
+  newest_terms(const config_snapshot& of_call, const config_snapshot& now, const upstream& u, std::size_t t)
+      : settings{&now.settings}, to{&u}, whose{&of_call.settings.tenants[t]} {
+    if (&now == &of_call) return;
+    successor = now.queue_of(u.name);
+    if (successor) to = &successor->settings();
+    if (const auto i = now.tenant_of(whose->name)) whose = &now.settings.tenants[*i];
+  }
+};
+
+/// Sets the expected cost of an attempt.
+void call::expect_cost() {
+  const token_estimate& needs = account_->estimate();
+  const double learned = to().tokens.learn ? queue().limits().ratios().of(needs.model) : 1;
+  if (!money_) money_ = std::make_unique<call_money>(services_.budgets, settings().prices);
+  money_->expect(needs, learned);
+}
+
+/// Like refusal_by_targets(), without a look at budgets.
+std::optional<refusal> call::refusal_by_quotas() const {
+  const token_estimate& needs = account_->estimate();
+  if (!to().targets.empty() && serving(to(), needs.model) == 0) return refusal_of_model(needs.model);
+  return refusal_by_quota(queue(), route_.tenant, needs);
+}
+
+/// Returns the refusal if no target can serve the call, even after a wait.
+std::optional<refusal> call::refusal_by_targets() const {
+  auto why = refusal_by_quotas();
+  return why ? why : refusal_by_money_of_targets();
+}
+
+/// Returns the refusal if no target's budget has enough left: that of the budget that has enough first.
+std::optional<refusal> call::refusal_by_money_of_targets() const {
+  if (!money_ || to().targets.empty()) return std::nullopt;
+  const target_set of = queue().candidates(route_.tenant, account_->estimate().model);
+  const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
+  std::optional<call_money::lack> first;
+  for (std::size_t i = 0; i < now.to->targets.size(); ++i) {
+    if (!has(of, i)) continue;
+    auto lack = money_->find_lack(now.to->targets[i]);
+    if (!lack) return std::nullopt;
+    const bool is_sooner = !first || (first->is_spent && (!lack->is_spent || lack->until < first->until));
+    if (is_sooner) first = std::move(lack);
+  }
+  return first ? std::optional{std::move(first->why)} : std::nullopt;
+}
+
+/// Reserves the expected cost of the next attempt. Returns the reason if a budget has too little left. It uses the
+/// budgets of the newest configuration.
+std::optional<call_money::lack> call::reserve_money() {
+  const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
+  return money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
+}
+
+/// Reserves the expected cost of the next attempt if no wait is needed. Returns false if get_money() must be called. A
+/// refusal is in `why_`. A new call does not overtake calls that wait for the same budget.
+bool call::has_money_at_once() {
+  if (!money_->is_reserved() && !line_to_join().empty()) {
+    const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
+    const auto lack = money_->find_lack(*now.to, *now.whose);
+    if (!lack || may_wait_for(*lack)) return false;
+    why_ = lack->why;
+    return true;
+  }
+  const auto lack = reserve_money();
+  if (lack && may_wait_for(*lack)) return false;
+  if (lack) why_ = lack->why;
+  return true;
+}
+
+net::awaitable<bool> call::get_money() {
+  auto waiting = wait_for_money();
+  return keeper_ ? keeper_->keep_during(std::move(waiting)) : std::move(waiting);
+}
+
+/// Returns the budget for which other calls wait, so that this call has to join their line; empty: there is none.
+std::string call::line_to_join() const {
+  const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
+  for (std::string& budget : money_->lines(*now.to, *now.whose)) {
+    const auto line = services_.lines->find(budget);
+    if (line && line->waiting() > 0) return std::move(budget);
+  }
+  return {};
+}
+
+/// Whether the call may wait for the budget, and the budget's window ends in time.
+bool call::may_wait_for(const call_money::lack& l) const {
+  return !l.line.empty() && (!l.is_spent || steady(l.until) <= deadline_);
+}
+
+/// Waits in the line of the budget that has too little left, until the expected cost is reserved. Returns false if the
+/// client has left, or if `why_` has the reason.
+net::awaitable<bool> call::wait_for_money() {
+  std::shared_ptr<budget_line> line;
+  std::optional<budget_line::place> place;  // until the call has money, so that no newcomer overtakes it
+  wait_result mine;
+  std::string to_join = line_to_join();
+  for (;;) {
+    if (turn_.is_called_off()) {
+      why_ = turn_.why_called_off();
+      co_return false;
+    }
+    time_point until = time_point::min();
+    if (to_join.empty()) {
+      auto lack = reserve_money();
+      if (lack && may_wait_for(*lack) && mine.granted && line == services_.lines->find(lack->line)) {
+        // Money that comes back from now on wakes the line.
+        line->rest(lack->until);
+        lack = reserve_money();
+        if (!lack) line->look_again();
+      }
+      if (!lack) co_return true;
+      if (!may_wait_for(*lack)) {
+        why_ = std::move(lack->why);
+        co_return false;
+      }
+      to_join = std::move(lack->line);
+      if (lack->is_spent) until = steady(lack->until);
+    }
+    mine.granted.release();
+    mine.error = {};
+    if (auto next = services_.lines->of(to_join); next != line) {
+      place.reset();
+      line = std::move(next);
+      if (line->waiting() >= to().queue) {
+        why_ =
+            refusal{429, "queue_full", "as many wait for the money of a budget as may wait", std::chrono::seconds{1}};
+        co_return false;
+      }
+      place.emplace(*line);
+    }
+    auto waiting = turn_.wait_outside(line->turns(), name_of_wait(to_join), until, mine);
+    co_await std::move(waiting);
+    to_join.clear();
+    if (!mine.error) continue;
+    line->look_again();  // the next one may need less
+    const bool is_cut = mine.error == net::error::operation_aborted;
+    if (is_cut && (turn_.is_called_off() || !services_.is_draining())) continue;  // by a reload, perhaps
+    if (is_cut) {
+      why_ = ended_by_drain();
+    } else if (mine.error == errc::timed_out || mine.error == errc::deadline_unreachable) {
+      const auto lack = reserve_money();
+      if (!lack) co_return true;
+      why_ = lack->why;
+    } else {
+      why_ = refusal_of(mine.error, queue(), route_.tenant, turn_.ask());
+    }
+    co_return false;
+  }
+}
+
+bool call::reserve_at_target(std::size_t target) {
+  if (to().targets.empty()) return true;
+  const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
+  return target >= now.to->targets.size() || money_->reserve_at(now.to->targets[target]);
+}
+
+/// Returns those of the targets whose budgets have enough left for the call. If a target is left out, the call looks
+/// again within a second.
+target_set call::with_money(target_set of) {
+  if (!money_ || to().targets.empty()) return of;
+  const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
+  target_set rich = of;
+  for (std::size_t i = 0; i < now.to->targets.size(); ++i)
+    if (has(of, i) && money_->find_lack(now.to->targets[i])) rich &= ~(target_set{1} << i);
+  if (rich != of) {
+    lacks_money_of_target_ = true;
+    services_.watch_money_of_targets();
+  }
+  return rich;
+}
+
+/// Returns the targets whose models, quotas and budgets allow the call.
+target_set call::candidates() { return with_money(queue().candidates(route_.tenant, account_->estimate().model)); }
+
+/// Returns the targets that may serve the call and have not had an attempt of it yet.
+target_set call::untried() { return to().targets.empty() ? 0 : candidates() & ~tried_; }
+
+/// Whether a target without an attempt of this call may be available before the deadline. Targets that are paused for
+/// failures or rejected keys do not count.
+bool call::has_other_target() {
+  const target_set of = untried();
+  for (std::size_t i = 0; i < to().targets.size(); ++i) {
+    if (!has(of, i)) continue;
+    const target_limit& at = queue().limits().at(i);
+    if (!at.is_out() && at.now().pauses.until() < deadline_) return true;
+  }
+  return false;
+}
+
+/// Sets the targets for the next attempt. A target is tried again only if no untried one is available.
+void call::choose_targets() {
+  target_set of = has_other_target() ? untried() : candidates();
+  // They have lost their money since refusal_by_targets(). The grant finds that out.
+  if (of == 0) of = queue().candidates(route_.tenant, account_->estimate().model);
+  std::optional<std::size_t> first;
+  if (tried_ == 0 && to().sticky.by != sticky_options::kind::none) {
+    if (const auto key = sticky_key(to().sticky, head_, body_->ahead())) first = target_of_key(to(), of, *key);
+  }
+  turn_.choose(of, first);
+}
+
+void call::look_at_quotas() {
+  if (!turn_.waits()) return;
+  if (auto why = refusal_by_targets()) {
+    turn_.dismiss(std::move(*why));
+  } else if (const target_set of = untried()) {
+    turn_.move_to(of);
+  }
+}
+
+void call::look_at_money() {
+  if (std::exchange(lacks_money_of_target_, false)) look_at_quotas();
+}
+
+}  // namespace canigo::gateway
