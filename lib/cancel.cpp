@@ -50,7 +50,7 @@ class cancel_source::registry {
     registration& r = *untold_;
     unlink(r);
     link(r, told_);
-    // While `r` is registered, its operation exists, and so does the context.
+    // This visit is safe: while `r` is registered under the lock, its operation and the context exist.
     const detail::context_visit visit{r.context_->visits()};
     if (!visit.lasts()) return true;  // the operation ends together with its context
     const std::shared_ptr<detail::child> c = r.child_;

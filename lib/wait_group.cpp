@@ -7,8 +7,9 @@ namespace canigo {
 wait_group::wait_group(const net::any_io_executor& executor) : admission_{detail::open_idle(executor)} {}
 
 wait_group::~wait_group() {
-  // Unfinished work must not keep the engine alive. stop() comes first, so that waiters do not mistake the release for
-  // the end of the work.
+  // Each unfinished piece of work occupies a place, which would keep *admission_ alive for ever. So these places are
+  // released. stop() first ends the waits with errc::stopped. Otherwise the release would end the waits as if the work
+  // were done.
   admission_->stop();
   admission_->release(admission_->occupied());
   admission_->close();

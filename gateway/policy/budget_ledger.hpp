@@ -115,7 +115,8 @@ class budget_ledger {
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
 
  private:
-  using key = std::tuple<std::string, std::string>;  // the kind and the name of the budget; its unit and zone
+  // first: the kind and the name of a budget; second: the unit and the zone of its windows
+  using key = std::tuple<std::string, std::string>;
 
   account& open(const budget& b, instant now);
   std::optional<denial> judge(std::span<const budget> budgets, micro_usd amount, instant now,

@@ -21,7 +21,7 @@ bool begins_with_status(std::string_view input) noexcept {
          input[status - 1] == ' ' && std::ranges::all_of(input.substr(status, status_end - status), is_digit);
 }
 
-/// Returns where the line of a chunk's size begins: after the line break that ends the last chunk's bytes.
+/// Returns where the line with a chunk's size begins: after the line break that ends the previous chunk's data.
 std::size_t start_of_line(std::string_view input) noexcept { return input.starts_with(line_end) ? line_end.size() : 0; }
 
 }  // namespace

@@ -26,14 +26,15 @@ struct mended_text {
 /// Source: RFC 9112, section 4, requires the blank.
 std::optional<mended_text> mend_status_line(std::string_view input);
 
-/// Whether the input ends inside a status line, or inside its line break. Beast would reject it.
+/// Whether the input ends inside a status line, or inside the line break after a status line. Beast would reject this
+/// input.
 bool ends_within_status_line(std::string_view input) noexcept;
 
-/// Corrects a chunk's size that is followed by blanks without an extension. `input`: the bytes from the end of the last
-/// chunk, with the whole line.
+/// Corrects a chunk's size that is followed by blanks without an extension. `input`: the bytes from the end of the
+/// previous chunk's data, with the whole line of the size.
 ///
-/// The resulting text is that line only, because the parser reads no more in one step. For the chunk of size 0 it is
-/// the whole input.
+/// The resulting text is only the line of the size, because the parser reads no more in one step. For the last chunk,
+/// which has size 0, the resulting text is the whole input.
 ///
 /// Source: RFC 9112, section 7.1, allows blanks only before an extension.
 std::optional<mended_text> mend_chunk_line(std::string_view input);

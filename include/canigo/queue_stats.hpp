@@ -92,8 +92,9 @@ struct waiting_request {
   /// The limit that this request waits for after the waiters before it are granted. Slots that these waiters take count
   /// only if no rate holds up this request, because slots may be free again by then.
   wait_reason reason;
-  std::uint64_t alternatives = 0;  ///< the alternatives that may serve it, as a bit mask; 0: the limit has none
-  int sublimit = no_sublimit;      ///< the one that it names
+  /// The alternatives that may serve this request, as a bit mask. 0: the limit has no alternatives.
+  std::uint64_t alternatives = 0;
+  int sublimit = no_sublimit;  ///< the index of the sublimit that this request names
 };
 
 /// For how long each limit was the one that held up the first waiter. Time without waiters is not counted.

@@ -79,7 +79,8 @@ bool knee_control::drops_too_many() const noexcept {
   return window_.dropped_share() > usual_drops_ + std::max(.05, usual_drops_ / 2);
 }
 
-/// Starts a trial with a lower limit, because only that tells whether drops come from the load or from something else.
+/// Starts a trial with a lower limit, because only a lower limit tells whether the load or something else causes the
+/// dropped calls.
 void knee_control::heed_drops(time_point now) noexcept {
   streak_ = 0;
   if (is_probing_) {
@@ -105,8 +106,8 @@ bool knee_control::has_cut_in_vain() const noexcept {
 }
 
 /// Lowers the limit to the number of calls that succeed at the same time, which is the callee's capacity. The share of
-/// refusals would overstate the load, because a refused call frees its place at once. If hardly any calls succeed,
-/// their number says nothing.
+/// refusals would overstate the load, because a refused call frees its place at once. If hardly any calls succeed, the
+/// number of successes says nothing about the capacity.
 void knee_control::cut_to_what_succeeds(time_point now) noexcept {
   if (trial_back_ == 0) trial_back_ = limit_;
   if (trial_back_ == limit_ || limit_ <= .75 * trial_limit_) {
@@ -123,9 +124,10 @@ void knee_control::cut_to_what_succeeds(time_point now) noexcept {
   hold_until_ = saturating_add(now, as_duration(5 * second * any_of(.75, 1.25)));
 }
 
-/// Handles a call that its caller gave up before it could end. It says nothing about the callee. But if most calls at a
-/// limit end so, their callers spend their time waiting for a place, so the limit must be raised. Callers that often
-/// cancel, such as the losers of a race, have not waited long. If they have, a raise hardly lets more calls succeed.
+/// Handles a call that its caller gave up before the call could end. A single such call says nothing about the callee.
+/// But if most callers give up after a long wait for a place, the limit is raised. Callers that often cancel for
+/// another reason, such as the losers of a race, have not waited long. If they have waited long, the raise hardly lets
+/// more calls succeed, and is taken back.
 void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {
   if (s.in_flight < limit() || s.waited <= s.latency || limit_ >= most_ || now < raise_again_at_) return;
   ++given_up_early_;

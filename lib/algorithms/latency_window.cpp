@@ -18,10 +18,10 @@ const latency_window::options& checked(const latency_window::options& o) {
 
 latency_window::latency_window(const options& o) : half_{checked(o).length / 2}, least_samples_{o.least_samples} {}
 
-/// Whether the younger histogram is still the younger one at `now`.
+/// Whether the younger histogram is for the half of the window that contains `now`.
 bool latency_window::is_current(time_point now) const noexcept { return now < saturating_add(since_, half_); }
 
-/// Whether the younger histogram still counts at `now`, even if it has become the older one.
+/// Whether the younger histogram is still within the window at `now`: as the younger or the older histogram.
 bool latency_window::is_previous(time_point now) const noexcept {
   return now < saturating_add(saturating_add(since_, half_), half_);
 }

@@ -23,11 +23,11 @@ extern "C" [[gnu::weak]] int SSL_has_pending(const void* ssl);
 namespace canigo::http::detail {
 namespace {
 
-/// The max number of bytes of an HTTP/2 body that are stored until the caller reads them. Beyond that, curl keeps the
-/// next part.
+/// The max number of bytes of an HTTP/2 body that are stored until the caller reads them. A part that would exceed this
+/// number stays in curl.
 constexpr std::size_t most_ahead = 4 * easy_handle::read_size;
 
-// Without a scheme, curl guesses one, so that a typing error causes a name look-up.
+// Rejects a URL without a scheme. curl would guess the scheme, so a typing error would cause a name look-up.
 std::error_code check_scheme(std::string_view url) noexcept {
   if (starts_with_any_case(url, "http://") || starts_with_any_case(url, "https://")) return {};
   const auto scheme = url.substr(0, std::min(url.find("://"), url.size()));
@@ -35,7 +35,8 @@ std::error_code check_scheme(std::string_view url) noexcept {
   return has_scheme ? error::unsupported_protocol : error::malformed_url;
 }
 
-/// RFC 9112, 9.6: a request with such a field is the last one of its connection.
+/// Whether the fields contain "Connection: close". A request with this field is the last one of its connection (RFC
+/// 9112, 9.6).
 bool asks_to_close(const headers& all) noexcept {
   return std::ranges::any_of(all,
                              [](header h) { return same_text(h.name, "Connection") && has_element(h.value, "close"); });
@@ -114,7 +115,7 @@ void easy_handle::send_no_more() noexcept {
 }
 
 std::error_code easy_handle::resume() noexcept {
-  // The caller first reads the stored bytes of the body. Until then curl may only write.
+  // While the caller has not read the stored bytes of the body, curl may only write, unless it must read.
   const bool may_read = transfer_->ahead() == 0 || must_read();
   const bool is_waiting = (may_read && std::exchange(is_paused_, false)) || is_starved_;
   is_starved_ = false;
@@ -276,8 +277,8 @@ bool easy_handle::is_final_head() const noexcept {
   if (status < first_final && status != switching) return false;
   const headers& fields = transfer_->response_.headers;
   if (follows_ && status >= first_redirect && status < first_error) return fields.find("Location").value_or("").empty();
-  // After this status curl sends the request again without the field Expect. If it does not, the first part of the body
-  // or the end of the transfer shows that the head is final.
+  // After status 417 curl sends the request again without the field Expect, so this head is not final. If curl does not
+  // send it again, the first part of the body or the end of the transfer shows that the head is final.
   return status != expectation_failed || !transfer_->request_.headers.contains("Expect");
 }
 
@@ -351,7 +352,8 @@ bool easy_handle::may_send(int local_port) noexcept {
   if (may_resend_) curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
   const int connects = number(CURLINFO_NUM_CONNECTS);
   const bool is_reused = connects == sent_connects_;
-  // A connection that was shut down can't send, so curl takes another one.
+  // spoil_if_unclean() shuts down a connection that has bytes of no response. Then curl can't send over it, and takes
+  // another connection.
   if (source_->spoil_if_unclean(local_port, is_reused && has_unread_tls())) {
     curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
     is_worn_ = is_spoiled_ = true;

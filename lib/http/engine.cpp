@@ -52,7 +52,7 @@ engine::engine(const net::any_io_executor& executor, const client_options& optio
   context_->add(*this);
 }
 
-// Either this function or context_shutdown() deletes the engine: the one that is called second.
+// Of this function and context_shutdown(), the one that is called second deletes the engine.
 void engine::unreferenced() noexcept {
   {
     const std::lock_guard use{context_use_};

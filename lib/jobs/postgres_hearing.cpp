@@ -5,7 +5,8 @@ namespace canigo::jobs::detail {
 bool postgres_hearing::hear(int pid, std::string_view payload) noexcept {
   if (state_ == state::unknown && payload == probe_) {
     state_ = state::works;
-    // The other connection uses the same server process, so all clients share one session, as in PGlite.
+    // If the probe comes from the process of this connection, all clients share one session, as in PGlite. Then `pid`
+    // does not tell own notifications from those of others.
     is_shared_ = pid == pid_;
   }
   const bool is_own = state_ == state::works && !is_shared_ && pid == pid_;

@@ -27,7 +27,7 @@ constexpr int most_conflicts = 20;
 /// others continue without it, and it is tried again later.
 constexpr duration lock_wait = 20ms;
 constexpr duration lock_pause = 50ms;
-/// The connection for long reads is closed after this many times `poll` without such an operation.
+/// The connection for long reads is closed if no long read has come for this many times `poll`.
 constexpr int idle_polls = 2;
 /// How long the store waits for the error of a statement that the server has ended at its time limit.
 constexpr duration answer_margin = 5s;
@@ -262,7 +262,8 @@ void postgres_store::line::carry_out(orders list) {
   }
 }
 
-/// Whether to try an operation again that waits for a lock. The other operations continue without it.
+/// Holds back an operation that waits for a lock, so that the other operations continue. `e`: the error about the lock.
+/// Returns false if the operation must end now.
 bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::exception_ptr& e) {
   if (has_come(o->lock_end) || is_ending_) return false;
   o->error = e;  // the caller gets this error if the time limit passes
@@ -271,7 +272,8 @@ bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::
   return true;
 }
 
-/// Removes the operations from the list that would wait for the same lock as one that is held back already.
+/// Moves operations from the list to those held back, if they would wait for the lock of an operation that is held back
+/// already.
 void postgres_store::line::hold_back(orders& list) {
   std::erase_if(list, [this](const auto& o) {
     const auto before = std::ranges::find_if(held_, [&](const auto& h) { return h->waits_with(*o); });
@@ -295,8 +297,8 @@ void postgres_store::line::retry_held() {
   });
 }
 
-/// Splits the list after a transaction that failed because of one operation: the parts are tried separately. If a lock
-/// was the cause, operations that seldom wait for one come first, because leases must be renewed in time.
+/// Splits the list after a transaction that failed because of one operation: the parts are tried separately. If the
+/// cause was a lock, operations that seldom wait for a lock are tried first, because leases must be renewed in time.
 std::vector<postgres_store::line::orders> postgres_store::line::parts_of(const orders& list, bool was_locked) {
   std::vector<orders> parts(3);
   for (const auto& o : list) {

@@ -175,7 +175,8 @@ bool sqlite_store::line::try_all(const orders& list) {
     return nullptr;
   };
   std::exception_ptr failed = error_of([&] { commit(list); });
-  // An operation that fails must not make the others fail, too. But an error that all would get is not tried for each.
+  // If one operation makes the transaction fail, each operation is tried alone, so that the others succeed. But an
+  // error such as a locked or damaged file would hit each operation, so all operations get this error at once.
   const bool is_for_all = failed && is(failed, {error::locked, error::io, error::unknown_outcome, error::cannot_open,
                                                 error::corrupt, error::newer_schema});
   bool has_news = false;

@@ -18,9 +18,10 @@ using std::chrono::seconds;
 constexpr std::size_t most_name_of_zone = 64;
 constexpr std::size_t most_file = std::size_t{256} << 10;  // the largest real file has 4 KiB
 constexpr std::size_t header_size = 44;
-/// More than the offset of any zone, including the seconds of local mean time.
+/// Larger than any valid offset from UTC; a file with a larger offset is invalid.
 constexpr seconds most_offset = std::chrono::hours{26};
-/// Instants beyond this are ignored: some files contain the beginning of the universe.
+/// In seconds from 1970. A change before -most_instant only sets the first offset: some files contain the beginning of
+/// the universe. A file with a change after most_instant is invalid.
 constexpr std::int64_t most_instant = std::int64_t{1} << 40;
 
 std::uint64_t big_endian(std::string_view bytes) noexcept {
@@ -34,7 +35,8 @@ class file_reader {
  public:
   explicit file_reader(std::string_view file) : rest_{file} {}
 
-  /// Removes and returns the next bytes. Empty if there are not enough bytes, which no valid request returns.
+  /// Removes and returns the next bytes. If there are not enough bytes, it returns an empty text, and is_good() becomes
+  /// false.
   std::string_view take(std::size_t bytes) noexcept {
     if (bytes > rest_.size()) {
       is_good_ = false;
@@ -97,7 +99,7 @@ time_zone time_zone::of(std::string_view name) {
   if (is_name(name)) {
     std::ifstream in{folder + "/" + std::string{name}, std::ios::binary};
     std::string file;
-    // A folder can be opened, but reading from it fails.
+    // `name` may be a folder. It can be opened, but reading from it fails, so `file` stays empty.
     for (char part[4096]; file.size() <= most_file && (in.read(part, sizeof part), in.gcount() > 0);) {
       file.append(part, static_cast<std::size_t>(in.gcount()));
     }
@@ -174,7 +176,8 @@ time_zone::period time_zone::at(zone_time t) const {
         if (c.at > last_) yearly.push_back(c);
       }
     }
-    // If a zone has summer time all year, one summer time ends at the same instant at which the next one begins.
+    // If a zone has summer time all year, one summer time ends at the instant at which the next one begins. The sort
+    // puts that beginning last, because tidy() keeps only the last change of an instant.
     std::ranges::sort(yearly, {},
                       [this](const zone_change& c) { return std::pair{c.at, c.offset != rule_->standard()}; });
     list.insert(list.end(), yearly.begin(), yearly.end());

@@ -176,8 +176,10 @@ void engine::time_is_up(call& c, due why) noexcept {
   finish(c, was_sent ? errc::timed_out : errc::store_unavailable);
 }
 
-/// Returns when a silent connection counts as dead. If the other sent calls are restated by later calls, that is after
-/// the timed-out call's own time. Otherwise their results would be lost, so it is after the connect timeout.
+/// Returns when a connection, over which a call has timed out, counts as dead if no byte arrives. `waited`: the time
+/// limit of that call. If later calls repeat the content of all other sent calls, the wait for a byte is `waited`, but
+/// at most enough_silence. Otherwise the wait is the connect timeout, because the end of the connection loses the
+/// results of these calls.
 time_point engine::end_of_patience(duration waited) const noexcept {
   const duration enough = minding_ == 0 ? std::min(waited, enough_silence) : link_options_->connect_timeout;
   return saturating_add(std::max(last_read_, sent_.front().sent_at), std::max(enough, line_.allowance()));

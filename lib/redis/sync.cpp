@@ -39,8 +39,9 @@ std::optional<std::int64_t> whole(std::string_view bytes) noexcept {
   return static_cast<std::int64_t>(n);
 }
 
-/// Appends the acknowledged, cancelled and wanted requests. The last three numbers, which count the entries of each
-/// list, are updated.
+/// Appends three lists: runs of acknowledged requests, cancelled requests, and runs of wanted requests. A run is a
+/// series of requests with consecutive ids; it is stored as one entry. Precondition: the last three numbers are 0. They
+/// become the lengths of the lists.
 void add_lists(const sync_call& c, std::vector<double>& numbers) {
   const std::size_t counts = numbers.size() - 3;
   numbers.reserve(numbers.size() + 2 * c.acknowledged->size() + 2 * c.cancels->size() + 4 * c.wanted.size());

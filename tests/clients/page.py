@@ -19,8 +19,8 @@ changed.
 - Libraries of model providers show the gateway's reason in the text of their errors. With a general HTTP client, read
   the member `message` of the answer's JSON body.
 - Some libraries repeat a call although the answer has `X-Should-Retry: false`. The
-  [last table](#what-they-do-when-the-upstream-fails) names them. Turn off their retries for calls that may not run
-  twice.
+  [last table](#what-they-do-when-the-upstream-fails) names these libraries. For calls that may not run twice, turn off
+  the retries of the library.
 
 ## How long they wait
 

@@ -62,8 +62,8 @@ struct client_options {
   duration timeout = std::chrono::seconds{30};
   /// max number of redirects followed for GET, HEAD and POST, up to 100; 0: redirects are returned as responses
   int max_redirects = 5;
-  /// Max size in bytes of a response body for send(). With decode_body it bounds the decoded bytes, and also the unread
-  /// bytes of a response to open().
+  /// Max size in bytes of a response body for send(). With decode_body, max_body bounds the decoded body. In a response
+  /// to open() with decode_body, max_body bounds the bytes that were received but not yet read by the caller.
   std::size_t max_body = 16 << 20;
   /// Max size in bytes of the header fields of a response, all redirects together. libcurl itself accepts about 300 kB
   /// per response, and 100 kB per line.

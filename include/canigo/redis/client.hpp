@@ -44,7 +44,8 @@ struct client_options {
   std::string cert_file = {};  ///< PEM file of the client's certificate and the intermediate certificates; empty: none
   std::string key_file = {};  ///< PEM file of the certificate's key, without a password; empty: the key is in cert_file
   std::string sentinel_user = {};  ///< the user for sentinels; empty: log in with sentinel_password alone, if it is set
-  /// if user and password are empty, sentinels that require a login get that of the URL
+  /// the password for sentinels; if it and sentinel_user are empty, sentinels that require a login get the URL's user
+  /// and password
   std::string sentinel_password = {};
 };
 

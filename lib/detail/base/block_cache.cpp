@@ -12,7 +12,7 @@ namespace canigo::detail {
 
 namespace {
 
-// Under AddressSanitizer, reusing blocks would hide a use after free. So only reserved blocks are kept there.
+// Under AddressSanitizer, reusing blocks would hide a use after free. So the cache then keeps only reserved blocks.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool enabled = false;
 #elif defined(__has_feature)
@@ -28,8 +28,9 @@ constexpr bool enabled = true;
 constexpr std::size_t batch = 32;
 constexpr std::size_t most_batches = 64;
 
-// Arrays store the addresses of blocks. A list through the blocks themselves would be slow. A block that another thread
-// has freed is in that core's cache, and would have to be read to find the next one. The block itself is prefetched.
+// Arrays store the addresses of blocks. A linked list through the blocks would be slow. To find the next block, this
+// core would read a block that may be in the cache of another core. A block is prefetched shortly before it is
+// allocated.
 constexpr std::size_t fetched_ahead = 2;
 constexpr std::size_t fetched_size = block_size - 64;  // the last cache line may contain the beginning of another block
 
@@ -106,8 +107,8 @@ void hand_over_a_batch() noexcept {
 
 void keep(void* p) noexcept { mine.blocks[mine.count++] = p; }
 
-/// Called if the thread's store can't take a block now. It is not inline, and neither is the next function, because
-/// inlining would slow down the usual path.
+/// Called if the thread's store can't take a block now. This function and the next one are not inline, because inlining
+/// would slow down the usual path.
 [[gnu::noinline]] void keep_or_free(void* p) noexcept {
   if (mine.is_over) return ::operator delete(p);
   if (!mine.cleared_at_exit) register_thread();
@@ -117,7 +118,7 @@ void keep(void* p) noexcept { mine.blocks[mine.count++] = p; }
 
 [[gnu::noinline]] void* allocate_without_cache(std::size_t size) {
   if (size > block_size) return ::operator new(size);
-  // The memory always has a block's size, because another thread may keep it as a block.
+  // The memory has a block's size even for a smaller request, because the thread that frees it may keep it as a block.
   if (!enabled || mine.is_over || !refill()) return ::operator new(enabled ? block_size : size);
   return allocate_block(size);
 }

@@ -165,8 +165,8 @@ void channel_core::send(channel_waiter& w, int priority) noexcept {
   senders_.push(w, {});
   w.state_ = channel_waiter::state::queued;
   if (w.holds_work_) group_.hold_loop();
-  // The new first sender may go although the former one could not. The former one's value was larger, or less important
-  // than the values of other channels.
+  // `w` may be the new first sender. Its value may enter although the value of the former first sender could not, which
+  // was larger, or less important than the values of other channels.
   if (first_sender() == &w) group_.serve(*this);
 }
 
@@ -241,7 +241,7 @@ void channel_core::let_go() noexcept {
   if (is_last) end_of(*this);
 }
 
-/// The value stays in the channel for the next receiver.
+/// Called when a receiver does not take its promised value: the value stays in the channel for the next receiver.
 void channel_core::drop_promise() noexcept {
   {
     node_list dropped;

@@ -124,7 +124,7 @@ void channel_group::end(channel_waiter& w, outcome o) noexcept {
   make_ready(w, w.at_home_);
 }
 
-/// If the waiter is not queued, its channel may already be destroyed.
+/// If the waiter is not queued, its channel may already be destroyed, so `channel_` is not used then.
 void channel_group::cancel(channel_waiter& w) noexcept {
   const change c{*this};
   if (w.state_ != channel_waiter::state::queued) return;

@@ -19,7 +19,8 @@ context_visit::context_visit(context_visits& v) noexcept {
 context_visit::~context_visit() {
   if (visits_ == nullptr) return;
   innermost_visit() = outer_;
-  // This is the last access to an object that may be destroyed together with the context.
+  // The decrement is the last access to *visits_, because the context, and *visits_ with it, may be destroyed
+  // afterwards.
   visits_->count_.fetch_sub(1, std::memory_order_release);
 }
 
@@ -28,8 +29,8 @@ void context_visits::end() noexcept {
   // effect.
   if ((count_.load(std::memory_order_relaxed) & over) != 0) return;
   count_.fetch_add(over, std::memory_order_relaxed);
-  // An executor may run a posted function at once, and that may destroy the context. The context must not wait for this
-  // thread's own visit then.
+  // An executor may run a posted function at once, and the function may destroy the context during a visit of this
+  // thread. The context must not wait for this thread's own visits, so they end here.
   std::uint32_t own = 0;
   context_visit** at = &innermost_visit();
   while (context_visit* v = *at) {

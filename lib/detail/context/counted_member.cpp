@@ -46,7 +46,7 @@ void counted_member::context_shutdown() noexcept {
     release_ref();
     return;
   }
-  // Either this function or unreferenced() deletes the member: the one that is called second.
+  // Of this function and unreferenced(), the one that is called second deletes the member.
   bool is_mine = false;
   {
     const std::lock_guard lock{mutex_};

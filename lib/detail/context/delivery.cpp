@@ -39,8 +39,7 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
     is_drain_posted_ = true;
     add_ref();
   }
-  // After the unlock, `this` is kept alive by the references of the posts. A post that has failed still has its
-  // reference.
+  // After the unlock, the references of the posts keep `this` alive. A failed post keeps its reference, too.
   if (!posts_more && !loop_.is_over()) [[likely]] {
     mutex_.unlock();
     return post_drain();
@@ -71,7 +70,8 @@ void delivery::push_each(stealing_service* pumps, suspended_list& list) noexcept
   while (suspended* s = list.pop()) pumps->push(*s, false);
 }
 
-/// The engine's own context does not resume callers any more. Callers with another context are still resumed there.
+/// The engine's own context does not resume callers any more, so its callers are destroyed. A caller with another
+/// context is still posted to that context.
 void delivery::hand_over_without_context() noexcept {
   suspended_list lost{take_ready()};
   lost.append(std::move(pushed_));
@@ -90,8 +90,9 @@ void delivery::hand_over_without_context() noexcept {
   release_ref();
 }
 
-/// Posts each caller. If there is no memory, the caller is kept in `home` and posted later. An executor that runs
-/// functions at once may destroy the context.
+/// Posts each caller to the executor of its handler. If there is no memory for a post, the caller is moved to `home`,
+/// and is posted later. An executor that runs a posted function at once may destroy the context. Then the remaining
+/// callers are destroyed.
 void delivery::post_each(suspended_list& list, suspended_list& home, const context_visit& visit) noexcept {
   while (suspended* s = list.pop()) {
     if (visit.lasts()) {
@@ -179,7 +180,8 @@ void delivery::drain::destroy() noexcept {
 /// If several callers are ready, another drain is posted before the next caller is resumed. So other threads that run
 /// the loop can help, because a caller may take long.
 void delivery::resume_ready(const int* work_left) {
-  // An executor that runs posted functions at once has no other threads that could help.
+  // If the drain runs inside its own post, the executor runs posted functions at once. Then a further drain would run
+  // on this thread, so none is posted.
   const bool may_have_help = !posting::is_under_way(drain_);
   for (int i = 0; i < resumptions_per_turn && (work_left == nullptr || *work_left > 0); ++i) {
     if (i > 0 && !has_ready_.load(std::memory_order_relaxed)) return;

@@ -21,7 +21,7 @@ namespace {
 /// the address of a destroyed one.
 std::atomic<std::uint64_t> inboxes_ended{0};
 
-// The max number of checks for a new caller. Each takes about 40 cycles.
+// The max number of checks for a new caller. Each check takes about 40 cycles.
 constexpr int most_looks = 30;
 constexpr int calm_looks = 40;
 constexpr int most_calming = 256;
@@ -109,7 +109,8 @@ void loop_inbox::end_lookout() {
   if (size() > 0 && !is_turn_posted_) post_turn();
 }
 
-/// Precondition: the lock is held. That is safe, because an io_context never calls the function inside the post.
+/// Precondition: the lock is held. Posting under the lock is safe, because an io_context never calls the function
+/// inside the post.
 void loop_inbox::post_turn() {
   struct call {
     using allocator_type = fixed_allocator<void, 160>;
@@ -122,8 +123,8 @@ void loop_inbox::post_turn() {
 }
 
 /// Returns the next ready caller. A turn serves only the callers that are there when it begins, so that the loop's
-/// other handlers can run. If there are several, the next turn is posted before the first caller is resumed. So other
-/// threads that run the loop can help, because a caller may take long or throw.
+/// other handlers can run. If several callers are ready, the next turn is posted before the first caller is resumed. So
+/// other threads that run the loop can serve the other callers if the first one takes long or throws.
 suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   const std::lock_guard lock{mutex_};
   if (is_first) {
@@ -134,7 +135,7 @@ suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   suspended* const s = ready_.pop();
   if (s == nullptr) return nullptr;
   set_size(size() - 1);
-  // The memory of the turn is free, because no turn is posted.
+  // post_turn() can't fail: no turn is posted, so the memory for one is free.
   if (size() > 0 && !is_turn_posted_ && !has_lookout()) post_turn();
   return s;
 }

@@ -13,7 +13,7 @@ abandonable_end::~abandonable_end() { idle_->close(); }
 net::awaitable<std::error_code> abandonable_end::wait_until(time_point t) {
   std::error_code error;
   co_await try_to_wait_for<plain_waiter>(idle_, request{.deadline = t}, &error);
-  // The deadline had already passed before the call.
+  // deadline_unreachable: the deadline had already passed before the call, which is a timeout for this caller.
   co_return error == errc::deadline_unreachable ? make_error_code(errc::timed_out) : error;
 }
 

@@ -48,8 +48,8 @@ void hedge_race::note_winner(std::size_t index) noexcept {
 }
 
 /// Records the latency of the first copy, when it has a result or was cancelled because another copy has one. A
-/// cancelled copy took at least this long. Without such values the window would know only fast calls, and the quantile
-/// would sink.
+/// cancelled copy took at least as long as recorded. Without the latencies of cancelled copies, the window would
+/// contain only fast calls, and the quantile would sink.
 void hedge_race::note_latency() noexcept {
   is_first_noted_ = true;
   const time_point now = time().now();

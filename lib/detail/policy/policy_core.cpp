@@ -176,8 +176,7 @@ struct operation_mark final : executor_mark {
     return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
   }
   bool keep() noexcept override {
-    // If the last holder has released the place, another thread may be giving it back. So the count must not rise from
-    // 0.
+    // If the count of holders is 0, another thread may be giving the place back. So the count must not rise from 0.
     std::size_t holders = holders_.load(std::memory_order_relaxed);
     while (holders > 0) {
       if (holders_.compare_exchange_weak(holders, holders + 1, std::memory_order_relaxed)) return true;
@@ -246,7 +245,8 @@ policy_call::wait::wait(policy_call& call) : call_{call} {
   if (core.account_->is_stopped) return;
   std::size_t depth = 0;
   std::size_t more = 0;
-  // If an operation has ended, this call has outlived it, so no operation further out waits for the call.
+  // The loop ends at an operation that has ended: this call has outlived that operation, so no operation around it
+  // waits for the call.
   for (auto* m = call.outer_.get(); m != nullptr && m->is_running; m = m->outer.get(), ++depth) {
     if (m->waits == 0) ++more;
   }

@@ -127,7 +127,7 @@ void pool_backlog::enter_flow(pool_task& t) noexcept {
   if (!flows_->is_open(t.flow())) fair_queue::choose(t, fair_queue::nameless);
 }
 
-/// Not inline, so that tasks without flows need no register for it.
+/// Not inline, so that the path of tasks without flows saves no registers for this function.
 [[gnu::noinline]] void pool_backlog::queue_in_flows(pool_task& t, time_point now) noexcept {
   t.place_ = pool_task::place::flow_queue;
   flows_->advance(now);

@@ -90,7 +90,7 @@ void pool_core::let_go_of_context() noexcept {
   delivery::let_go_of_context();
   for (const auto& w : workers_) {
     w->strand_.reset();
-    // Asio may have left a handler with a strand in that slot.
+    // Asio may have left a handler in the slot, and the handler owns a strand, which must not outlive the context.
     if (w->is(pool_worker::state::gone)) w->signal_.slot().clear();
   }
 }
@@ -124,7 +124,8 @@ void pool_core::end_with_context() noexcept {
     waiters.append(take_all());
     grace_.disarm();
     if (backlog_.has_flows()) flows_.watch();
-    // This thread destroys their callables, which may use the context. On another thread that might be too late.
+    // This thread destroys the callables of the ended tasks, because callables may use the context. Another thread
+    // might destroy them only after the context.
     ended = std::exchange(ended_, nullptr);
     replaces_workers_ = false;
   }

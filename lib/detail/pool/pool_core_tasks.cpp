@@ -133,7 +133,8 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
   backlog_.hold(t, time_->now());
 }
 
-/// Queues a task, or first waits for the end of its delay.
+/// Queues a task at once if `not_before` is time_point::min(). Otherwise it holds the task back, and the alarm of the
+/// task queues the task at `not_before`.
 void pool_core::queue(pool_task& t, time_point not_before) noexcept {
   task_extras* x = t.extras_;
   if (not_before != time_point::min()) {

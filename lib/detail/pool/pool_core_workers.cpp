@@ -50,7 +50,8 @@ void pool_core::resize(std::size_t concurrency) {
       workers_.push_back(std::move(w));
     }
     crew_.want(concurrency);
-    // These idle workers leave, even if other workers become free before these are woken.
+    // These idle workers are chosen now. So they leave even if other workers become free before these workers are
+    // woken.
     while (crew_member* m = crew_.to_leave()) {
       auto& w = static_cast<pool_worker&>(*m);
       w.rest_.disarm();
@@ -115,7 +116,8 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.parked_ = nullptr;
     crew_.lose(w);
     if (cut_off != nullptr) flows_.release(*cut_off);
-    // This happens if the awaited operation has dropped the coroutine, or if Asio had no memory to resume it.
+    // The worker is missed if its awaited operation has dropped the coroutine, or if Asio had no memory to resume the
+    // coroutine.
     const bool is_missed = is_short_of_workers();
     if (is_missed) retry_soon();
     if (cut_off != nullptr && !cut_off->is_told_) {

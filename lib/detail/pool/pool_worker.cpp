@@ -177,7 +177,8 @@ void pool_worker::cancel() noexcept {
   if (cancelling_.ask(serial_)) home_->post_soon(cancel_);
 }
 
-/// No operation can end or start meanwhile, because both happen on this strand.
+/// This function runs on the strand of the worker. Operations start and end on the same strand, so none does during
+/// this call.
 void pool_worker::cancel_now() noexcept {
   bool emits = false;
   {
@@ -205,8 +206,8 @@ void pool_worker::cancel_now() noexcept {
   }
 }
 
-/// Lets the parked worker sleep, unless there is a reason to stay awake. New work and such reasons come under the same
-/// lock.
+/// Lets the parked worker sleep, unless there is a reason to stay awake. Called with the pool's lock held. Reasons to
+/// stay awake, such as new work, arise only under this lock, so none is missed.
 void pool_worker::settle() noexcept {
   pool_core& core = *home_;
   if (is(state::leaving) || core.must_leave()) {

@@ -25,7 +25,8 @@ void pump::push_all(item_list<work_item>&& items, std::size_t n) noexcept {
   list_size_.store(list_size() + n, std::memory_order_release);
 }
 
-/// The list is checked first: items move from it to the ring, and the list's size is lowered last.
+/// The list is checked before the ring. Items move from the list to the ring, and the list's size is lowered last, so
+/// items that are being moved are found.
 bool pump::has_work() const noexcept { return list_size() > 0 || !ring_.empty(); }
 
 work_item* pump::pop() noexcept {

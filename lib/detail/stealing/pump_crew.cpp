@@ -33,7 +33,8 @@ void pump_crew::call_help() noexcept {
   if (seekers_.load(std::memory_order_relaxed) == 0) wake_one();
 }
 
-/// Without an idle pump, or memory for another one, the working pumps do all the work.
+/// Wakes an idle pump, or starts a new one, unless a pump is seeking work already. If there is neither an idle pump nor
+/// memory for a new one, it does nothing: the working pumps do all the work.
 void pump_crew::wake_one() noexcept {
   int none = 0;
   if (!seekers_.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
@@ -92,8 +93,8 @@ bool pump_crew::begin(pump& p) noexcept {
     ++working_;
     return true;
   }
-  // One of the working pumps is not running now, or there would be another thread. It will wake another pump when it
-  // runs.
+  // As many pumps count as working as there are threads, and this thread runs `p`, which does not count. So one working
+  // pump is not running now. That pump wakes another pump when it runs.
   --running_;
   p.seeks_ = false;
   p.next_idle_ = std::exchange(idle_, &p);
@@ -128,7 +129,8 @@ void pump_crew::take_share(pump& p) noexcept {
   injected_size_.store(size - n, std::memory_order_release);
 }
 
-/// Returns work for a pump that has none. With a single thread, no other pump can have work.
+/// Returns work for a pump that has none; null if there is no work. With a single thread, only work from outside is
+/// checked, because no other pump can have work.
 work_item* pump_crew::find(pump& p) noexcept {
   if (!p.seeks_) {
     take_share(p);
@@ -171,7 +173,8 @@ void pump_crew::retire(pump& p) noexcept {
   if (has_work()) call_help();
 }
 
-/// The work from outside is checked first: it moves from there to a pump, and is in both places for a moment.
+/// The work from outside is checked before the pumps. Work moves from outside to a pump, and is in both places for a
+/// moment, so work that is being moved is found.
 bool pump_crew::has_work() const noexcept {
   if (injected() > 0) return true;
   const std::size_t made = made_.load(std::memory_order_acquire);

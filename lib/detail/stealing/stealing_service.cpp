@@ -79,11 +79,12 @@ void stealing_service::push_to_loop(work_item& item) noexcept {
   try {
     net::post(io_, item_call{item});
   } catch (const std::bad_alloc&) {
-    // The handler was destroyed, and the item with it.
+    // The failed post has destroyed the handler, and the item with it.
   }
 }
 
-/// Destroying an item may add other items. They are posted, and destroyed with all posted functions.
+/// Destroying an item may add other items. push() posts those items to the loop, and the context destroys them with all
+/// posted functions.
 void stealing_service::shutdown() {
   is_over_.store(true, std::memory_order_relaxed);
   item_list<work_item> lost = take_all();

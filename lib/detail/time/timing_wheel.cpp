@@ -53,8 +53,8 @@ timer_node* timing_wheel::pop(time_point now) noexcept {
     const unsigned place = first_place();
     const slot& s = slots_[place];
     if (s.earliest > now_) {
-      // The wheel's time moves only up to the slot's beginning: then the slot's nodes can stay together until the first
-      // is due.
+      // The wheel's reference time moves only up to the slot's beginning. So the slot's nodes can stay in the slot
+      // until the first of them is due.
       const unsigned shift = place / slots_per_level * digit_bits;
       reference_ = std::max(reference_, std::min(now_, (s.earliest >> shift << shift) - 1));
       return nullptr;
@@ -135,8 +135,8 @@ void timing_wheel::clear(unsigned place) noexcept {
   if (used_[level] == 0) used_levels_ &= ~(1u << level);
 }
 
-// Finds the earliest of a few nodes. For many nodes the old bound stays: when it is reached, the nodes move to lower
-// levels.
+// Sets the slot's bound to the earliest deadline of its nodes, if it has only a few. With many nodes the old bound
+// stays: when that time is reached, the nodes move to lower levels.
 void timing_wheel::sharpen(unsigned place) noexcept {
   constexpr int few = 16;
   slot& s = slots_[place];

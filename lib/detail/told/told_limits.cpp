@@ -76,7 +76,8 @@ class clock_of_response {
 
   std::optional<duration> until(const std::optional<sys_seconds>& t) const noexcept {
     if (!t) return std::nullopt;
-    // The difference is in whole seconds, because nanoseconds of the clock can't represent dates after 2262.
+    // The difference is computed in whole seconds, because the clock's 64-bit nanoseconds can't represent dates after
+    // 2262.
     const auto wait = *t - now_;
     if (wait <= wait.zero()) return duration::zero();
     return wait >= std::chrono::ceil<std::chrono::seconds>(most_) ? most_ : duration{wait};
@@ -192,7 +193,8 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
   if (r == nullptr) return;
   switch (name.what) {
     case part::limit:
-      // Some versions of the draft have a list here. Its first element is the limit that counts.
+      // In some versions of the IETF draft, the value of RateLimit-Limit is a list. The first element of the list is
+      // the limit that counts.
       keep_first(r->told.limit, parse_count(trim(value.substr(0, value.find_first_of(",;")))));
       break;
     case part::left:
@@ -203,7 +205,8 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
       break;
     case part::reset:
     case part::reset_after:
-      // If a response names both a relative and an absolute reset, as Discord's do, the relative one counts.
+      // If a response names both a relative and an absolute reset time, as Discord's responses do, the relative time
+      // counts.
       if (!r->reset.empty() && !(name.what == part::reset_after && !r->is_reset_after)) break;
       r->reset = value;
       r->is_reset_after = name.what == part::reset_after;
@@ -216,7 +219,8 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
   }
 }
 
-/// Reads `"a";r=0;t=30, "b";r=5;t=60` of later drafts, and `limit=9, remaining=0, reset=30` of an earlier draft.
+/// Reads both formats of the RateLimit field: `"a";r=0;t=30, "b";r=5;t=60` of later IETF drafts, and `limit=9,
+/// remaining=0, reset=30` of an earlier draft.
 void limit_fields::take_list(std::string_view list, bool is_policy) noexcept {
   while (!list.empty()) take_element(next_part(list, ','), is_policy);
 }
@@ -227,7 +231,7 @@ void limit_fields::take_element(std::string_view element, bool is_policy) noexce
     const std::string_view name = next_part(rest, ';');
     if (name.find('=') == std::string_view::npos || name.starts_with('"')) policy = without_quotes(name);
   }
-  // Without a name, each field is a part of the same quota.
+  // An element without a policy name is about the one nameless quota, to which all fields contribute.
   row* const r = find({}, policy);
   if (r == nullptr) return;
   while (!element.empty()) {
@@ -251,7 +255,7 @@ void limit_fields::take_element(std::string_view element, bool is_policy) noexce
 told_limits limit_fields::read(std::chrono::system_clock::time_point now, duration most) const noexcept {
   told_limits told;
   told.forbids_retry = forbids_retry_;
-  // Most responses report no limits. Then their Date need not be parsed.
+  // Most responses report no limits. This early return saves parsing the Date field of such a response.
   if (size_ == 0 && !retry_ms_ && !retry_seconds_ && !retry_date_ && !amazon_ms_) return told;
   const clock_of_response clock{date_, now, std::max(most, duration::zero())};
   told.retry_after = clock.bounded(retry_ms_);

@@ -64,9 +64,9 @@ struct task_life {
     attempts.store(attempts.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     due_at = std::min(saturating_add(now, timeout), deadline);
   }
-  /// Whether the running attempt is the last one.
+  /// Whether the running attempt is the last one that retry.attempts allows.
   bool is_last_attempt() const noexcept { return attempts.load(std::memory_order_relaxed) >= retry.attempts; }
-  /// Whether no attempt can follow the running one, by number or by deadline.
+  /// Whether the running attempt is the task's last: retry.attempts are used up, or the deadline has passed.
   bool is_last_time(time_point now) const noexcept { return is_last_attempt() || now >= deadline; }
   /// The action when a time limit of the task is over.
   action on_time(phase p, time_point now) const noexcept {

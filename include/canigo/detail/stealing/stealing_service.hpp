@@ -28,7 +28,7 @@ class stealing_service final : public net::execution_context::service, private p
   bool runs_here() const noexcept;
   /// Adds work, from any thread. If the context is destroyed first, the work is destroyed with it.
   void push(work_item& item, bool is_continuation) noexcept;
-  /// Makes run() throw this exception, which a function threw that was called immediately.
+  /// Makes the io_context's run() throw `e`, the exception of a function that an executor called inside execute().
   void throw_from_run(std::exception_ptr e);
 
  private:

@@ -67,8 +67,8 @@ class counter_clock {
     return before;  // the same value as the anchor, so that time never goes back for a single thread
   }
 
-  /// Uses the system's clock from now on. If another thread renews the anchor meanwhile, that anchor or the next one is
-  /// the last one.
+  /// Uses the system's clock from now on. If another thread is renewing the anchor at this moment, the counter may be
+  /// used until that anchor, or the next one, is stored.
   void turn_off() noexcept {
     is_off_.store(true, std::memory_order_relaxed);
     std::uint32_t version = version_.load(std::memory_order_relaxed);
