@@ -45,6 +45,10 @@ refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::d
                                    name_of(terms.per));
   const std::string cost = fmt::format("less than the {} USD that the call may cost", usd_text(amount));
   if (amount > terms.most) return {402, "budget_spent", detail + "is " + cost, {}, true};
+  if (!denied.is_known) {
+    constexpr duration until_next_look = std::chrono::seconds{10};
+    return {503, "store_unavailable", detail + "has a sum that can't be read from the file of state", until_next_look};
+  }
   if (!denied.is_spent) {
     detail += "has " + cost + " beside the calls that run";
     return {402, "budget_spent", std::move(detail), until_others_end};

@@ -91,8 +91,11 @@ void budget_ledger::open_window(account& a, instant begin) {
   const auto before = store_ ? store_->spent(a.of(begin)) : std::optional<micro_usd>{0};
   if (!before) {
     failures_.fetch_add(1, std::memory_order_relaxed);
+    if (!std::exchange(is_unreadable_, true))
+      say("the file state can't be read: calls that a budget counts are refused until it can");
     return;
   }
+  is_unreadable_ = false;
   s.is_known = true;
   s.spent = *before + s.unsaved;
   if (store_) store_->forget_old(a.of(begin));
@@ -113,7 +116,7 @@ std::optional<budget_ledger::denial> budget_ledger::judge(std::span<const budget
     if (amount == 0 || budgets[i].terms->at == over_budget::warn) continue;
     const micro_usd most = budgets[i].terms->most;
     if (!s.is_known || s.spent + s.reserved + amount > most)
-      return denial{i, {a.now, s.spent, s.reserved}, s.spent + amount > most};
+      return denial{i, {a.now, s.spent, s.reserved}, s.is_known && s.spent + amount > most, s.is_known};
   }
   return std::nullopt;
 }

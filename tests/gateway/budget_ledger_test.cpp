@@ -234,7 +234,9 @@ TEST_CASE("gateway: while the file can't be used, sums are kept in memory, and a
   first.settle(10);
   CHECK(ledger.failures() == 1);
   CHECK(ledger.look_at(all[0], noon).spent == 10);
-  CHECK(ledger.reserve(all, 10, noon + 24h, second));  // a window whose sum was not read yet
+  const auto denied = ledger.reserve(all, 10, noon + 24h, second);  // a window whose sum was not read yet
+  REQUIRE(denied);
+  CHECK_FALSE((denied->is_known || denied->is_spent));
   CHECK(ledger.failures() == 2);
   std::ignore = file.open();  // makes the table anew
   REQUIRE_FALSE(ledger.reserve(all, 10, noon + 24h, second));

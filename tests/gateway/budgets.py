@@ -231,6 +231,20 @@ class Budgets(GatewayCase):
         with contextlib.closing(sqlite3.connect(self.dir / "state.db")) as other:
             self.assertEqual(other.execute(saved).fetchall(), [(230_000,)])
 
+    def test_a_call_is_refused_with_the_cause_while_the_sum_can_not_be_read(self):
+        upstream = self.telling()
+        g = self.gateway(self.ai(upstream.port, self.budget(1)), head=self.head())
+        with contextlib.closing(sqlite3.connect(self.dir / "state.db")) as other:
+            table = other.execute("SELECT sql FROM sqlite_schema WHERE name = 'canigo_spent'").fetchone()[0]
+            other.execute("DROP TABLE canigo_spent")
+            status, fields, body = self.call(g)
+            told = status, fields["x-canigo-error"], fields["retry-after"]
+            self.assertEqual(told, (503, "store_unavailable", "10"))
+            self.assertIn("can't be read", json.loads(body)["detail"])
+            other.execute(table)
+        self.assertEqual(self.call(g)[0], 200)
+        self.assertEqual(self.sums_of(g)["spent"], 0.01)
+
     def test_kill_9_while_many_calls_are_settled_loses_none_that_was_shown(self):
         upstream = self.telling()
         shown = 0
