@@ -48,7 +48,7 @@ class detail::lag_probe final : public delivery {
   }
 
  private:
-  /// The measurement, which the drain resumes.
+  /// The measurement, in the form of a suspended caller: when the drain resumes it, it reads the clock.
   struct look final : suspended {
     explicit look(lag_probe& p) noexcept : owner{&p} {}
     void resume() override { owner->looked(); }

@@ -19,8 +19,9 @@ struct time_source::on_timer {
   class end;
 };
 
-/// Notes that Asio's timers will now be shut down, so that no thread uses them any more. Asio shuts them down before
-/// the time source, because the time source may have made them. So this service is made after them.
+/// Its shutdown() notes that Asio's timers are about to be shut down, so that no thread uses the timers any more. A
+/// context shuts services down in reverse order. The time source may have made the timers, which are then shut down
+/// before the time source. So this extra service is made after the timers.
 class time_source::on_timer::end : public net::execution_context::service {
  public:
   using key_type = end;
@@ -146,7 +147,8 @@ void time_source::timer_fired() noexcept {
     retiming_ = false;
     due = std::exchange(wake_at_, time_point::max());
   }
-  // Asio's timer uses the system's clock. The processor's counter may be behind that clock.
+  // Asio's timer uses the system's clock. The clock that counts processor ticks may be behind it, and not have reached
+  // `due` yet. look() sets it to the system's clock.
   if (now() < due && !is_virtual_) detail::processor_clock.look();
   fire(now());
   const std::lock_guard lock{mutex_};

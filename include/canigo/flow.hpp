@@ -108,7 +108,8 @@ class flow {
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   template <class Waiter>
   explicit flow(limit_handle<Waiter>& limit, const flow_options& o = {}) : flow{limit.flows(), o} {}
-  /// Makes a share of a strand_pool or a resource_pool. The requests are its tasks, each of one token.
+  /// Makes a share of a strand_pool or a resource_pool. The requests of the flow are tasks of the pool, and each task
+  /// counts as one token.
   template <class R>
   explicit flow(pool_handle<R>& pool, const flow_options& o = {}) : flow{pool.core().flows(), o} {}
   ~flow() { host_->close_flow(number_); }

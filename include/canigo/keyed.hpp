@@ -92,8 +92,8 @@ class keyed<scheduler, Key, Hash> {
 
   /// The min time until a request of the key can be granted, for a Retry-After header. 0: immediately.
   ///
-  /// For a new key that is refused, it is the time in which one token is released, because the time at which the table
-  /// will have room is unknown. Throws std::system_error for a request that can never be granted.
+  /// For a new key that is refused, the result is the time in which one token is released, because the time at which
+  /// the table will have room is unknown. Throws std::system_error for a request that can never be granted.
   duration retry_after(key_view<Key> key, const request& r = {}) const { return core_->retry_after(key, r); }
 
   /// Ends every waiter and every later acquire() with errc::stopped. Idempotent.

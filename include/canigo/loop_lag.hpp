@@ -20,8 +20,8 @@ class lag_probe;
 struct loop_lag_options {
   duration interval = std::chrono::milliseconds{100};  ///< time between two measurements; 1ms or more
   duration threshold = std::chrono::milliseconds{50};  ///< min lag of an overloaded loop; 1ns or more
-  /// Called with the measured lag when the loop becomes overloaded, and when it is no longer overloaded. It runs on the
-  /// executor, with no lock held, and may destroy the loop_lag.
+  /// Called with the measured lag when the loop becomes overloaded, and when it is no longer overloaded. The function
+  /// runs on the executor, with no lock held, and may destroy the loop_lag.
   std::function<void(bool overloaded, duration lag)> on_change = {};
 };
 

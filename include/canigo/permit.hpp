@@ -45,8 +45,8 @@ class [[nodiscard]] permit {
   /// Errors: errc::invalid_argument unless 1 <= places <= held().
   permit split(std::uint64_t places);
 
-  /// The number of slots that the permit holds: its weight for a semaphore, 1 for other objects. 0 after all slots are
-  /// released, split off or moved away.
+  /// The number of slots that the permit holds: its weight for a semaphore, 1 for other objects. The number is 0 after
+  /// all slots are released, split off or moved away.
   std::uint64_t held() const noexcept;
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
@@ -62,11 +62,12 @@ class [[nodiscard]] permit {
   /// alternative.
   void move_to(std::size_t alternative);
 
-  /// Reports how many tokens the operation really used. This replaces the requested number, and an earlier settle().
+  /// Reports how many tokens the operation really used. The reported number replaces the requested number of tokens,
+  /// and the number of an earlier settle().
   ///
   /// If more tokens were used, the rates of the limiter are charged the difference, and may get into debt. If fewer
-  /// were used, they get the difference back, up to their bursts. A permit of a semaphore or a gate charges only the
-  /// rates of its flow. If the limiter has several units, `used` counts tokens of the first unit.
+  /// tokens were used, the rates get the difference back, up to their bursts. A permit of a semaphore or a gate charges
+  /// only the rates of its flow. If the limiter has several units, `used` counts tokens of the first unit.
   ///
   /// Precondition: the permit is held.
   void settle(std::uint64_t used) noexcept;

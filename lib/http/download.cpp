@@ -55,7 +55,7 @@ class new_file {
   }
 
   void take_place() {
-    // Some file systems report a full disk only in close().
+    // The result of close() is checked, because some file systems report a full disk only there.
     if (::close(std::exchange(fd_, -1)) != 0) throw_of(errno, to_);
     if (::rename(name_.c_str(), to_.c_str()) != 0) throw_of(errno, to_);
     is_in_place_ = true;

@@ -128,13 +128,14 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   transfer& t = *transfer_;
   transfer_ = nullptr;
   t.easy_ = nullptr;
-  // After this error, newer versions of curl also try to restart the upload of each later request.
+  // After CURLE_SEND_FAIL_REWIND, newer versions of curl try to restart the upload of each later request on this
+  // handle. So the handle is not used again.
   is_worn_ = is_worn_ || result == CURLE_SEND_FAIL_REWIND;
   std::error_code ec = refused_ ? *refused_ : reason(result);
-  // If a head is cut off, curl treats it as complete.
+  // curl treats a head that is cut off as complete, so this code reports the error.
   if (!ec && !head_.is_complete()) ec = error::partial_response;
   try {
-    // After an abort, `problem` already contains the reason.
+    // If the transfer was aborted, `problem` already contains the reason, which is kept.
     if (t.response_.problem.empty()) t.response_.problem = problem(t, ec, result);
     fill(t.response_);
   } catch (...) {

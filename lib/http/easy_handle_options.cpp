@@ -112,7 +112,8 @@ void easy_handle::set_headers(const request& r, bool has_body) {
     append(line);
   }
   if (has_body) {
-    // By default curl declares every body a form. It also asks for 100 Continue before it sends a large one.
+    // Removes two fields that curl adds to a request with a body: the Content-Type of a form, and, for a large body,
+    // Expect: 100-continue.
     if (!r.headers.contains("Content-Type")) append("Content-Type:");
     if (!r.headers.contains("Expect")) append("Expect:");
   }
@@ -146,15 +147,16 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
   follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty() && !length_to_write;
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
   if (decodes_) {
-    // curl decodes all bytes of a read at once, so the reads are small: gzip expands one to at most 4 MB. But if an
-    // older curl has no space for a whole HTTP/2 frame while the transfer is paused, it blocks.
+    // curl decodes all bytes of a read at once. So the reads are small: gzip expands 4 KiB to at most 4 MB. Transfers
+    // over HTTP/2 use larger reads, because an older curl blocks if it has no space for a whole frame while the
+    // transfer is paused.
     const bool may_be_http2 = version_ == http_version::http2 ||
                               (version_ == http_version::negotiated && starts_with_any_case(r.url, "https://"));
     set(CURLOPT_BUFFERSIZE, may_be_http2 ? static_cast<long>(read_size) : 4096L);
   }
   most_body_ = is_stream ? std::numeric_limits<std::size_t>::max() : max_body_;
-  // This option is off, because the length in the answer to HEAD is no body, and an encoded length is not that of the
-  // body.
+  // MAXFILESIZE checks Content-Length. It is off for HEAD, whose answer has no body, and for an encoded body, whose
+  // length is not that of the decoded body. For a stream, most_body_ is unlimited.
   constexpr std::size_t no_limit = 0;
   const std::size_t most = is_head || is_stream || decodes_ ? no_limit : std::max<std::size_t>(max_body_, 1);
   set(CURLOPT_MAXFILESIZE_LARGE,

@@ -85,11 +85,12 @@ std::string easy_handle::passed_bound(const transfer& t, CURLcode result) const 
 }
 
 std::error_code easy_handle::reason(CURLcode result) const noexcept {
-  // Several times the size limit of a header line in curl. If that much memory is available, the error is no lack of
-  // memory.
+  // Several times the size limit of a header line in curl. If this much memory can be allocated, curl's error was not
+  // caused by a lack of memory.
   constexpr std::size_t longest_line = 1 << 20;
   constexpr int too_large = 100;  // CURLE_TOO_LARGE, which exists since curl 8.6
-  // curl limits a response's head to 300 KiB. The last line, of at most 100 KiB, is not counted here.
+  // curl limits a response's head to 300 KiB. The line that exceeds the limit, of at most 100 KiB, is not counted in
+  // the size of the head. So a head of 200 KiB may have reached the limit.
   constexpr std::size_t near_bound_of_head = std::size_t{200} << 10;
   switch (static_cast<int>(result)) {
     case CURLE_OK:

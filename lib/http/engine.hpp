@@ -123,7 +123,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   // Held by a thread that uses the context outside of the context's own handlers. The destruction of the context waits
   // for this lock.
   canigo::detail::mutex context_use_;
-  // The last reference ended during the shutdown: context_shutdown() deletes this engine.
+  // Whether the last reference ended during the shutdown of the context. Then context_shutdown() deletes this engine.
   bool is_left_to_context_ = false;
 
   // The following members are guarded by mutex_.

@@ -91,7 +91,8 @@ std::string engine::passed_limit(const transfer& t) const noexcept {
 }
 
 bool engine::deadline_passed(transfer& t) noexcept {
-  // Before the connection exists, the deadline was the earlier of the two limits, so one of them has passed.
+  // Before the connection exists, the deadline is the earlier one of the connect timeout and the timeout. So one of the
+  // two has passed, and done_by_ need not be compared.
   if (!t.connected_ || time_->now() >= t.done_by_) {
     if (!t.is_left()) t.response_.problem = passed_limit(t);
     give_up(t, errc::timed_out);
@@ -170,8 +171,8 @@ std::string engine::with_place(const transfer& t, std::error_code ec) noexcept {
 
 void engine::give_up(transfer& t, std::error_code ec) noexcept {
   const duration more = t.lingers();
-  // Only a server that has the whole request may be working on it. The rest of a body is not sent for a caller that is
-  // gone.
+  // A request lingers only if the server has the whole request, and so may be working on it. Otherwise the transfer
+  // ends now, and the rest of the body is not sent.
   if (more == duration::zero() || t.easy_ == nullptr || !easy_handle::of(t).has_sent_all()) return finish(t, ec);
   easy_handle::of(t).send_no_more();
   t.done_by_ = saturating_add(time_->now(), more);

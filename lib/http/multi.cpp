@@ -80,7 +80,7 @@ std::error_code multi::add(transfer& t) {
   easy_handle& h = idle_handle();
   if (const auto ec = h.begin(t)) return ec;
   if (const auto code = curl_multi_add_handle(multi_.get(), h.get()); code != CURLM_OK) {
-    // curl rejects a handle only for lack of memory.
+    // curl rejects a handle only for lack of memory, so this error code does not depend on `code`.
     h.end(CURLE_OK);
     return errc::not_enough_memory;
   }
@@ -90,7 +90,8 @@ std::error_code multi::add(transfer& t) {
 
 std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
   easy_handle& h = easy_handle::of(t);
-  // If the transfer ended while it was paused, curl has not reported that it no longer waits for the socket.
+  // If the transfer ended while it was paused, curl does not report that it no longer waits for the socket. So the
+  // waits are ended here.
   if (socket_watch* w = sockets_.paused_by(h, h.local_port())) stop_wanting(h.get(), *w);
   curl_multi_remove_handle(multi_.get(), h.get());
   unwatched_.remove(h);
@@ -114,8 +115,9 @@ std::error_code multi::resume(transfer& t) noexcept {
 void multi::abort(transfer& t) noexcept {
   easy_handle& h = easy_handle::of(t);
   const int port = h.local_port();
-  // curl keeps an HTTP/2 connection, and does not send the bytes that it still owes the server before the connection's
-  // next use. So the connection is closed if this was its last transfer. Otherwise curl is made to write now.
+  // curl keeps the HTTP/2 connection of an aborted transfer, and does not tell the server about the end before it uses
+  // the connection again. So the connection is closed if this was its last transfer. Otherwise flush() makes curl write
+  // now.
   curl_easy_setopt(h.get(), CURLOPT_FORBID_REUSE, 1L);
   remove(t, CURLE_OK);
   if (port != 0 && sockets_.is_in_use(port)) flush(port);
@@ -124,7 +126,7 @@ void multi::abort(transfer& t) noexcept {
 void multi::flush(int local_port) noexcept {
   for (const auto& h : handles_) {
     if (h->current() == nullptr || h->local_port() != local_port) continue;
-    // A pause and a resumption send a window update, and with it all bytes that wait to be written.
+    // When a transfer is paused and resumed, curl sends a window update, and with it all bytes that wait to be written.
     curl_easy_pause(h->get(), CURLPAUSE_RECV);
     curl_easy_pause(h->get(), CURLPAUSE_CONT);
   }
@@ -205,8 +207,8 @@ curl_socket_t multi::open_socket(const curl_sockaddr& address) noexcept {
   const int fd = ::socket(address.family, address.socktype, address.protocol);
 #endif
   static_assert(CURL_SOCKET_BAD == -1);
-  // After a failed address, curl tries the next one. If the new socket gets the same descriptor, curl reports no
-  // change.
+  // After a failed address, curl opens a socket for the next address. If this socket gets the descriptor of the former
+  // one, curl does not report the change, so reopened() notes it.
   if (fd >= 0) sockets_.reopened(fd);
   return fd;
 }
@@ -218,7 +220,8 @@ bool multi::spoil_if_unclean(int local_port, bool has_more) noexcept {
 bool multi::spoil_idle(int local_port) noexcept { return sockets_.spoil_idle(local_port); }
 
 void multi::paused(const easy_handle& h) noexcept {
-  // If curl sends, reads and pauses within one call, it does not report that it uses the socket.
+  // If curl sends, reads and pauses within one call, it never reports that it uses the socket. The socket then looks
+  // idle, so it is marked as that of a paused transfer.
   if (socket_watch* w = sockets_.idle_at(h.local_port())) w->paused = &h;
 }
 

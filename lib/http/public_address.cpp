@@ -47,7 +47,7 @@ struct v6_block {
   int bits;
 };
 
-/// These ranges lie in 2000::/3, outside of which no address is public.
+/// The ranges inside 2000::/3 that are not public. Outside of 2000::/3 no address is public.
 constexpr std::array special_v6{
     v6_block{{0x20, 0x01, 0x00, 0x00}, 23},  // protocols, Teredo among them
     v6_block{{0x20, 0x01, 0x0d, 0xb8}, 32},  // documentation

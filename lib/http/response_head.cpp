@@ -57,7 +57,7 @@ std::error_code response_head::take(std::string_view line, headers& fields, cons
 
 std::error_code response_head::begin(std::string_view status_line, headers& fields, const headers& asked) {
   if (!is_status_line(status_line)) return error::weird_server_reply;
-  // A request without the field Upgrade has not asked for a 101. The bytes after such an answer would not be HTTP.
+  // Rejects an answer 101 to a request without the field Upgrade, because the bytes after a 101 are not HTTP.
   constexpr std::string_view switching = "101";
   const auto status = status_line.substr(status_line.find(' ') + 1);
   if (status.starts_with(switching) && !asked.contains("Upgrade")) return error::weird_server_reply;

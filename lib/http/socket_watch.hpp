@@ -33,7 +33,7 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   /// Removes the socket from the reactor.
   void let_go() noexcept;
 
-  // Empty: the socket was released, and a wait has not completed yet.
+  // Empty after the socket was released, while a wait has not completed yet.
   std::optional<net::posix::stream_descriptor> descriptor;
   const int fd;
   const bool is_connection;             // only curl's closing callback closes a connection

@@ -92,8 +92,8 @@ CURLcode set_trust(CURL* easy, const trust& trusted) noexcept {
     result = curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &text);
   }
 #if LIBCURL_VERSION_NUM >= 0x075700
-  // With this value curl keeps the certificates for ever. By default it reads them again after a day, which blocks the
-  // loop.
+  // With the value -1 curl keeps the certificates for ever. By default curl reads the file again after a day, which
+  // blocks the loop.
   curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, -1L);
 #endif
   return result;
@@ -105,7 +105,7 @@ CURLcode set_identity(CURL* easy, const client_options& options) noexcept {
   if (result == CURLE_OK && !options.key_file.empty()) {
     result = curl_easy_setopt(easy, CURLOPT_SSLKEY, options.key_file.c_str());
   }
-  // Without a password, OpenSSL would ask for it at the terminal.
+  // The password is set even if it is empty. If no password is set, OpenSSL asks for it at the terminal.
   if (result == CURLE_OK) result = curl_easy_setopt(easy, CURLOPT_KEYPASSWD, options.key_password.c_str());
   return result;
 }
@@ -157,7 +157,8 @@ CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_opti
       curl_multi_wait(multi, nullptr, 0, ms, nullptr);
     }
   } catch (const std::system_error&) {
-    // Without a loopback interface or a free descriptor, curl reads the file when a connection needs it.
+    // Without a loopback interface or a free descriptor, the files are not checked now. Then curl reads them when a
+    // connection needs them.
   }
   int more = 0;
   const CURLMsg* message = curl_multi_info_read(multi, &more);

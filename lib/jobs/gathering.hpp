@@ -39,10 +39,10 @@ class gathering {
   }
 
  private:
-  /// Fewer operations than this may all come from one worker.
+  /// A single worker may have submitted fewer operations than this, so there is no wait for more.
   static constexpr std::size_t few = 4;
   static constexpr duration slice = std::chrono::microseconds{50};
-  /// The expected duration of a sleep of `slice`, because the system wakes a thread late.
+  /// The expected duration of a sleep of `slice`. It is longer than `slice`, because the system wakes a thread late.
   static constexpr duration slice_takes = 2 * slice;
 
   std::size_t last_ = 0;

@@ -177,7 +177,8 @@ std::vector<put_answer> memory_table::put_all(const std::vector<new_job>& list, 
   return answers;
 }
 
-/// This allocates first. If it failed later, the job would neither wait nor have a lease that brings it back.
+/// Moves a waiting job to the running ones. The lease is stored first, because that may fail for lack of memory. If it
+/// failed after leave(), the job would neither wait nor have a lease that brings it back.
 void memory_table::begin(row& r, instant lease_until) {
   leases_.emplace(lease_until, r.id);
   const auto batch = unended_.find(r.batch);

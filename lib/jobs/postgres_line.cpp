@@ -372,7 +372,7 @@ bool postgres_store::line::try_once(orders& list) {
         continue;
       }
       if (e.ends_connection()) lose_link();
-      // An operation that fails must not make the others fail, too.
+      // One operation has made the whole transaction fail. The others are tried in smaller parts, so that they succeed.
       const bool is_locked = e.state() == "55P03";
       if (was_open && list.size() > 1) {
         for (orders& part : parts_of(list, is_locked)) {

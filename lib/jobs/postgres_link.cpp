@@ -176,7 +176,7 @@ bool postgres_link::wait_for_answer(bool writes) {
 postgres_rows postgres_link::next_answer(bool& is_flushed) {
   PGconn* c = connection_.get();
   for (;;) {
-    // If sending fails, the bytes that the server has sent contain the reason.
+    // If sending fails, the loop goes on to read, because the bytes that the server has sent contain the reason.
     if (!is_flushed) is_flushed = ::PQflush(c) == 0;
     if (::PQisBusy(c) == 0) return postgres_rows{::PQgetResult(c)};
     if (!wait_for_answer(!is_flushed)) {
@@ -239,7 +239,8 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
     if (status == PGRES_PIPELINE_SYNC) break;
     if (is_error(answer)) {
       if (!refused) refused = error_of(place_.name(), answer.get());
-      // If the connection has ended, libpq itself makes an error without a SQLSTATE.
+      // If the connection has ended, libpq itself makes the error, without a SQLSTATE. An error with a SQLSTATE comes
+      // from the server, so the operation was refused and not carried out.
       if (::PQstatus(c) == CONNECTION_BAD) {
         throw postgres_lost{refused->what(), refused->state().empty() && is_flushed};
       }

@@ -25,7 +25,8 @@ std::string key_if_ended(const std::string& ends) {
 /// Returns SQL that appends an entry to the history, in the format of encode(), and drops the oldest entries beyond
 /// most_events.
 std::string history_with(const std::string& letter, const std::string& text) {
-  // In SQL, || appends an element only to an array of one dimension.
+  // In SQL, || appends an element only to an array of one dimension. So a history with more dimensions is replaced by
+  // an empty array.
   return "history = (CASE WHEN array_ndims(history) > 1 THEN '{}' ELSE history END || (convert_to((extract(epoch FROM "
          "now()) * 1000000)::int8 || ' ' || attempt || ' " +
          letter + " ', 'UTF8') || " + text + "))[greatest(1, cardinality(history) - " +

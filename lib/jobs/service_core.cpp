@@ -110,7 +110,8 @@ net::awaitable<void> service_core::counted(at_work, net::awaitable<void> work) {
 
 /// Starts a coroutine for whose end stop() waits.
 void service_core::spawn(net::awaitable<void> work) {
-  // A strand of Asio may accept a function and never run it, if there is no memory to schedule the strand.
+  // The executor is a worker_strand: without memory to schedule it, a strand of Asio may accept a function and never
+  // run it.
   net::co_spawn(canigo::detail::worker_strand::of_no_worker(executor_),
                 counted(at_work{shared_from_this()}, std::move(work)),
                 [keeps_loop = net::prefer(executor_, net::execution::outstanding_work.tracked)](std::exception_ptr) {});
@@ -159,7 +160,7 @@ void service_core::request_stop(stop_mode mode, duration grace, std::exception_p
     const std::lock_guard lock{mutex_};
     if (!is_stopping_.exchange(true)) cause_ = std::move(cause);
   }
-  // Waiting jobs stay in the store, so the pools have nothing to drain.
+  // The mode is at least finish_running: waiting jobs stay in the store, so the pools have nothing to drain.
   for (queue& q : queues_) q.pool.request_stop(std::max(mode, stop_mode::finish_running), grace);
   life_.cancel();
   news_->bump();

@@ -9,7 +9,7 @@
 #include <system_error>
 #include <utility>
 
-// The renewal of leases. Its answers also tell the service how others have changed its jobs.
+// The renewal of leases. The answer to a renewal also tells the service whether another process has changed the job.
 
 namespace canigo::jobs::detail {
 namespace {

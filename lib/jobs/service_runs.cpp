@@ -208,7 +208,8 @@ net::awaitable<void> service_core::tell(queue& q, running r, run_report report) 
       if (time_.now() >= over) co_return;
       pause = std::min(pause, over - time_.now());
     }
-    // pause_after() is not used here, because it does not wait while the service stops.
+    // The report must be repeated even while the service stops. pause_after() does not wait then, so sleep_for() is
+    // used.
     co_await sleep_for(pause);
   }
 }

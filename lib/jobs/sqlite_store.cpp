@@ -49,7 +49,8 @@ net::awaitable<void> sqlite_store::perform(weight w, step s) {
 put_answer sqlite_store::put_in(sqlite3* connection, const new_job& j) {
   detail::check(j);
   detail::sqlite_db db{connection};
-  // The store's thread may not have created the tables yet, and can't do so while this transaction is open.
+  // This call makes the tables itself. The store's thread may not have made them yet, and can't do so while this
+  // transaction is open.
   detail::make_tables(db);
   detail::sqlite_table table{db, line_->options().policy, 0};
   return table.put_all({j}, line_->now()).front();

@@ -120,7 +120,8 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
         }
         if (due.integer(10) == static_cast<int>(unique_scope::until_begun)) begun.push_back(id);
         if (due.is_null(9)) with_body.push_back(found.size());
-        // A loss of power may undo claims. The clock in the token ensures that no token is given twice.
+        // A loss of power may undo claims, and with them the counted-up token. The time in the token ensures that no
+        // token is given twice.
         const std::int64_t token = std::max(due.integer(1) + 1, number(now));
         found.push_back({.lease = {id, static_cast<std::uint64_t>(token)},
                          .queue = r.queue,

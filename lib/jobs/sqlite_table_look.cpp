@@ -18,7 +18,7 @@ constexpr const char* look_at_job =
     "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
     "run_at, lease_until, deadline, cancel_at, finished_at, unique_key, batch, after_batch, payload, result, history "
     "FROM canigo_job JOIN canigo_queue ON canigo_queue.id=queue WHERE canigo_job.id=?1";
-// Columns that are not listed here would be read from additional pages of the file.
+// The payload, result and history are left out, because SQLite reads long ones from additional pages of the file.
 constexpr const char* list_jobs =
     "SELECT canigo_job.id, token, name, kind, priority, state, attempt, max_attempts, crashes, snoozes, created_at, "
     "run_at, lease_until, deadline, cancel_at, finished_at, unique_key, batch, after_batch "

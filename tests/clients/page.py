@@ -38,10 +38,10 @@ REFUSALS = """
 
 The gateway refused a call with 429 or 503, and with a wait of 20 or 130 s in `Retry-After` and `Retry-After-Ms`. "As
 told" means that the client repeated the call after that time, and was answered. "Sooner" means that the client repeated
-the call before that time. For the last three columns the gateway refused every attempt. They show how often the call
-was sent in total, the final error, and whether the error's text contains the gateway's reason. Clients without an error
-return the answer with its status. The errors of requests, httpx, aiohttp and reqwest are those of `raise_for_status` or
-`error_for_status`.
+the call before that time. For the last three columns the gateway refused every attempt. These columns show how often
+the call was sent in total, the final error, and whether the error's text contains the gateway's reason. Clients without
+an error return the answer with its status. The errors of requests, httpx, aiohttp and reqwest are those of
+`raise_for_status` or `error_for_status`.
 
 | client | 429, 20 s | 429, 130 s | 503, 20 s | sent in all | error | has the reason |
 |---|---|---|---|---|---|---|

@@ -69,8 +69,8 @@ struct circuit_change {
 
 /// The base class of observers, which a circuit breaker tells about its state changes, for logs and alarms.
 ///
-/// Threads: several threads may call an observer at the same time, with no lock held. Its functions must not throw, and
-/// should return soon: a call waits for them.
+/// Threads: several threads may call an observer at the same time, with no lock held. The functions of an observer must
+/// not throw, and should return soon: a call waits for them.
 class circuit_observer {
  public:
   virtual void state_changed(const circuit_change& change) noexcept = 0;
@@ -109,12 +109,12 @@ class circuit {
 
   /// Returns an epoch if a call may begin, or std::nullopt to refuse it.
   [[nodiscard]] std::optional<epoch> try_enter(time_point now) noexcept;
-  /// Reports the end of a call. `e` is the result of its try_enter().
+  /// Reports the end of a call. `e` is the result of try_enter() for this call.
   void report(epoch e, bool failed, bool slow, time_point now) noexcept;
   /// A call that was reported as a success has failed later: turns a success of the window into a failure. Call it at
-  /// most once for a call. A success that was the report of a probe stays one.
+  /// most once for a call. A success that a probe has reported stays a success.
   void report_late_failure(epoch e, time_point now) noexcept;
-  /// Ends a call without a report; the call is not counted. If it was a probe, another call may become a probe.
+  /// Ends a call without a report; the call is not counted. If the call was a probe, another call may become a probe.
   void leave(epoch e) noexcept;
 
   void force_open(time_point now) noexcept { change_to(circuit_state::forced_open, now); }
@@ -128,7 +128,7 @@ class circuit {
   duration open_for(time_point now) const noexcept;
   /// The calls that count at `now`: those of the window, or the probes that have reported.
   tally counted(time_point now) const noexcept;
-  /// The last change of the state; its number is 0 if there was none.
+  /// The last change of the state; the number of the change is 0 if the state has never changed.
   const circuit_change& last_change() const noexcept { return last_; }
 
  private:

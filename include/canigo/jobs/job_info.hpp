@@ -32,12 +32,13 @@ inline constexpr std::size_t most_error_text = 1000;
 /// A store keeps this many entries of a job's history, the latest ones.
 inline constexpr std::size_t most_events = 32;
 
-/// The state of a job. A job with a delay, or before another attempt, is also `waiting`.
+/// The state of a job. A job whose delay has not ended, or that waits for another attempt, is in the state `waiting`,
+/// too.
 ///
-///     waiting ──claim──▶ running ──complete──▶ done
-///        ▲                  │
-///        └─fail, snooze,────┤ or, for the last time, by a deadline, or by too many crashes ──▶ dead
-///          give_back, crash └─cancel──▶ cancelled
+/// waiting ──claim──▶ running ──complete──▶ done
+/// ▲                  │
+/// └─fail, snooze,────┤ or, for the last time, by a deadline, or by too many crashes ──▶ dead
+/// give_back, crash └─cancel──▶ cancelled
 enum class job_state : std::uint8_t { waiting, running, done, dead, cancelled };
 
 constexpr bool has_ended(job_state s) noexcept { return s >= job_state::done; }
@@ -69,9 +70,9 @@ struct new_job {
   unique_scope scope = unique_scope::until_ended;
   duration unique_for = duration::zero();  ///< the time for unique_scope::for_a_time; more than 0
   std::string batch = {};                  ///< the batch of the job, up to most_name bytes; empty: none
-  /// The name of a batch. The job can be claimed only after all jobs of that batch have ended, in any way. It must have
-  /// no delay. If no job of that batch waits or runs at the submission, the job can be claimed immediately. Empty:
-  /// none.
+  /// The name of a batch. The job can be claimed only after all jobs of that batch have ended, in any way. A job with a
+  /// batch to wait for must have no delay. If no job of that batch waits or runs at the submission, the job can be
+  /// claimed immediately. Empty: none.
   std::string after_batch = {};
 };
 

@@ -48,7 +48,8 @@ class admitted {
 
   /// Runs the job. A grant with a permit that can be lost overrides this, so that the loss cancels the job.
   virtual net::awaitable<std::string> run(net::awaitable<std::string> work) { return work; }
-  /// Called if there was no job to run. It must give back all tokens, because tokens count as used from the grant on.
+  /// Called if there was no job to run. This function must give back all tokens of the grant, because they count as
+  /// used from the grant on.
   virtual void unused() noexcept {}
 };
 
@@ -218,8 +219,8 @@ class service {
   /// cause; see service_options::waits_for_store.
   void start();
 
-  /// Submits a job. When it returns, the job is durable. Returns the number of the job, or of an existing job with the
-  /// same unique key.
+  /// Submits a job. When submit() returns, the job is durable. Returns the number of the job, or of an existing job
+  /// with the same unique key.
   net::awaitable<job_id> submit(std::string kind, std::string payload, const submit_options& o);
   net::awaitable<job_id> submit(std::string kind, std::string payload);
 
@@ -247,7 +248,7 @@ class service {
   /// Throws errc::invalid_argument immediately for an unknown mode.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<void> stop(stop_mode mode = stop_mode::finish_running, duration grace = duration::max());
-  /// Like stop(), without waiting; a handler may also call it.
+  /// Like stop(), but does not wait, so a handler may call it, too.
   void request_stop(stop_mode mode = stop_mode::finish_running, duration grace = duration::max());
   /// Waits until the service has stopped. If it stopped by itself, throws the cause: the store's error, the error of a
   /// limit that was stopped, or the error of workers that broke too often.

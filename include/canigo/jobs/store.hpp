@@ -111,7 +111,7 @@ class store {
   store& operator=(const store&) = delete;
   virtual ~store() = default;
 
-  /// Submits the jobs in one step. When it returns, they are as durable as the store can make them.
+  /// Submits the jobs in one step. When put_all() returns, the jobs are as durable as the store can make them.
   ///
   /// If several jobs have the same key, only the first one is added, and the result has its number for the others. A
   /// job that waits for a batch waits for all members of the batch in the same list, whatever their order.
@@ -120,7 +120,7 @@ class store {
 
   /// Claims jobs that are due: by priority, then by due time, then by number. Returns none from a paused queue.
   ///
-  /// First it ends a limited number of expired leases and deadlines, of any queue.
+  /// Before claim() looks for jobs, it ends a limited number of expired leases and deadlines, of any queue.
   virtual net::awaitable<std::vector<claimed_job>> claim(claim_request r) = 0;
 
   /// Ends the job with a result. A holder whose lease has ended may still do so if no other process has claimed the
@@ -138,8 +138,8 @@ class store {
   virtual net::awaitable<extension> extend(lease l, duration d, std::optional<std::string> progress) = 0;
 
   virtual net::awaitable<cancel_answer> cancel(job_id id) = 0;
-  /// Lets an ended job run again immediately. It gets at least one more attempt; its crashes and a passed deadline are
-  /// reset.
+  /// Lets an ended job run again immediately. The job gets at least one more attempt; the number of its crashes and a
+  /// passed deadline are reset.
   virtual net::awaitable<requeue_answer> requeue(job_id id) = 0;
   /// Removes a job that does not run.
   virtual net::awaitable<remove_answer> remove(job_id id) = 0;
@@ -156,7 +156,8 @@ class store {
   /// The current time of the store's clock.
   virtual net::awaitable<instant> clock() = 0;
   virtual net::awaitable<std::optional<job_info>> look(job_id id) = 0;
-  /// Lists jobs by number, without payload, result and history. Its cost includes the jobs that it skips.
+  /// Lists jobs by number, without payload, result and history. The cost of a call includes the jobs that the call
+  /// skips.
   virtual net::awaitable<std::vector<job_info>> list(list_request r) = 0;
   /// All known queues, sorted by name.
   virtual net::awaitable<std::vector<queue_count>> count() = 0;

@@ -16,7 +16,7 @@ struct store_failure {
 /// The base class of observers, which a service tells about failures of its store, for logs and alarms.
 ///
 /// Threads: several threads may call an observer at the same time, so events may come in any order; no lock is held.
-/// Its functions must not throw, and should return soon: a coroutine of the service waits for them.
+/// The functions of an observer must not throw, and should return soon: a coroutine of the service waits for them.
 class store_observer {
  public:
   /// Called when a call failed, except for calls that users made. The service tries again, at growing intervals, unless

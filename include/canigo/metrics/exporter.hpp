@@ -82,7 +82,8 @@ class exporter {
  public:
   static constexpr const char* content_type = "text/plain; version=0.0.4; charset=utf-8";
 
-  /// Exports an object as long as this registration lives. Destroy it before the object; it may outlive the exporter.
+  /// Exports an object as long as this registration lives. Destroy the registration before the object. The registration
+  /// may outlive the exporter.
   class [[nodiscard]] registration {
    public:
     registration(registration&&) noexcept;
@@ -111,7 +112,8 @@ class exporter {
   registration add(const std::string& name, const adaptive_limit& object);
   registration add(const std::string& name, const circuit_breaker& object);
   registration add(const std::string& name, const loop_lag& object);
-  /// Exports a policy with all its parts. Its adaptive limit gets the name with ".adaptive" appended.
+  /// Exports a policy with all its parts. The name of the adaptive limit is the name of the policy with ".adaptive"
+  /// appended.
   registration add(const std::string& name, const policy& object);
   /// Exports a keyed limit.
   template <class Keyed>
@@ -216,7 +218,8 @@ class exporter {
   /// The current values of all exported objects, in the text format of Prometheus.
   std::string text() const;
 
-  /// For a prometheus::Exposer or Registry. It may outlive the exporter, and is empty then.
+  /// The metrics for a prometheus::Exposer or Registry. The collectable may outlive the exporter, and has no metrics
+  /// then.
   std::shared_ptr<prometheus::Collectable> collectable() const;
 
  private:

@@ -46,7 +46,8 @@ void channel_group::serve(channel_core& c) noexcept {
   for (channel_core* other : channels_) let_in_reserved(*other);
 }
 
-/// Accepts values that need only the channel's reserved space. They do not wait behind the first seat.
+/// Accepts values that need only the channel's reserved space. These values do not wait behind the first value with a
+/// seat, because that one needs shared space.
 void channel_group::let_in_reserved(channel_core& c) noexcept {
   while (c.seat_.linked()) {
     const std::uint64_t bytes = c.first_sender()->tokens;

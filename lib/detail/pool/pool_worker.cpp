@@ -17,7 +17,8 @@ namespace canigo::detail {
 
 namespace {
 
-/// A parked worker's coroutine. It can't be cancelled: the worker is woken instead.
+/// The coroutine of a parked worker, as a suspended caller. The coroutine can't be cancelled: to end it, the pool wakes
+/// the worker.
 class parked_worker : public suspended {
  public:
   explicit parked_worker(const net::any_io_executor& executor) noexcept : executor_{executor} {}

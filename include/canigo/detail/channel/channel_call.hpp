@@ -112,7 +112,8 @@ class channel_waiter : public suspended, public wait_node {
 
  protected:
   ~channel_waiter() = default;
-  /// Releases the reference to the engine that a waiter has if its handler has another executor, or if it was pushed.
+  /// Releases the reference to the engine. A waiter has one if its handler has another executor than the engine, or if
+  /// the waiter was pushed to a pump.
   void let_go_of_engine() noexcept;
 
   channel_port* channel_;  // valid while this waiter is queued, or has a value assigned

@@ -61,8 +61,8 @@ inline constexpr auto* setting_of_library = &library_was_not_built_with<Setting>
 
 template <class... Settings>
 struct asio_settings {
-  // Not compared with nullptr, because g++ with its undefined-behaviour sanitizer does not accept that as a constant
-  // expression.
+  // The address is taken, but not compared with nullptr: with the undefined-behaviour sanitizer, g++ does not accept
+  // the comparison as a constant expression.
   static_assert((... && (static_cast<void>(&setting_of_library<Settings>), true)));
 };
 
@@ -137,7 +137,7 @@ static_assert(sizeof(asio_settings<asio_version<ASIO_VERSION / 100000, ASIO_VERS
 #else
                                    asio_futex<false>,
 #endif
-// With _FORTIFY_SOURCE, Asio 1.36 and 1.37 have larger endpoints. So has Boost 1.89, which contains Asio 1.36.
+// With _FORTIFY_SOURCE, the endpoints of Asio 1.36 and 1.37 are larger. Boost 1.89 contains Asio 1.36.
 #if (ASIO_VERSION / 100 == 1036 || ASIO_VERSION / 100 == 1037) && defined(_FORTIFY_SOURCE)
                                    asio_fortified_endpoints<true>,
 #else

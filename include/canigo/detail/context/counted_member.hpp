@@ -34,10 +34,10 @@ class counted_member : private context_member {
 
   /// Deletes this, unless the shutdown of the context will do that.
   void unreferenced() noexcept;
-  /// The visits of the context, which must exist.
+  /// The counter of the visits of the context. Precondition: the context exists.
   context_visits& visits() const noexcept { return context_->visits(); }
-  /// Call it under the lock if a visit was refused. Callers that are ready can't be posted any more. They and this
-  /// object stay until the context calls end_with_context().
+  /// Call it under the lock if a visit was refused. Ready callers can't be posted any more. So the ready callers and
+  /// this object stay until the context calls end_with_context().
   void leave_to_context() noexcept {
     if (!std::exchange(has_left_something_, true)) add_ref();
   }

@@ -94,7 +94,8 @@ class delivery : public counted_member {
   }
   /// Notes that the engine itself has work to carry out.
   void note_due() noexcept { is_due_ = true; }
-  /// Keeps a call whose post failed, and the reference that it holds. It is posted when there is memory.
+  /// Keeps a call whose post has failed, with the reference that the call holds. The call is posted when there is
+  /// memory.
   void post_later(suspended& call) noexcept;
   /// Schedules another attempt in a millisecond, for steps that failed without memory.
   void retry_soon() noexcept;
@@ -108,7 +109,7 @@ class delivery : public counted_member {
   /// One turn of the loop on this thread, without the lock. A subclass may add a further limit to the length of the
   /// turn.
   virtual void run_turn() { resume_ready(); }
-  /// Resumes ready callers. If `work_left` is not null, it stops when `*work_left` is 0.
+  /// Resumes ready callers; with `work_left`, only as long as `*work_left` is more than 0.
   void resume_ready(const int* work_left = nullptr);
 
   /// Takes all callers and calls that are due when the context shuts down. The caller destroys them after the lock is

@@ -7,7 +7,7 @@ namespace canigo::detail {
 
 class delivery;
 
-/// A deadline of an engine. While armed, it holds a reference to the engine. Used only under the engine's lock.
+/// A deadline of an engine. An armed alarm holds a reference to the engine. Used only under the engine's lock.
 class engine_alarm : public deadline {
  public:
   using function_type = void (*)(delivery&, engine_alarm&) noexcept;

@@ -42,7 +42,8 @@ void initiate(Handler& handler, const net::any_io_executor& home, const Start& s
   try {
     begin(*make_suspended<Base>(handler, home, std::forward<Args>(args)...), start);
   } catch (const std::bad_alloc&) {
-    // Inside co_await, an exception thrown here would call std::terminate.
+    // The handler gets the error by a post. An exception thrown here would call std::terminate if the operation is
+    // started inside co_await.
     const auto executor = completion_executor(handler, home);  // read before the handler is moved
     net::post(executor,
               [h = std::move(handler)]() mutable { std::apply(std::move(h), Base::failed(errc::not_enough_memory)); });

@@ -92,7 +92,8 @@ void post(const net::any_io_executor& executor, Function&& function) {
   if (const auto* io = target_of<net::io_context::executor_type>(executor)) {
     net::post(*io, std::forward<Function>(function));
   } else {
-    // An empty executor makes some versions of Asio crash, and others throw bad_executor.
+    // With an empty executor some versions of Asio crash, and others throw bad_executor. So this function always
+    // throws.
     if (!executor) throw net::execution::bad_executor{};
     net::post(executor, std::forward<Function>(function));
   }

@@ -336,7 +336,8 @@ class suspended_op final : public Base {
   }
 
   void destroy() noexcept override {
-    // The signal may be destroyed, so its slot can't be cleared.
+    // The cancellation signal may be destroyed already, so its slot can't be cleared. Instead, the canceller in the
+    // slot is disconnected from this operation.
     if (canceller_ != nullptr) canceller_->op = nullptr;
     canceller_ = nullptr;
     Base::abandon();
@@ -346,7 +347,8 @@ class suspended_op final : public Base {
   }
 
  private:
-  /// The function object in the cancellation slot. It and the operation refer to each other; either may end first.
+  /// The function object in the cancellation slot. The canceller and the operation point to each other; the one that
+  /// ends first resets the pointer of the other.
   struct canceller {
     explicit canceller(suspended_op* o) noexcept : op{o} { op->canceller_ = this; }
     canceller(const canceller&) = delete;

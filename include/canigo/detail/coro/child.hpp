@@ -79,7 +79,8 @@ class child : public std::enable_shared_from_this<child> {
   /// Whether end() came first: before the child's end, and before any other terminal cancellation. Call it once the
   /// child has ended.
   bool was_ended() const noexcept { return request_.is_of_owner(); }
-  /// Call it when the child has ended. It releases the strand, because a stored result may outlive the context.
+  /// Releases the strand; call it when the child has ended. The child may be stored with its result, and then outlive
+  /// the context, which a strand must not.
   void let_go_of_strand() noexcept;
 
   /// Call it before the child has started.

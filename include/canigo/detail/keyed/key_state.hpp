@@ -18,7 +18,8 @@ struct key_room {
   key_room* next = nullptr;
 };
 
-/// The state of a key in the table: its level, or a pointer to its key_room, whose engine then has the level. 16 bytes.
+/// The state of a key in the table, in 16 bytes: the level of the key, or a pointer to its key_room. In the second case
+/// the engine of the key_room has the level.
 class key_state {
  public:
   explicit key_state(const key_level& l) noexcept : level_{l} {}

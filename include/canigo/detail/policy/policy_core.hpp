@@ -101,7 +101,8 @@ class policy_call {
     operation(const operation&) = delete;
     operation& operator=(const operation&) = delete;
 
-    /// Stores the permit. It is released after the end of the operation, once no mark keeps its slot.
+    /// Stores the permit. The permit is released after the end of the operation, as soon as no mark keeps the slot of
+    /// the permit.
     void hold(permit p) noexcept;
 
     /// `op` on a marked executor, by which a nested call of the same policy is recognized.

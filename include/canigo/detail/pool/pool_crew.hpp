@@ -123,7 +123,7 @@ class pool_crew {
   }
   // Changes the state from awake or resting to leaving.
   void leave(crew_member& m) noexcept;
-  // Like leave(), but the member can't stay any more. It may also be leaving already.
+  // Like leave(), but the member can't stay any more. The member may be in state leaving already.
   void retire(crew_member& m) noexcept;
   // Changes the state from leaving to awake.
   void stay(crew_member& m) noexcept;

@@ -34,7 +34,7 @@ class pool_group_member {
   pool_group_member* next_ = nullptr;
 };
 
-/// The groups of tasks in a pool, for cancelling and waiting. A group exists as long as a task is in it.
+/// The groups of tasks in a pool, for cancelling and waiting. A group exists as long as it has a task.
 ///
 /// Threads: not thread-safe; its owner must hold a lock. Allocates: never; each member brings the memory for its group.
 class pool_groups {

@@ -91,7 +91,7 @@ class pool_task : public wait_node {
   virtual void drop_callable() noexcept = 0;
 
   bool is_to_end() const noexcept { return end_cause_.load(std::memory_order_acquire) != cause::none; }
-  /// Records why the operation was asked to end. Call it under the lock of the pool.
+  /// Records why the operation was asked to end. Precondition: the lock of the pool is held.
   void note_cause(cause c) noexcept {
     if (end_cause_.load(std::memory_order_relaxed) == cause::none) end_cause_.store(c, std::memory_order_release);
   }

@@ -31,7 +31,8 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
   void request_cancel() noexcept;
   void abandon() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// If the waiting coroutine is an operation of the same pool, records its worker, which its executor tells.
+  /// If the waiting coroutine is an operation of the same pool, records the operation's worker. The executor of the
+  /// coroutine tells which worker that is.
   void comes_from_coroutine(const net::any_io_executor& executor) noexcept {
     if (!at_home_) find_worker(executor);  // a worker's strand is never the executor of its pool
   }

@@ -32,7 +32,7 @@ class self_wait {
     waiter() noexcept = default;
     waiter(const waiter&) = delete;
     waiter& operator=(const waiter&) = delete;
-    /// Records that the operation of `w` waits here.
+    /// Records that this is a wait of the operation that `w` runs.
     void comes_from(worker& w) noexcept { inside_ = &w; }
     /// The worker whose operation waits here, or nullptr.
     worker* inside() const noexcept { return inside_; }

@@ -13,8 +13,8 @@ class pool_task;
 /// The deadline of a task: the end of its delay, of its time limit, or of its max waiting time.
 ///
 /// While armed, it needs no reference: the end of its task disarms it first, and a task that has not ended keeps the
-/// pool alive. If another thread is calling the alarm when it is disarmed, that call gets its own references. Used only
-/// under the pool's lock.
+/// pool alive. If another thread is calling the alarm when the alarm is disarmed, the call gets references of its own.
+/// Used only under the pool's lock.
 class task_alarm : public deadline {
  public:
   task_alarm(pool_core& c, pool_task& t) noexcept;

@@ -13,8 +13,8 @@ namespace canigo::detail {
 /// must hold a lock.
 class worker_cancel {
  public:
-  /// The number of turns of its strand in which an operation must end. After them the pool tells its caller without
-  /// waiting.
+  /// An operation that must end has this number of turns of its strand. After these turns, the pool tells the caller
+  /// the end of the task, and does not wait for the operation.
   static constexpr std::uint32_t turns_to_end = 32;
 
   /// Call it when the operation must end. Returns true if the call must be posted, because it is not under way.
@@ -29,7 +29,7 @@ class worker_cancel {
     turns_ = 0;
     return true;
   }
-  /// Call it if there was no memory for the signal.
+  /// Call it if there was no memory to give the operation its signal. Then the next call of begin() tries again.
   void take_back() noexcept { given_ = 0; }
   /// Call it when the call has ended.
   void end() noexcept { is_under_way_ = false; }

@@ -14,7 +14,7 @@ namespace canigo::detail {
 
 class pool_worker;
 
-/// Tells the pool that a worker's coroutine has ended, and releases its reference.
+/// Tells the pool that a worker's coroutine has ended, and releases the coroutine's reference to the pool.
 struct worker_end {
   void operator()(pool_worker* w) const noexcept;
 };

@@ -27,7 +27,7 @@ class flow_ceiling {
   bool is_any() const noexcept { return cap_ != no_cap || !rates_.empty() || paused_until_ != time_point::min(); }
 
   bool has_room_for(std::uint64_t places) const noexcept { return places <= cap_ && occupied_ <= cap_ - places; }
-  /// The number of requests for one token and one slot that it allows at `now`.
+  /// How many requests, each for one token and one slot, the ceiling allows at `now`.
   std::uint64_t allows(time_point now) const noexcept {
     if (now < paused_until_) return 0;
     std::uint64_t n = occupied_ < cap_ ? cap_ - occupied_ : 0;
@@ -36,8 +36,8 @@ class flow_ceiling {
     }
     return n;
   }
-  /// When it allows this demand with this number of slots; max if a release, or the end of an unlimited pause, is
-  /// needed.
+  /// When the ceiling allows this demand with this number of slots; max if a release, or the end of an unlimited pause,
+  /// is needed.
   time_point ready_at(time_point now, demand d, std::uint64_t places) const noexcept {
     return has_room_for(places) ? std::max(rates_.ready_at(now, d), paused_until_) : time_point::max();
   }

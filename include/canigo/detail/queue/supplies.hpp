@@ -109,7 +109,8 @@ class supplies {
     beyond_ -= out;
     occupied_ -= places - out;
   }
-  /// Call it after a release. If more slots were released than counted, the rest were slots held beyond the capacity.
+  /// Call it after a release. If more slots were released than were counted, the surplus are slots that shadow waiters
+  /// held beyond the capacity.
   void settle_beyond() noexcept {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }

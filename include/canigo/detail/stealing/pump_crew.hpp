@@ -67,7 +67,7 @@ class pump_crew {
   pump* idle_or_new() noexcept;
   std::size_t injected() const noexcept { return injected_size_.load(std::memory_order_acquire); }
 
-  // These variables are rarely written while all threads have work.
+  // While all threads have work, these variables are rarely written. So they are kept in other cache lines than mutex_.
   alignas(64) atomic<int> seekers_{0};
   atomic<int> threads_{1};       // max number of threads seen at the same time
   atomic<std::size_t> made_{0};  // size of pumps_

@@ -147,7 +147,8 @@ class counter_clock {
 
   void publish(reading at) noexcept {
     ticks_.store(at.ticks, std::memory_order_release);
-    // Subtract one tick, because the counter may have been about to tick.
+    // Subtracts one tick, because the counter may have been about to tick when it was read. So this clock is never
+    // ahead of the system's clock.
     time_.store(at.time.time_since_epoch().count() - static_cast<std::int64_t>(ns_per_tick_) - 1,
                 std::memory_order_release);
     slope_.store(static_cast<std::uint64_t>(ns_per_tick_ * slowness * (std::uint64_t{1} << slope_bits)),

@@ -120,7 +120,8 @@ struct ended_transfer {
   http::response response;
 };
 
-/// A transfer for a coroutine; it throws errors itself.
+/// A transfer for a coroutine. An error is a part of the result, so that the coroutine can throw it together with the
+/// response.
 class awaited_transfer : public transfer {
  public:
   using transfer::transfer;
