@@ -60,6 +60,11 @@ std::size_t separator_size(std::string_view text) noexcept {
 }  // namespace
 
 bool may_be_another_path(std::string_view path, bool may_end_with_slash) noexcept {
+  const auto is_parameter = [](std::string_view from) {
+    return from.front() == ';' || same_text(from.substr(0, 3), "%3b");
+  };
+  for (std::size_t at = 0; at < path.size(); ++at)
+    if (is_parameter(path.substr(at))) return true;
   std::size_t begin = path.npos;  // of the present part; npos: before the first slash
   for (std::size_t at = 0; at <= path.size();) {
     const std::size_t size = separator_size(path.substr(at));

@@ -21,9 +21,9 @@ struct call_pattern {
   friend bool operator==(const call_pattern&, const call_pattern&) = default;
 };
 
-/// Whether a server may read the path as another path, because it has an empty part, or a part that consists of dots:
-/// "/files/", "/files/.", "/files/..%2fchat", "/a//files". A separator of parts is a slash or a backslash, plain or
-/// percent-encoded.
+/// Whether a server may read the path as another path. Such a path has an empty part, a part that consists of dots, or
+/// a semicolon: "/files/", "/files/.", "/files/..%2fchat", "/a//files", "/chat;/files". A separator of parts is a slash
+/// or a backslash, plain or percent-encoded.
 bool may_be_another_path(std::string_view path, bool may_end_with_slash = false) noexcept;
 
 /// Reads a text such as "POST */files". Returns nothing if the text does not have this form.

@@ -27,7 +27,7 @@ std::string percent_encoded(std::string_view text) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string encoded;
   for (const char c : text) {
-    if (is_letter(c) || is_digit(c) || std::string_view{"-._~"}.find(c) != std::string_view::npos) {
+    if (unreserved_characters.has(c)) {
       encoded += c;
     } else {
       const auto byte = static_cast<unsigned char>(c);

@@ -4,9 +4,12 @@
 #include "gateway/wire/text.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <string>
+#include <string_view>
 
 namespace canigo::gateway {
 namespace {
@@ -98,15 +101,30 @@ bool scan(std::string_view text, body_scan& s) { return scan_json(text, s) && s.
 
 constexpr std::uint64_t quarter(std::uint64_t bytes) noexcept { return bytes / 4 + (bytes % 4 != 0 ? 1 : 0); }
 
-/// Returns the model in targets such as "/v1beta/models/NAME:generateContent", "/model/NAME/converse" and
+/// Decodes percent-encoded bytes: all, or only those of unreserved_characters.
+std::string decoded(std::string_view text, bool only_unreserved) {
+  std::string plain;
+  while (!text.empty()) {
+    unsigned byte = 0;
+    const bool is_code = text.size() >= 3 && text.front() == '%' &&
+                         std::from_chars(text.data() + 1, text.data() + 3, byte, 16).ptr == text.data() + 3;
+    const bool is_decoded = is_code && (!only_unreserved || unreserved_characters.has(static_cast<char>(byte)));
+    plain += is_decoded ? static_cast<char>(byte) : text.front();
+    text.remove_prefix(is_decoded ? 3 : 1);
+  }
+  return plain;
+}
+
+/// Returns the model in paths such as "/v1beta/models/NAME:generateContent", "/model/NAME/converse" and
 /// "/openai/deployments/NAME/chat/completions". A path that a server may read as another path names no model.
-std::string_view model_in(std::string_view target) noexcept {
-  if (may_be_another_path(target.substr(0, target.find('?')), true)) return {};
+std::string model_in(std::string_view target) {
+  const std::string path = decoded(target.substr(0, target.find('?')), true);
+  if (may_be_another_path(path, true)) return {};
   for (const std::string_view mark : {"/models/", "/model/", "/deployments/"}) {
-    const auto at = target.find(mark);
-    if (at == target.npos) continue;
-    target.remove_prefix(at + mark.size());
-    return target.substr(0, target.find_first_of(":/?"));
+    const auto at = path.find(mark);
+    if (at == path.npos) continue;
+    const std::string_view rest = std::string_view{path}.substr(at + mark.size());
+    return decoded(rest.substr(0, rest.find_first_of(":/")), false).substr(0, longest_model);
   }
   return {};
 }
@@ -122,14 +140,14 @@ token_estimate estimate_tokens(const token_options& o, const called& what, const
   e.is_free = is_one_of(o.free, what);
   e.has_output = !e.is_free && !is_one_of(o.no_output, what);
   const bool is_empty = body.is_whole && body.text.empty();
-  if (wants_model) e.model = model_in(what.target).substr(0, longest_model);
+  if (wants_model) e.model = model_in(what.target);
   if (is_empty) return e;
   const bool is_counted = o.api != token_api::none && !e.is_free;
   if (is_counted && e.has_output) e.output = o.default_output;
   if (is_counted) e.input = std::min(quarter(std::max<std::uint64_t>(body.length, body.text.size())), most_estimated);
   const bool is_read = is_counted && o.api != token_api::bytes;
   if (!is_read && !wants_model) return e;
-  e.model = model_in(what.target).substr(0, longest_model);
+  e.model = model_in(what.target);
   body_scan s;
   if (!body.is_whole || !scan(body.text, s)) return e;
   if (is_read) e.input = quarter(s.text_size());

@@ -31,8 +31,9 @@ class character_set {
   constexpr explicit character_set(Test test) {
     for (int i = 0; i < 256; ++i) has_[static_cast<unsigned char>(i)] = test(static_cast<char>(i));
   }
+  constexpr bool has(char c) const noexcept { return has_[static_cast<unsigned char>(c)]; }
   constexpr bool has_all_of(std::string_view text) const noexcept {
-    return std::ranges::all_of(text, [this](char c) { return has_[static_cast<unsigned char>(c)]; });
+    return std::ranges::all_of(text, [this](char c) { return has(c); });
   }
 
  private:
@@ -42,6 +43,9 @@ class character_set {
 inline constexpr character_set token_characters{[](char c) {
   return is_letter(c) || is_digit(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
 }};
+/// RFC 3986, 2.3: percent-encoding one of these characters does not change the meaning of a URI.
+inline constexpr character_set unreserved_characters{
+    [](char c) { return is_letter(c) || is_digit(c) || std::string_view{"-._~"}.find(c) != std::string_view::npos; }};
 inline constexpr character_set value_characters{[](char c) { return !(c >= 0 && c < 0x20 && c != '\t') && c != 0x7f; }};
 
 /// Whether the text can be a method, or the name of a header field.

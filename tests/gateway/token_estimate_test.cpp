@@ -157,13 +157,19 @@ TEST_CASE("gateway: what counts depends on the interface", "[gateway][tokens]") 
 TEST_CASE("gateway: the model is in the target, or in the body", "[gateway][tokens]") {
   const std::string body = R"({"model":"other"})";
   CHECK(estimate(body, token_api::gemini, "/v1beta/models/g-2:streamGenerateContent?alt=sse").model == "g-2");
-  CHECK(estimate(body, token_api::bedrock, "/model/b.c-v1%3A0/converse").model == "b.c-v1%3A0");
+  CHECK(estimate(body, token_api::bedrock, "/model/b.c-v1%3A0/converse").model == "b.c-v1:0");
+  CHECK(estimate(body, token_api::gemini, "/v1/mod%65ls/%67-2:generateContent").model == "g-2");
+  CHECK(estimate(body, token_api::gemini, "/v1/models/g%2:generateContent").model == "g%2");
   CHECK(estimate("{}", token_api::openai, "/openai/deployments/d-1/chat/completions?api-version=1").model == "d-1");
   CHECK(estimate(body, token_api::openai, "/v1/chat/completions").model == "other");
   // Such a path may lead to another call, whose model is in its body.
   CHECK(estimate(body, token_api::openai, "/v1/models/cheap/../../chat/completions").model == "other");
   CHECK(estimate(body, token_api::openai, "/v1/models/cheap/..%2f..%2fchat/completions").model == "other");
-  CHECK(estimate(body, token_api::bedrock, "/model/arn%3Aaws%2Fid/converse").model == "arn%3Aaws%2Fid");
+  CHECK(estimate(body, token_api::bedrock, "/model/arn%3Aaws%2Fid/converse").model == "arn:aws/id");
+  // A query and the parameters of a path name no model.
+  for (const std::string_view target : {"/v1/chat/completions?/models/cheap", "/v1/chat/completions?x=/models/cheap",
+                                        "/v1/chat/completions;/models/cheap", "/v1/chat/completions%3B/models/cheap"})
+    CHECK(estimate(body, token_api::openai, target).model == "other");
   CHECK(estimate("{}", token_api::openai, "/models/" + std::string(100, 'm')).model == std::string(64, 'm'));
 }
 
