@@ -15,7 +15,7 @@ namespace {
 
 using json = nlohmann::json;
 
-/// The limits of a target or a model. `Stats`: alternative_stats or sublimit_stats.
+/// Describes the limits of a target or a model. `Stats`: alternative_stats or sublimit_stats.
 template <class Stats>
 json limits_of(const std::vector<rate_limit>& rates, const Stats& stats) {
   json all = json::array();

@@ -24,7 +24,8 @@ nlohmann::json pauses_of(const pause_book& pauses, time_point now);
 /// targets.
 nlohmann::json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now);
 
-/// Each model that has limits of its own: these, and how many calls it has had.
+/// Describes each model that has limits of its own: its limits, the calls that hold them now, and the number of calls
+/// granted.
 nlohmann::json models_of(upstream_queue& q, const limiter_stats& stats);
 
 /// Returns the names of the targets in a set.

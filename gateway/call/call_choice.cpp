@@ -10,15 +10,16 @@
 #include <string>
 #include <utility>
 
-// The targets and the money that a call may have.
+// Finds the targets that may serve a call, and reserves the money of the call.
 //
-// No temporary that needs a destructor stands in a co_await here: g++ 12 may destroy it twice.
+// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
 namespace canigo::gateway {
 namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Converts an instant of the system's clock to the clock of deadlines. It is right unless the system's clock is set.
+/// Converts an instant of the system's clock to the clock of deadlines. The result is wrong if the system's clock is
+/// set before that instant.
 time_point steady(std::chrono::sys_seconds at) { return clock::now() + (at - std::chrono::system_clock::now()); }
 
 /// The name of a wait for a budget in logs and on the page.
@@ -28,7 +29,8 @@ const char* name_of_wait(const std::string& budget) noexcept {
 
 }  // namespace
 
-/// The newest settings of an upstream and of a tenant, which they may have lost.
+/// The settings of an upstream and of a tenant in the newest configuration. If a reload removed one of the two, its
+/// settings are those with which the call began.
 struct newest_terms {
   std::shared_ptr<upstream_queue> successor;
   const config* settings;
@@ -52,20 +54,22 @@ void call::expect_cost() {
   money_->expect(needs, learned);
 }
 
-/// Like refusal_by_targets(), without a look at budgets.
+/// Returns the refusal if no target can serve the call because of models or quotas. It does not check budgets.
 std::optional<refusal> call::refusal_by_quotas() const {
   const token_estimate& needs = account_->estimate();
   if (!to().targets.empty() && serving(to(), needs.model) == 0) return refusal_of_model(needs.model);
   return refusal_by_quota(queue(), route_.tenant, needs);
 }
 
-/// Returns the refusal if no target can serve the call, even after a wait.
+/// Returns the refusal if no target can serve the call, even after a wait. It checks models, quotas and the budgets of
+/// targets.
 std::optional<refusal> call::refusal_by_targets() const {
   auto why = refusal_by_quotas();
   return why ? why : refusal_by_money_of_targets();
 }
 
-/// Returns the refusal if no target's budget has enough left: that of the budget that has enough first.
+/// Returns a refusal if each candidate target has a budget with too little left. The refusal is of the budget that may
+/// have enough at the earliest time.
 std::optional<refusal> call::refusal_by_money_of_targets() const {
   if (!money_ || to().targets.empty()) return std::nullopt;
   const target_set of = queue().candidates(route_.tenant, account_->estimate().model);
@@ -81,15 +85,16 @@ std::optional<refusal> call::refusal_by_money_of_targets() const {
   return first ? std::optional{std::move(first->why)} : std::nullopt;
 }
 
-/// Reserves the expected cost of the next attempt. Returns the reason if a budget has too little left. It uses the
-/// budgets of the newest configuration.
+/// Reserves the expected cost of the next attempt in the budgets of the newest configuration. Returns the reason if a
+/// budget has too little left.
 std::optional<call_money::lack> call::reserve_money() {
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
   return money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
 }
 
-/// Reserves the expected cost of the next attempt if no wait is needed. Returns false if get_money() must be called. A
-/// refusal is in `why_`. A new call does not overtake calls that wait for the same budget.
+/// Reserves the expected cost of the next attempt if no wait is needed. Returns false if get_money() must be called. If
+/// the call is refused, returns true, and `why_` has the refusal. A new call does not overtake calls that wait for the
+/// same budget.
 bool call::has_money_at_once() {
   if (!money_->is_reserved() && !line_to_join().empty()) {
     const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
@@ -109,7 +114,8 @@ net::awaitable<bool> call::get_money() {
   return keeper_ ? keeper_->keep_during(std::move(waiting)) : std::move(waiting);
 }
 
-/// Returns the budget for which other calls wait, so that this call has to join their line; empty: there is none.
+/// Returns the first of the call's budgets for which other calls wait: this call has to join their line. Returns an
+/// empty string if no call waits for them.
 std::string call::line_to_join() const {
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
   for (std::string& budget : money_->lines(*now.to, *now.whose)) {
@@ -119,7 +125,8 @@ std::string call::line_to_join() const {
   return {};
 }
 
-/// Whether the call may wait for the budget, and the budget's window ends in time.
+/// Whether the call may wait for the budget. If only a new window of the budget helps, the window must end before the
+/// call's deadline.
 bool call::may_wait_for(const call_money::lack& l) const {
   return !l.line.empty() && (!l.is_spent || steady(l.until) <= deadline_);
 }
@@ -128,7 +135,7 @@ bool call::may_wait_for(const call_money::lack& l) const {
 /// client has left, or if `why_` has the reason.
 net::awaitable<bool> call::wait_for_money() {
   std::shared_ptr<budget_line> line;
-  std::optional<budget_line::place> place;  // until the call has money, so that no newcomer overtakes it
+  std::optional<budget_line::place> place;  // kept until the call has money, so that no new call overtakes it
   wait_result mine;
   std::string to_join = line_to_join();
   for (;;) {
@@ -140,7 +147,7 @@ net::awaitable<bool> call::wait_for_money() {
     if (to_join.empty()) {
       auto lack = reserve_money();
       if (lack && may_wait_for(*lack) && mine.granted && line == services_.lines->find(lack->line)) {
-        // Money that comes back from now on wakes the line.
+        // After rest(), money that comes back ends the rest. Money that came back before is seen by this second try.
         line->rest(lack->until);
         lack = reserve_money();
         if (!lack) line->look_again();
@@ -169,9 +176,9 @@ net::awaitable<bool> call::wait_for_money() {
     co_await std::move(waiting);
     to_join.clear();
     if (!mine.error) continue;
-    line->look_again();  // the next one may need less
+    line->look_again();  // this call leaves the line, and the next call may need less money
     const bool is_cut = mine.error == net::error::operation_aborted;
-    if (is_cut && (turn_.is_called_off() || !services_.is_draining())) continue;  // by a reload, perhaps
+    if (is_cut && (turn_.is_called_off() || !services_.is_draining())) continue;  // for example, a reload
     if (is_cut) {
       why_ = ended_by_drain();
     } else if (mine.error == errc::timed_out || mine.error == errc::deadline_unreachable) {
@@ -191,8 +198,8 @@ bool call::reserve_at_target(std::size_t target) {
   return target >= now.to->targets.size() || money_->reserve_at(now.to->targets[target]);
 }
 
-/// Returns those of the targets whose budgets have enough left for the call. If a target is left out, the call looks
-/// again within a second.
+/// Returns the targets of the set `of` whose budgets have enough left for the call. If a target lacks money, a waiting
+/// call repeats this check within a second.
 target_set call::with_money(target_set of) {
   if (!money_ || to().targets.empty()) return of;
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
@@ -227,7 +234,8 @@ bool call::has_other_target() {
 /// Sets the targets for the next attempt. A target is tried again only if no untried one is available.
 void call::choose_targets() {
   target_set of = has_other_target() ? untried() : candidates();
-  // They have lost their money since refusal_by_targets(). The grant finds that out.
+  // Since refusal_by_targets() was called, the budgets of all candidates have lost too much money. The call asks for
+  // all of them, and reserve_at_target() checks the budget again at the grant.
   if (of == 0) of = queue().candidates(route_.tenant, account_->estimate().model);
   std::optional<std::size_t> first;
   if (tried_ == 0 && to().sticky.by != sticky_options::kind::none) {

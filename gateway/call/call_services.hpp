@@ -62,8 +62,9 @@ class call_services {
                   int status);
   /// Ends the waits for `q` whose estimate exceeds `most` or the call's own longest wait.
   void end_long_waits(upstream_queue& q, duration most);
-  /// A call waits that lacks the money of a target. Within a second it is asked again which targets may serve it: the
-  /// window of that budget may have ended, or a call may have given money back.
+  /// Call it when a waiting call leaves out a target because that target's budget has too little left. Within a second
+  /// each such call looks again which targets may serve it. Meanwhile the budget's window may have ended, or another
+  /// call may have given money back.
   void watch_money_of_targets();
   /// Closes the idle connections to upstreams soon, because a descriptor is needed.
   void close_idle_links();
@@ -81,9 +82,9 @@ class call_services {
   call_counts counts;
   pause_origins origins;
   first_arrivals arrivals;
-  /// The sums of budgets. It is shared, because a call with reserved money may outlive this object.
+  /// The sums of budgets. The ledger is shared, because a call with reserved money may outlive this object.
   const std::shared_ptr<budget_ledger> budgets;
-  /// The calls that wait for their money. The ledger knows them, and outlives them.
+  /// The lines of calls that wait for money of a budget. `budgets` tells them when a budget has got money back.
   const std::shared_ptr<budget_lines> lines;
   kept_bytes kept;
 

@@ -23,7 +23,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// How long a call waits for the target that the calls of its kind go to, before it takes any.
+// With `sticky`, a call waits this long for the target to which calls of the same key go. Afterwards any target that
+// may serve the call will do.
 constexpr duration longest_wait_for_first = std::chrono::seconds{1};
 
 /// Takes a permit for a tunnel if one is free now. Returns false after an error: the later wait reports the same error.
@@ -49,7 +50,8 @@ permit taken_at_once(limiter& l, request ask, error_code& error) {
   return {};
 }
 
-/// Converts the error of a wait. A cancelled wait means that it would take too long, or that the process ends.
+/// Converts the error of a wait to the error to report. A wait is cancelled because it would take too long, or because
+/// the process ends.
 error_code judged(const error_code& error, bool is_draining) {
   if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
   // During a drain, a wait that is too long here may be short enough at another instance. So the client is told of the
@@ -187,7 +189,8 @@ void turn::take_next_terms() noexcept {
   ask_.flow = share_.get();
 }
 
-/// Notes which limit delays this call. It runs after the call has entered the queue.
+/// Stores the name of the limit that delays this call in the record. The posted function runs after the call has
+/// entered the queue.
 void turn::look_at_what_binds() {
   net::post(loop_.io, [&l = loop_, tag = ask_.tag] {
     const call* const c = l.requests.find(tag);
@@ -211,7 +214,8 @@ std::optional<refusal> turn::why_called_off() const {
   return ended_by_ != call_ender::none ? why_ended() : *dismissed_;
 }
 
-/// Whether the call requests a place again after a request that ended with `error`.
+/// Whether the call requests a place again: the last request had no error, or it was cancelled to change its flow or
+/// its targets.
 bool turn::asks_again(const error_code& error) const noexcept {
   return !error || (error == net::error::operation_aborted && (next_share_ || next_targets_ != 0));
 }
@@ -224,8 +228,9 @@ bool turn::asks_for_less() {
   return successor != nullptr && tenant && successor->lower_to_most(ask_, *tenant);
 }
 
-/// Waits for a grant by the limit of all instances, and makes a place from both grants. Precondition: the upstream has
-/// such a limit. `is_first`: the place is at the target that the calls of its kind go to.
+/// Waits for a grant by the limit of all instances, and makes a place from `local` and that grant. Precondition: the
+/// upstream has such a limit. `is_first`: `local` is of the target to which calls of the same key go, so the call first
+/// waits up to a second for that target alone.
 net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code& error,
                                         boxed<upstream_place>& granted) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10};
@@ -255,8 +260,8 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code
   enter(local, std::move(shared), error, granted);
 }
 
-/// Makes a place from the grants. It makes none after an error, after the call was called off, or if the breaker has
-/// opened since.
+/// Makes a place from the grants. After an error, or if the call was called off, the grants are given back instead.
+/// `granted` also stays empty if the breaker has opened since the grant.
 void turn::enter(permit& local, redis::permit shared, const error_code& error, boxed<upstream_place>& granted) {
   if (!local) return;
   // The grant may have come just as the client disconnected. Then it is given back, with its tokens.

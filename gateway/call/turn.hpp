@@ -38,9 +38,9 @@ struct wait_result {
   permit granted;
 };
 
-/// A call's wait for a place at its upstream, in the upstream's queue and outside of it. Outside, the call waits for
-/// the limit of all instances, for a tunnel, or for the delay before a retry. It also stores why the call was called
-/// off.
+/// A call's wait for a place at its upstream, in the upstream's queue and outside of that queue. Outside, the call
+/// waits for the limit of all instances, a tunnel, money of a budget, or the delay before a retry. The turn also stores
+/// why the call was called off.
 ///
 /// Threads: that of its loop.
 class turn {
@@ -50,7 +50,7 @@ class turn {
   turn(const turn&) = delete;
   turn& operator=(const turn&) = delete;
 
-  /// Call it before the call requests `ask`. The record must already have the tenant's name.
+  /// Sets the request of the call. Precondition: the record has the tenant's name.
   void begin(const request& ask, bool is_for_tunnel);
   /// Sets the targets that may serve the call. If `first` is set, the call waits up to a second for that target alone.
   void choose(target_set of, std::optional<std::size_t> first = std::nullopt) noexcept;
@@ -71,8 +71,8 @@ class turn {
   /// Takes a place if one is free without a wait; else returns an empty place. So a second attempt does not overtake
   /// waiting calls.
   net::awaitable<upstream_place> spare_place();
-  /// Waits outside of the queue for a permit of another limiter. `what_for`: a string literal.
-  /// `until`: when that wait ends at the latest, if that is known; else min().
+  /// Waits outside of the upstream's queue for a permit of the limiter `of`. `what_for`: the name of the wait, a string
+  /// literal. `until`: the latest end of the wait, for waits_until(); min() if it is unknown.
   net::awaitable<void> wait_outside(limiter& of, const char* what_for, time_point until, wait_result& got);
   /// Waits for the delay before a retry. The wait ends early if the call is called off.
   net::awaitable<void> sleep(duration d);
@@ -87,7 +87,7 @@ class turn {
   /// The answer to the client if ended_by() is not `none`.
   refusal why_ended() const;
   void end_by_client() noexcept;
-  /// Ends the call for this reason. If it is called again, the first reason counts.
+  /// Ends the call, and stores who ended it. If it is called again, the first `who` counts.
   void end_by(call_ender who) noexcept;
   /// Ends the current wait, if there is one. `why`: the answer to the client.
   void dismiss(refusal why);
@@ -96,13 +96,13 @@ class turn {
   /// Ends a sleep() that would last beyond `end`.
   void wake_if_asleep_until_after(time_point end) noexcept;
 
-  /// Moves the call to the configuration `next` after a reload. It continues to wait, unless `next` lacks its upstream
-  /// or its tenant. `until_moved` is kept until the wait under the earlier configuration has ended.
+  /// Moves the call to the configuration `next` after a reload. The call continues to wait, unless `next` lacks its
+  /// upstream or its tenant. `until_moved` is kept until the wait under the earlier configuration has ended.
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept;
 
   bool waits() const noexcept { return waits_; }
-  /// The reason for a wait outside of the queue: "shared", "tunnels", "retry", or a budget; empty: it does not wait
-  /// there.
+  /// The reason for a wait outside of the queue: "shared", "tunnels", "retry", or the name of a wait for a budget.
+  /// Empty if the call does not wait outside of the queue.
   std::string_view waits_for() const noexcept { return waits_for_; }
   /// When the wait outside of the queue ends; min() if that is unknown.
   time_point waits_until() const noexcept { return sleeps_until_; }

@@ -209,19 +209,19 @@ struct target {
   std::optional<bool> refusal_body;  ///< replaces upstream::refusal_body for this target
   quota_reset quota_resets = quota_reset::unknown;
   bool private_addresses = false;
-  std::optional<budget_options> budget;  ///< none that waits
-  std::string full_name;                 ///< "chat/team-key", which no other budget has
+  std::optional<budget_options> budget;  ///< no call waits for this budget
+  std::string full_name;                 ///< "<upstream>/<target>", such as "chat/team-key": unique name of its budget
 };
 
 /// The most models of an upstream that have limits of their own.
 inline constexpr std::size_t most_model_limits = 256;
 
-/// Limits of some models, besides those of their upstream.
+/// Limits of some models. A call for such a model is also subject to the limits of the upstream.
 struct model_limit {
   std::string match;                      ///< a model's name, which may end in '*'
-  bool is_together = false;               ///< all models that match have the limits together; else each has its own
-  std::vector<rate_limit> rates;          ///< as upstream::rates
-  std::uint64_t concurrency = unlimited;  ///< calls at once
+  bool is_together = false;               ///< true: all models that match share the limits; false: each has its own
+  std::vector<rate_limit> rates;          ///< has the same form as upstream::rates
+  std::uint64_t concurrency = unlimited;  ///< the max number of concurrent calls
 
   /// Whether each model that matches has limits of its own.
   bool is_for_each() const noexcept { return !is_together && match.ends_with('*'); }

@@ -70,7 +70,7 @@ target read_target(table_view& t, const config& c, const upstream& u) {
   t.flag("private", to.private_addresses);
   read_models(t, to);
   read_paths(t, to);
-  // A call goes to another target instead.
+  // `false`: at = "queue" is not allowed. If a target's budget has too little left, the call goes to another target.
   read_budget(t, c, to.budget, false);
   to.full_name = u.name + '/' + to.name;
   t.finish();

@@ -31,8 +31,8 @@ class upstream_breaker {
     bool has_reported = false;
   };
 
-  /// `ahead`: how many calls may hold a place of the limit before they call enter(), because they wait for something
-  /// else.
+  /// `ahead`: the most calls that may hold a place of the limit before they call enter(). With shared limits, such
+  /// calls still wait for Redis.
   upstream_breaker(const breaker_options& o, std::uint64_t ahead, time_point now);
 
   /// Starts a call that has a place of the limit. Returns nothing if the call has to give its place back and wait
@@ -41,8 +41,8 @@ class upstream_breaker {
   /// Reports whether the call has failed. Only the first report of a call counts. Returns true if this report opens the
   /// breaker.
   bool report(pass& p, bool failed, time_point now) noexcept;
-  /// The response of a call that has reported a success broke off: the call counts as failed. True: the breaker opens
-  /// because of it.
+  /// Counts a call as failed that reported a success, because its response broke off later. Returns true if this opens
+  /// the breaker.
   bool report_broken_off(const pass& p, time_point now) noexcept;
   /// Ends the call. A call that ends without a report counts neither as a success nor as a failure.
   void leave(const pass& p) noexcept;

@@ -20,27 +20,28 @@ namespace canigo::gateway {
 
 /// The line of the calls that wait for money of one budget, by class and arrival.
 ///
-/// The first of them has the turn: it looks whether the budget has enough. If not, it lets the line rest(), gives its
-/// turn back and waits anew, at its old place. So no call of its class overtakes it, however little that one needs, and
-/// a more important one goes before it.
+/// The first call of the line has the turn: only this call tries to reserve its money. If the budget has too little
+/// left, the call lets the line rest(), gives the turn back and waits again at its old place. So a call that needs less
+/// does not overtake it within its class, but a call of a more important class does.
 ///
 /// Threads: any.
 class budget_line : public std::enable_shared_from_this<budget_line> {
  public:
-  /// The line lives on the loop of `executor`. `priorities`, `ageing`: as of limiter_options.
+  /// The timer of the line runs on the loop of `executor`. `priorities`, `ageing`: see limiter_options.
   budget_line(const net::any_io_executor& executor, int priorities, duration ageing);
 
-  /// A permit of it is the turn.
+  /// Returns the limiter of the line. The call that holds its only permit has the turn.
   limiter& turns() noexcept { return turns_; }
+  /// The number of calls that have a place in the line.
   std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
 
-  /// Lets none have the turn until look_again(). That is called when the window of the budget ends, and once a second:
-  /// the system's clock may be set, and another process may share the budget.
+  /// Gives the turn to no call until look_again(). A timer calls look_again() when the budget's window ends, but within
+  /// a second: the system's clock may be set, and another process may share the budget.
   void rest(std::chrono::sys_seconds window_end);
-  /// Lets the first one look: the budget may have money.
+  /// Gives the turn to the first call. Call it when the budget may have enough money again.
   void look_again();
 
-  /// Counts a call as one that waits.
+  /// A call's place in the line. While the object exists, waiting() counts the call.
   class place {
    public:
     explicit place(budget_line& l) noexcept : of_{l} { of_.waiting_.fetch_add(1, std::memory_order_relaxed); }
@@ -67,13 +68,13 @@ class budget_lines {
   budget_lines(const net::any_io_executor& executor, int priorities, duration ageing)
       : executor_{executor}, priorities_{priorities}, ageing_{ageing} {}
 
-  /// The line of a budget, which is made if it does not exist.
+  /// Returns the line of a budget. If it does not exist, it is created.
   std::shared_ptr<budget_line> of(const std::string& budget);
-  /// The line of a budget; null: no call has waited for it.
+  /// Returns the line of a budget; null if no call has ever waited for that budget.
   std::shared_ptr<budget_line> find(const std::string& budget) const;
-  /// Money of a budget has come back.
+  /// Lets the first call of a budget's line try again. Call it when the budget has got money back.
   void look_again(const std::string& budget) noexcept;
-  /// The terms of all budgets may have changed.
+  /// Lets the first call of each line try again. Call it when a reload may have changed the budgets.
   void look_again();
 
  private:

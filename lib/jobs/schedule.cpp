@@ -22,7 +22,8 @@ using std::chrono::year_month_day;
 
 constexpr std::size_t most_text = 255;
 constexpr sys_days past_end = std::chrono::year{10000} / 1 / 1;
-/// The 29th of February falls on every day of the week within forty years.
+/// The search for the next time ends after this span. The rarest schedule, 29 February on one day of the week, is due
+/// at least once in forty years.
 constexpr days longest_gap{366 * 41};
 
 constexpr std::array<std::string_view, 12> month_names = {"jan", "feb", "mar", "apr", "may", "jun",

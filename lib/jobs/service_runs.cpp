@@ -15,7 +15,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// How often the ended jobs of a queue are trimmed while jobs end.
+/// The least time between two trims of a queue. A trim deletes ended jobs, and starts when a job ends.
 constexpr duration trim_every = std::chrono::minutes{1};
 
 }  // namespace

@@ -105,7 +105,8 @@ void nodes::ask(const std::shared_ptr<engine>& whom) noexcept {
       try {
         if (!ec && !all.is_closed_) all.learn(r, *whom, dropped);
       } catch (...) {
-        // Without memory for the question, each moved slot is found by its own redirection.
+        // There is no memory to process the answer, so the owners of slots are not replaced. Each moved slot is found
+        // by its own redirection.
       }
     }
     for (const auto& n : dropped) n.its->close();

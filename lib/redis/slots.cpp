@@ -45,7 +45,8 @@ constexpr std::string_view without_keys[] = {
 constexpr std::string_view of_second[] = {"BITOP", "LMPOP", "MEMORY", "OBJECT",     "SINTERCARD", "XGROUP",
                                           "XINFO", "ZDIFF", "ZINTER", "ZINTERCARD", "ZMPOP",      "ZUNION"};
 
-/// A node that does not know its own name is at the address of the node that was asked.
+/// Returns the host that a node reported for a slot. A "?" means that the node does not know its host: then the result
+/// is empty, and the caller uses the host of the node that was asked.
 std::string host_of(std::string_view said) { return said == "?" ? std::string{} : std::string{said}; }
 
 std::optional<endpoint::address> address_of(const reply& node) {

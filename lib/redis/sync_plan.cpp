@@ -44,7 +44,8 @@ std::uint64_t amount_of(const canigo::detail::demand& wanted, std::size_t unit) 
   return unit == no_unit ? 0 : wanted.of(unit);
 }
 
-// How long before its deadline a waiter may be decided without Redis.
+// If Redis is away, an open failure mode decides on a waiter this long before its deadline. If the wait is short, the
+// mode decides when a quarter of the wait is left.
 constexpr duration last_moment = milliseconds{20};
 
 }  // namespace

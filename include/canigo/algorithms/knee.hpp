@@ -66,12 +66,13 @@ class knee_control : public detail::windowed_limit {
   double any_of(double low, double high) noexcept;
 
   // All latencies are in nanoseconds.
-  double baseline_ = 0;     // r0, the latency without load
-  double smoothed_ = 0;     // R, the smoothed median latency; 0: not known
-  double reference_ = 0;    // the greatest limit since the last probe
-  double top_ = 0;          // the limit after the last cut because of drops
-  double carried_ = 0;      // the number of concurrent calls that succeeded while the latency was good
-  double usual_drops_ = 0;  // the share of drops that does not depend on the limit
+  double baseline_ = 0;   // r0, the latency without load
+  double smoothed_ = 0;   // R, the smoothed median latency; 0: not known
+  double reference_ = 0;  // the greatest limit since the last probe
+  double top_ = 0;        // the limit after the last cut because of drops
+  // The number of concurrent calls that succeed while the latency is below 1.25 * baseline_. It falls slowly.
+  double carried_ = 0;
+  double usual_drops_ = 0;                     // the share of drops that does not depend on the limit
   time_point hold_until_ = time_point::min();  // the limit stays at or below top_ until this instant
 
   bool is_probing_ = false;

@@ -225,8 +225,9 @@ void admission::leave_flow(waiter& w, outcome o) noexcept {
   if (o != outcome::granted) flows_->count_failure(w.flow());
 }
 
-/// Returns the earliest time of a grant. Of the more important classes it counts only requests that nothing holds, and
-/// only until the new request has been promoted to the first class.
+/// Returns the earliest time at which the new request can be granted. Of the waiters in more important classes of other
+/// flows, the estimate counts those whose flow has no ceiling. It counts them at most until ageing has promoted the new
+/// request to the first class.
 time_point admission::earliest_in_flow(const request& r, time_point now) const noexcept {
   if (supplies_.any_of() != nullptr) return earliest_of_any(r, now);
   const std::uint32_t flow = number_of(r);

@@ -86,14 +86,16 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
           .sublimit = key.sublimit == without_sublimit ? no_sublimit : int{key.sublimit}};
 }
 
-/// Waiters of the same number go one after the other: all of them, those of a flow, or those of a flow and a lane.
+/// Returns the number of the list in which a waiter has its turn. Without flows, all waiters are in one list. Otherwise
+/// each flow has a list, or each lane of a flow if there are alternatives.
 std::uint64_t admission::line_of(const wait_node& n) const noexcept {
   if (flows_ == nullptr) return 0;
   return supplies_.any_of() != nullptr ? flows_->row_of(n) : n.flow();
 }
 
-/// Computes a sum for each of `waiters`: its own amounts, and those of the waiters of its flow that go before it even
-/// if it is promoted. These came earlier, in its own or a more important class.
+/// Computes a sum for each waiter below class 0: its own amounts, and those of earlier waiters of its flow in the same
+/// or a more important class. Even a promotion does not bring the waiter before these waiters. With `takes_newest`, a
+/// sum has only the waiter's own amounts.
 std::vector<amounts_by_unit> admission::certain_turns(const std::vector<const wait_node*>& waiters,
                                                       bool takes_newest) const {
   std::vector<amounts_by_unit> turns(waiters.size());

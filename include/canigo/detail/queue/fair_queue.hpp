@@ -300,8 +300,8 @@ class fair_queue {
     std::uint64_t failed = 0;
     std::unique_ptr<wait_histogram> waits;
     time_point late_at = time_point::max();      // the flow's key in late_
-    std::uint64_t made = 0;                      // no waiter of the flow arrived before this one
-    time_point due = time_point::max();          // when the flow's ceiling allowed it again
+    std::uint64_t made = 0;                      // waiters with a lower sequence number belong to an earlier flow
+    time_point due = time_point::max();          // when the ceiling had capacity for the flow again
     time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };
   // Where a row belongs, if there are keys.

@@ -14,7 +14,10 @@
 
 namespace canigo::detail {
 
-/// Limits of which each binds only the requests that name it: rates and a cap on places.
+/// The sublimits of a limit. Each sublimit has rates and a cap on places, and binds only the requests that name it.
+///
+/// `i` is the number of a sublimit, or without_sublimit for a request that names no sublimit. Then the functions that
+/// take `i` limit nothing and count nothing; what_binds() must not be called.
 ///
 /// Pure values. Threads: none; its owner holds a lock. Allocates: in the constructor and in add().
 class sublimits {
@@ -29,32 +32,36 @@ class sublimits {
     std::uint64_t granted = 0;
   };
 
-  /// `units`: how many units the limit has.
+  /// `units`: the number of units of the whole limit.
   sublimits(std::vector<member> members, std::size_t units) : members_{std::move(members)}, units_{units} {}
 
   std::size_t size() const noexcept { return members_.size(); }
   member& operator[](std::size_t i) noexcept { return members_[i]; }
   const member& operator[](std::size_t i) const noexcept { return members_[i]; }
-  /// Adds one, and returns its number. There are fewer than most_sublimits.
+  /// Adds a sublimit, and returns its number. Precondition: size() < most_sublimits.
   std::size_t add(member m);
 
-  /// Whether one can ever serve this demand. The number may be without_sublimit, here and below: that one serves each.
+  /// Whether the demand is within the largest request of the sublimit, for each unit.
   bool fits(std::uint16_t i, demand d) const noexcept;
-  /// The most of a unit that one request can ever get of it.
+  /// The largest amount of a unit that one request can get from the sublimit.
   std::uint64_t largest_request(std::uint16_t i, std::size_t unit) const noexcept;
-  /// When one could serve a request if no other came; max if a place must be released first.
+  /// The time at which the sublimit can serve a request if it serves no other request before; max if a place must be
+  /// released first.
   time_point ready_at(std::uint16_t i, time_point now, demand d) const noexcept;
-  /// A lower bound on that for requests that together want so much: a place may be released at any moment.
+  /// A lower bound on the time at which the sublimit has served requests with the total demand `d`. It counts only the
+  /// rates, because a place may be released at any moment.
   time_point earliest(std::uint16_t i, time_point now, demand d) const noexcept;
-  /// Why a request waits that this one has no room for.
+  /// Returns the cap or the rate of the sublimit that delays a request. Precondition: the sublimit lacks capacity for
+  /// the request.
   wait_reason what_binds(std::uint16_t i, time_point now, demand d) const noexcept;
 
-  /// Takes at `now` what a request needs, that was there at `as_of`.
+  /// Takes the demand of a request from the sublimit at `now`. Its rates count the tokens as taken at `as_of`.
   void take(std::uint16_t i, time_point as_of, demand d, time_point now) noexcept;
+  /// Frees the place of a request that has ended.
   void release(std::uint16_t i) noexcept;
-  /// Takes back a grant that was never used.
+  /// Gives the place and the tokens of an unused grant back to the sublimit.
   void undo(std::uint16_t i, time_point now, demand d, time_point granted_at) noexcept;
-  /// Charges what was used of a unit beyond what was wanted, or gives back the rest.
+  /// Charges the amount of a unit by which `used` exceeds `wanted`, or gives back the amount that was not used.
   void settle(std::uint16_t i, time_point now, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
               time_point granted_at) noexcept;
 

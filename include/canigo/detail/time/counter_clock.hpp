@@ -83,12 +83,14 @@ class counter_clock {
   };
   enum class phase : std::uint8_t { unknown, measuring, counting };
 
-  // a version that means: turned off; odd, as if a thread wrote forever
+  // The version of a clock that is turned off. It is odd, as if a thread wrote forever, so no reader uses the anchor.
   static constexpr std::uint32_t off = ~std::uint32_t{0};
   static constexpr unsigned slope_bits = 32;
+  // The counted time runs slower than the measured rate by this factor, so that it is not ahead of the system's clock.
   static constexpr double slowness = 0.999;
+  // For this long after a reading, the time is counted from it. Then a new reading is taken.
   static constexpr duration longest = std::chrono::microseconds{650};
-  // max time between the two clock reads of a reading
+  // If more time passes between the two clock reads of a reading, the reading is not used.
   static constexpr duration closeness = std::chrono::nanoseconds{250};
   static constexpr duration first_measure = std::chrono::milliseconds{10};
   static constexpr duration next_measure = std::chrono::seconds{1};
