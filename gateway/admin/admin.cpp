@@ -120,7 +120,7 @@ std::string cookie_field(std::string_view value, std::chrono::seconds age) {
 /// The upstream, or one of its targets, that an operator's command names.
 struct named_part {
   std::shared_ptr<upstream_queue> upstream;  // null: no upstream has that name
-  std::optional<std::size_t> target;         // none: the command is about all targets
+  std::optional<std::size_t> target;         // the target of the command; none: all targets
 };
 
 /// Finds the part that the path "/api/upstreams/NAME/VERB" or "/api/upstreams/NAME/targets/TARGET/VERB" names.

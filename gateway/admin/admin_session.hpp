@@ -31,8 +31,8 @@ class admin_session {
 
   process_commands commands;
 
-  /// Returns the state as JSON, without the configuration. A result that is less than 0.8 s old is returned again, so
-  /// that many clients cost no more than one.
+  /// Returns the state as JSON, without the configuration. A result that is less than 0.8 s old is returned again. So
+  /// many clients do not take more time than one client.
   net::awaitable<std::shared_ptr<const std::string>> recent_state(service& s);
 
   /// Returns a number that changes when `g` is not the configuration of the last call. A page so notices a reload.

@@ -45,8 +45,8 @@ void metric_text::write(std::string_view suffix, labels l, std::string_view edge
 void metric_text::sample(labels l, double value) { write("", l, "", fmt::format("{}", value)); }
 
 void metric_text::sample(labels l, const wait_histogram& times) {
-  // The histogram has exact counts at 256 ns times a power of two. The edges go from 33 µs to 37 minutes, each four
-  // times the one before.
+  // The histogram has exact counts at 256 ns times a power of two. The buckets end at edges from 33 µs to 37 minutes.
+  // Each edge is four times the edge before.
   constexpr int first = 7;
   constexpr int last = 33;
   for (int power = first; power <= last; power += 2) {

@@ -102,7 +102,7 @@ json waiter_of(const waiting_request& w, const request_view* v, const upstream_q
            {"estimate_ms", milliseconds(w.estimate)},
            {"waits_for", or_null(q.name_of_limit(w.reason))}};
   if (!u.targets.empty()) one["targets"] = names_of_targets(u, w.alternatives);
-  if (v != nullptr) describe(one, *v);  // null: the request has ended since
+  if (v != nullptr) describe(one, *v);  // null: the request has ended since the limit was read
   return one;
 }
 

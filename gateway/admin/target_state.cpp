@@ -64,7 +64,8 @@ json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now) {
                    {"limits", limits_of(t.rates, stats.alternatives[i])},
                    {"breaker", {{"state", to_string(state.breaker)}, {"opened", state.opened}}},
                    {"pauses", pauses_of(state.pauses, now)}});
-    // Only if a call is counted until it ends. Of rates alone, Redis does not know how many are under way.
+    // Redis counts the running calls of a target only if permits have leases. For rates alone, Redis does not know the
+    // number of running calls.
     if (shared != nullptr && shared->has_leases()) all.back()["held_by_all"] = of_all[i].held_by_all;
   }
   return all;

@@ -16,7 +16,7 @@ enum class another_attempt : std::uint8_t {
   never,
   if_safe,  ///< yes if the method is idempotent, because the upstream may have received the request
   always,   ///< yes, because the upstream has not received the request
-  follows,  ///< yes: the call decided it when it dropped the response
+  follows,  ///< yes: the call dropped the response to send the call again
 };
 
 /// How the place and the tokens of a call are settled after an attempt.

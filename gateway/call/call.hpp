@@ -65,7 +65,8 @@ class call final : private response_sink {
   void give_up(duration estimate, duration most) noexcept;
   /// Call it after a quota was used up. It ends the wait if the call needs that quota and no other target can serve it.
   void look_at_quotas();
-  /// A target whose budget had too little left for it may have enough now.
+  /// Call it when the budget of a target may have got money. If the call left out a target for lack of money, it checks
+  /// again which targets may serve it.
   void look_at_money();
   /// Moves the call to another configuration. See turn::follow().
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept {
@@ -174,9 +175,9 @@ class call final : private response_sink {
   time_point deadline_{};
   std::optional<request_body> body_;
   std::optional<token_account> account_;
-  std::unique_ptr<call_money> money_;  // null: the upstream has no prices
+  std::unique_ptr<call_money> money_;  // the cost of the call; null: the upstream has no prices
   outgoing_body framing_;
-  std::unique_ptr<client_keeper> keeper_;  // null: the client gets no messages while the call waits
+  std::unique_ptr<client_keeper> keeper_;  // sends messages to the client of a waiting call; null: no messages
   boxed<upstream_place> held_;             // the granted place, until the attempt takes it
   std::unique_ptr<permit> tunnel_;         // the granted tunnel, until the attempt takes it
   std::unique_ptr<exchange> exchange_;     // made at the first grant, so that a waiting call takes less memory

@@ -182,8 +182,8 @@ net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
   co_return end;
 }
 
-/// Makes an attempt, and a concurrent second one if no response comes within the hedge's delay. The first good response
-/// goes to the client. The other attempt is cancelled, and awaited.
+/// Makes an attempt, and a concurrent second one if no response comes within the hedge's delay. The first response that
+/// the race does not drop goes to the client. The other attempt is cancelled, and awaited.
 net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, const std::function<void()>& lost) {
   const attempt_context context{services_, loop_, record_, route_};
   const duration after = queue().hedge_after().value_or(duration::max());

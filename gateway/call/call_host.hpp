@@ -19,7 +19,7 @@ namespace canigo::gateway {
 
 /// The properties of a client that its connection determines.
 struct connected_client {
-  std::string address;  ///< empty: the client came over a unix socket
+  std::string address;  ///< the client's address; empty: the client came over a unix socket
   std::vector<std::string> certificate_names;
   std::optional<std::uint32_t> uid;  ///< the user at the other end of a unix socket
   std::uint32_t listener = 0;        ///< an index into config::listeners

@@ -58,7 +58,7 @@ refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::d
   return {402, "budget_spent", std::move(detail), resets - std::chrono::system_clock::now(), true};
 }
 
-/// Why a budget has too little left, and whether the call may wait for that.
+/// Returns the refusal of a call for which the budget has too little left, and the line in which the call may wait.
 call_money::lack lack_of(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount) {
   call_money::lack l{
       .why = refusal_by_budget(b, denied, amount), .until = denied.sums.window.end, .is_spent = denied.is_spent};

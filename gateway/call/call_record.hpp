@@ -68,14 +68,14 @@ struct call_record {
   std::string_view route;  ///< the path prefix by which the upstream was chosen
   std::uint32_t tenant_index = 0;
   bool wants_problem = false;  ///< its client accepts application/problem+json by name
-  int status = 0;              ///< 0: the client disconnected without an answer
+  int status = 0;              ///< the status of the answer; 0: the client disconnected without an answer
   int attempts = 0;
   std::string_view error;  ///< the value of X-Canigo-Error; empty: there was no error
   std::string bound_by;    ///< the limit that delayed the request when it last began to wait; empty: it did not wait
   std::string_view kept;   ///< how its client was kept while it waited: "interim", "events"; empty: not at all
   duration waited{};
   duration connect{};
-  std::unique_ptr<call_texts> texts;    ///< null: there are none, so that a waiting request takes less memory
+  std::unique_ptr<call_texts> texts;    ///< null if all texts are empty, so that a waiting request takes less memory
   maybe<duration> first_byte;           ///< from the arrival of the request to the first byte of the response
   maybe<duration> upstream_first_byte;  ///< from the last attempt's start to the response's first byte
   std::uint64_t bytes_in = 0;

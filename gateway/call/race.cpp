@@ -60,7 +60,8 @@ attempt_end race::take_result() {
   return *l.end == attempt_end::put_back && l.made_way ? attempt_end::lost : *l.end;
 }
 
-/// Drops a bad response while the other attempt is still running, which may bring a better one.
+/// Drops a 429, or a response that counts as a failure, while the other attempt is still running: that attempt may
+/// bring a success. Returns true if the response is dropped.
 bool race::drops(lane& l, const message_head& h, std::string_view body, std::size_t target) {
   if (winner_ != nullptr) return false;
   const lane& other = other_than(l);

@@ -14,7 +14,7 @@ namespace canigo::gateway {
 /// The treatment of a call that exceeds a budget.
 enum class over_budget : std::uint8_t {
   refuse,  ///< the call is refused until the next window
-  queue,   ///< it waits for money
+  queue,   ///< the call waits for money
   warn,    ///< the call is let through; the sums are only counted and shown
 };
 inline constexpr std::array<std::string_view, 3> over_budget_names{"refuse", "queue", "warn"};

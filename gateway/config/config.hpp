@@ -46,7 +46,7 @@ struct listen_address {
 struct tls_files {
   std::string cert;
   std::string key;
-  std::string client_ca;  ///< empty: clients need no certificate
+  std::string client_ca;  ///< the authorities that clients' certificates need; empty: clients need no certificate
 };
 
 /// The paths of PEM files for the TLS of a rediss:// URL. An empty path is not used.
@@ -136,7 +136,7 @@ struct usage_names {
   std::vector<std::string> more_output;        ///< added to the number that `output` names
   std::vector<std::string> total;              ///< used only if the response has none of the other numbers
   std::vector<std::string> cached_input;       ///< a part of the number that `input` names
-  std::vector<std::string> more_cached_input;  ///< not included in any other number; only prices use it
+  std::vector<std::string> more_cached_input;  ///< a number that no other number includes; only prices use it
 
   friend bool operator==(const usage_names&, const usage_names&) = default;
 };
@@ -218,8 +218,8 @@ inline constexpr std::size_t most_model_limits = 256;
 
 /// Limits of some models. A call for such a model is also subject to the limits of the upstream.
 struct model_limit {
-  std::string match;                      ///< a model's name, which may end in '*'
-  bool is_together = false;               ///< true: all models that match share the limits; false: each has its own
+  std::string match;         ///< a model's name, which may end in '*'
+  bool is_together = false;  ///< true: all models that match share the limits; false: each model has limits for itself
   std::vector<rate_limit> rates;          ///< has the same form as upstream::rates
   std::uint64_t concurrency = unlimited;  ///< the max number of concurrent calls
 
@@ -285,7 +285,7 @@ struct upstream {
   /// The targets that serve the upstream's calls; empty: only the upstream's own URL does. Each call takes from the
   /// limits above and from the limits of one target. With targets, `url` and `credential` are those of the first one.
   std::vector<target> targets;
-  std::vector<model_limit> models;  ///< the first one that matches a call's model counts
+  std::vector<model_limit> models;  ///< a call is subject to the first element that matches its model
   sticky_options sticky;
   std::optional<websocket_options> websocket;  ///< none: websocket handshakes are refused
   std::optional<budget_options> budget;

@@ -16,10 +16,10 @@ class report;
 /// The prices of calls for some models, in micro-dollars per million tokens and per call.
 struct price {
   std::string match;           ///< the model's name; it may end in '*', which is any text
-  micro_usd input = 0;         ///< for tokens of the request
-  micro_usd cached_input = 0;  ///< for tokens of the request that the upstream read from its cache
-  micro_usd output = 0;        ///< for tokens that the upstream generated
-  micro_usd per_call = 0;      ///< added for each call
+  micro_usd input = 0;         ///< the price of the request's tokens
+  micro_usd cached_input = 0;  ///< the price of request tokens that the upstream read from its cache
+  micro_usd output = 0;        ///< the price of the tokens that the upstream generated
+  micro_usd per_call = 0;      ///< the price of each call, besides its tokens
 
   friend bool operator==(const price&, const price&) = default;
 };

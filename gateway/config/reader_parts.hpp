@@ -15,7 +15,7 @@ namespace canigo::gateway {
 bool is_plain_name(std::string_view text) noexcept;
 inline constexpr std::string_view name_syntax = "1 to 64 letters, digits, '_', '-' and '.'";
 
-/// A model's name, or the beginning of one with '*' behind it.
+/// Whether the text is a model's name, or the beginning of a model's name with '*' at its end.
 bool is_model_pattern(std::string_view text) noexcept;
 inline constexpr std::string_view model_syntax =
     "1 to 64 visible characters of ASCII, of which the last may be '*' for any rest";

@@ -7,7 +7,8 @@
 
 namespace canigo::gateway {
 
-/// The first of an upstream's limits of models that matches; null: none does, or the call names no model.
+/// Returns the first element of the upstream's limits of models that matches `model`; null if no element matches, or if
+/// the call names no model.
 const model_limit* limit_of_model(const upstream& u, std::string_view model) noexcept;
 
 /// Whether a rate of the upstream, or of one of its targets or models, counts this unit.

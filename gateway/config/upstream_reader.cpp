@@ -165,7 +165,7 @@ upstream read_upstream(table_view& t, const config& c) {
   read_sticky(t, u);
   read_websocket(t, u);
   read_budget(t, c, u.budget);
-  // The limits of all targets are one limit in Redis.
+  // With `shared`, one limit in Redis has the rates of the upstream and of all targets. It can have this many rates.
   constexpr std::size_t most_rates = 127;
   std::size_t rates = u.rates.size();
   for (const target& to : u.targets) rates += to.rates.size();

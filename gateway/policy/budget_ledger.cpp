@@ -174,7 +174,7 @@ void budget_ledger::fall_behind() noexcept {
   fell_behind_.notify_one();
 }
 
-/// Adds all sums that the store lacks. False: it takes none now.
+/// Adds all unsaved sums to the store. Returns false if the store can't take them now.
 bool budget_ledger::save() {
   std::vector<spent_store::entry> entries;
   std::vector<sum*> sums;

@@ -73,7 +73,7 @@ class budget_ledger {
     std::size_t which = 0;  ///< the index of the budget in the span given to reserve()
     look sums;
     bool is_spent = false;  ///< too little is left even if all running calls cost nothing
-    bool is_known = true;   ///< false: the store can't tell the sum
+    bool is_known = true;   ///< false: the sum of the window can't be read from the store
   };
 
   /// The money that a call has reserved. Its destructor gives all of it back, unless settle() came first. The ledger
@@ -131,8 +131,8 @@ class budget_ledger {
 
   std::mutex mutex_;
   std::condition_variable_any fell_behind_;
-  bool is_behind_ = false;      // the store did not take a sum, and the thread tries again
-  bool is_unreadable_ = false;  // the store did not tell the last sum that was asked for
+  bool is_behind_ = false;                            // the store did not take a sum, and the thread tries again
+  bool is_unreadable_ = false;                        // the store did not tell the last sum that was asked for
   std::map<key, std::unique_ptr<account>> accounts_;  // one for each budget that a configuration has named so far
   std::unique_ptr<spent_store> store_;
   std::function<void(const std::string&)> freed_;

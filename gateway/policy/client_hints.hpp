@@ -19,7 +19,7 @@ namespace canigo::gateway {
 struct interim_wish {
   static constexpr int most = 8;  ///< the max for one call: a common client library accepts no more
 
-  int status = 103;  ///< or 102
+  int status = 103;  ///< the status of the interim response: 103 or 102
   duration every = std::chrono::seconds{15};
 
   friend bool operator==(const interim_wish&, const interim_wish&) = default;

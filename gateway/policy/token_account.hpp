@@ -64,7 +64,7 @@ class token_account {
 
  private:
   const upstream* upstream_;
-  const tenant_limit* own_;  // null: the tenant has no limit of its own at this upstream
+  const tenant_limit* own_;  // the tenant's limit at this upstream; null: no limit
   token_ratios* ratios_;
   token_estimate estimate_;
   std::vector<token_amount> asked_;

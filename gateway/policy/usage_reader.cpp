@@ -118,7 +118,7 @@ void read_document(std::string_view text, const usage_names& names, usage_number
 /// Reads the object after the last `"usage":`, or another top-level name, in a document whose beginning was dropped.
 void read_tail(std::string_view text, const usage_names& names, const std::vector<std::string_view>& roots,
                usage_numbers& numbers) {
-  // The last occurrences of a name may be inside strings, so this many occurrences are tried.
+  // The last occurrences of a name may be inside strings, so up to this many occurrences of the name are tried.
   constexpr int most_looks = 8;
   for (int i = 0; i < most_looks; ++i) {
     std::size_t at = text.npos;

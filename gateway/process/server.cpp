@@ -383,16 +383,16 @@ void server::on_connections(const std::function<void(connection&)>& f) {
 void server::drain() {
   const auto now = service_.current();
   const duration grace = now->settings.grace;
-  // This asks the service manager for more time. It kills a process that exceeds the manager's own limit.
+  // Asks the service manager for the time of the drain, because the manager kills a process that exceeds its limit.
   const auto most = std::chrono::ceil<std::chrono::microseconds>(grace + patience_with_last + 10s);
   supervisor_.tell(fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", most.count()));
   service_.drain(clock::now() + grace);
   say("drains: {} wait, {} run, and all have {}", service_.waiting(), service_.counts.running.load(), to_string(grace));
   close_doors();
   on_connections([](connection& c) { c.drain(); });
-  // A request that begins later than this would be cut off.
+  // The last part of the grace. A request that begins in this part would be cut off.
   const duration last = grace / 10;
-  // These clients get an error at once, so that they can go to another instance.
+  // Clients whose calls would wait until this part get an error at once, so that they can go to another instance.
   service_.end_long_waits(grace - last);
   patience_.expires_after(std::min(grace, patience_with_new));
   patience_.async_wait([this](const error_code& error) {

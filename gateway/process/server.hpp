@@ -49,7 +49,7 @@ class server {
   using acceptor = net::basic_socket_acceptor<net::generic::stream_protocol>;
   /// A listening socket that all loops share.
   struct door {
-    std::optional<std::uint32_t> listener;  // none: the admin's listener
+    std::optional<std::uint32_t> listener;  // the index of the listener; none: the admin's listener
     listening_socket socket;
     bool closes_early = true;  // whether it closes at the beginning of a drain
   };
@@ -86,7 +86,8 @@ class server {
   std::vector<std::unique_ptr<loop>> loops_;
   service service_;
   std::vector<door> doors_;
-  std::vector<std::vector<std::shared_ptr<acceptor>>> acceptors_;  // by loop, then in the order of the doors
+  // For each loop, its acceptors in the order of the doors.
+  std::vector<std::vector<std::shared_ptr<acceptor>>> acceptors_;
   net::signal_set signals_;
   semaphore reloads_;
   net::steady_timer grace_;

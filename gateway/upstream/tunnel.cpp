@@ -81,7 +81,7 @@ struct way {
 /// Reads until there are bytes. Returns false at the end of the stream, or if the tunnel was stopped.
 net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   for (;;) {
-    // The gateway itself holds the bytes back, so the tunnel is not idle.
+    // While the tunnel waits for a token, the gateway itself holds bytes back, so this time does not count as idle.
     if (t.waits_for_token) t.moved = clock::now();
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);

@@ -112,7 +112,7 @@ std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit 
   if (is_moved) local.move_to(shared.alternative());
   const std::size_t target = has_list_ ? local.alternative() : 0;
   const time_point now = std::chrono::steady_clock::now();
-  // It may have been paused while the call waited for the other instances.
+  // The target that Redis chose may have been paused while the call waited for Redis.
   if (is_moved && targets_[target]->takes_call_at(now) > now) {
     give_back(local, shared);
     return std::nullopt;

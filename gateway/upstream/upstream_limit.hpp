@@ -57,8 +57,9 @@ class upstream_limit {
   /// The recent latencies, each from the request to the first byte of its response.
   latency_window& latencies() noexcept { return latencies_; }
 
-  /// The request for the limit of all instances, of a call that has a place of this instance's limit. It names the
-  /// targets that take calls now. `again_at`: when another one may take calls, so that the call should ask again.
+  /// Returns the request for the limit of all instances, for a call that has a place of this instance's limit. The
+  /// request names the targets that take calls now. `again_at`: when another target may take calls. The call should
+  /// then end this request and ask again.
   request ask_all(const request& ask, const permit& local, time_point& again_at) const;
   /// Begins a call that has permits of the limits. Returns nothing if the breaker has opened since the grant. Then the
   /// permits are given back, and the call has to wait again.

@@ -156,7 +156,7 @@ class upstream_queue {
   std::shared_ptr<upstream_limit> limit_;
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // by the index of the tenant
-  // The flow of all further tenants of a host, when most_flows_of_a_host have their own.
+  // The flow that all further tenants of a host share after most_flows_of_a_host tenants have got a flow each.
   mutable std::shared_ptr<flow> others_;
   std::map<std::pair<int, std::size_t>, return_times> returns_;  // by priority and tenant
   std::mutex line_mutex_;

@@ -19,7 +19,7 @@ constexpr std::uint32_t v4(std::uint32_t a, std::uint32_t b, std::uint32_t c, st
 }
 
 constexpr std::array special_v4{
-    v4_block{v4(0, 0, 0, 0), 8},        // this network
+    v4_block{v4(0, 0, 0, 0), 8},        // "this network" (RFC 1122): not a public address
     v4_block{v4(10, 0, 0, 0), 8},       // private
     v4_block{v4(100, 64, 0, 0), 10},    // a carrier's NAT
     v4_block{v4(127, 0, 0, 0), 8},      // loopback

@@ -37,7 +37,7 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   std::optional<net::posix::stream_descriptor> descriptor;
   const int fd;
   const bool is_connection;             // only curl's closing callback closes a connection
-  const int local_port;                 // 0: the socket has no port
+  const int local_port;                 // the local port of the socket; 0: the socket has no port
   bool is_http1 = false;                // the server of an HTTP/1 connection sends nothing without a request
   const easy_handle* paused = nullptr;  // the handle whose transfer is paused on this connection; null: none
   bool is_idle() const noexcept { return is_http1 && wanted == 0 && paused == nullptr; }

@@ -51,7 +51,7 @@ class step : public canigo::detail::suspended {
   std::size_t room() const noexcept { return is_write() ? 0 : to_.size() - size_; }
   /// Copies bytes of the caller to `to`, and returns their number.
   std::size_t give(char* to, std::size_t room) noexcept;
-  /// Whether the step is complete. If the stream has ended before that, sets the step's error.
+  /// Whether the step is complete. If the stream has ended before the step was complete, sets the step's error.
   bool settle(stream& s, bool has_ended) noexcept;
 
  protected:

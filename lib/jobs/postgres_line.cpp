@@ -139,7 +139,7 @@ void postgres_store::line::run() noexcept {
       try {
         look_around();
       } catch (...) {
-        lose_link();  // no caller is waiting for this: the next operation reports the error
+        lose_link();  // no caller waits for this step: the next operation reports the error
       }
       wait((held_.empty() ? look_at_ : std::min(look_at_, retry_at_)) - now());
     }

@@ -21,7 +21,7 @@ struct running_job {
   enum class reason : std::uint8_t {
     none,
     cancelled,  ///< the job was cancelled
-    expired,    ///< its deadline has passed
+    expired,    ///< the deadline of the job has passed
     lost,       ///< another process may have claimed the job
   };
 

@@ -220,7 +220,7 @@ service_stats service_core::stats() {
     }
     const time_point now = time_.now();
     is_due = has_started_ && !is_stopping_ && now >= count_at_;
-    if (is_due) count_at_ = time_point::max();  // no other count starts until this one has ended
+    if (is_due) count_at_ = time_point::max();  // no other count of jobs starts until this count has ended
   }
   health_.show(shown);
   store_facts facts = store_.facts();
@@ -330,7 +330,7 @@ net::awaitable<void> service_core::listen(std::shared_ptr<service_core> core) {
   }
 }
 
-/// Waits for a change after the number `seen`, for at most `most`.
+/// Waits until the number of changes differs from `seen`, for at most `most`. Stores the new number in `seen`.
 net::awaitable<void> service_core::wait(std::uint64_t& seen, duration most) {
   try {
     seen = co_await with_timeout(changes::after(news_, seen), most);

@@ -156,7 +156,7 @@ void sqlite_store::line::run() noexcept {
         look_at = clock::now() + options_.poll;
       }
     } catch (...) {
-      connection_.reset();  // no caller is waiting for this: the next operation tries again, and reports the error
+      connection_.reset();  // no caller waits for this step: the next operation tries again, and reports the error
       look_at = clock::now() + options_.poll;
     }
     if (goes_on && is_idle) wait(look_at - clock::now());

@@ -12,7 +12,8 @@ namespace canigo::redis::detail {
 
 class ledger;
 
-/// The grant behind a permit, as its process knows it. It is written under the lock of the permit's limit.
+/// The grant behind a permit, as the process of the permit knows it. It is written under the lock of the permit's
+/// limit.
 struct holding {
   enum class state { held, released, lost };
 
@@ -20,7 +21,7 @@ struct holding {
   std::uint64_t id = 0;
   std::uint64_t weight = 0;
   std::uint64_t token = 0;
-  std::size_t alternative = 0;                // of a limit with alternatives: the one that it was granted from
+  std::size_t alternative = 0;                // if the limit has alternatives: the alternative that granted the permit
   canigo::detail::amounts_by_unit amounts{};  // the amount of each unit, as granted or settled
   bool settles = false;                       // Redis has charged these amounts, so settle() has an effect
   std::atomic<state> now = state::held;       // also read without the lock

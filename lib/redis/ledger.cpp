@@ -118,7 +118,7 @@ void ledger::start(limit_waiter& w) noexcept {
       if (!w.error_) plan_.request_came();
       const bool is_full = book_.waiters() >= options_.queue_limit;
       if (!w.error_ && plan_.is_before_retry(now)) w.error_ = plan_.refusal(w.waits);
-      // With alternatives, Redis knows whether the waiters want the same ones.
+      // With alternatives, a request need not be behind the waiters: only Redis knows whether they want the same ones.
       const bool is_behind = book_.has_waiters() && !has_alternatives();
       if (!w.error_ && !w.waits && is_behind) w.error_ = net::error::would_block;
       if (!w.error_ && is_full && !may_evict_for(r)) w.error_ = errc::queue_full;

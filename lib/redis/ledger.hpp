@@ -43,7 +43,7 @@ struct ledger_options {
   std::string kind;  // a part of the keys: "s" semaphore, "r" scheduler, "l" limiter
   std::string name;
   std::string space;
-  std::uint64_t permits = 0;  // 0: no cap
+  std::uint64_t permits = 0;  // the cap; 0: no cap
   std::vector<rate_limit> rates = {};
   std::shared_ptr<const unit_table> units = {};  // the units of a limiter
   duration lease{};

@@ -137,7 +137,7 @@ bool ledger::is_redirected(engine& from, const reply& r) noexcept {
     }
     return true;
   } catch (...) {
-    return false;  // no memory
+    return false;  // there is no memory for the call
   }
 }
 

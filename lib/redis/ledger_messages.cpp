@@ -50,7 +50,7 @@ void ledger::check_listening(time_point now) noexcept {
     if (const auto s = listening_at_->subscriptions()) s->check(channel(listening_to_));
     check_after_ = saturating_add(now, options_.lease / 3);
   } catch (...) {
-    // Without memory for the check, the next missed message causes another one.
+    // There was no memory for the check. The next missed message starts another check.
   }
 }
 
@@ -63,8 +63,8 @@ void ledger::subscribed() noexcept {
   unheard_text_.clear();
 }
 
-/// The server has refused the subscription. From now on only calls of the script bring grants. The latest one renews
-/// the lease after a third of it.
+/// The server has refused the subscription. From now on only calls of the script bring grants. Such a call follows at
+/// the latest when a third of the lease is over, to renew the lease.
 void ledger::refused(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
   if (context_gone_) return;

@@ -164,8 +164,8 @@ std::error_code ledger::decide(limit_waiter& w, time_point now, std::uint64_t ex
   return ec;
 }
 
-/// Like the script: a waiter that lacks all of its alternatives keeps them, and one that only lacks a common limit
-/// keeps everything.
+/// Serves waiters in the order of the script. A waiter that lacks all of its alternatives keeps them from later
+/// waiters. A waiter that lacks only a common limit keeps everything from later waiters.
 void ledger::grant_any_without_redis(time_point now) noexcept {
   std::uint64_t kept = 0;
   bool is_open = now >= terms_.paused_until();

@@ -48,7 +48,7 @@ class nodes {
  private:
   struct node {
     endpoint::address where;
-    std::shared_ptr<engine> its;  // null: the node is `home`
+    std::shared_ptr<engine> its;  // the engine of the node; null: the node is `home`
   };
 
   static std::string host_of(const engine& e);

@@ -26,12 +26,14 @@ class subscription {
   subscription(const subscription&) = delete;
   subscription& operator=(const subscription&) = delete;
 
-  /// From now on no message is missed. A second call means that the connection was lost in between.
+  /// Called when the subscription begins: all messages from now on arrive. A second call means that the connection was
+  /// lost in between, so messages may be missing.
   virtual void subscribed() noexcept = 0;
   virtual void published(std::string_view message) noexcept = 0;
   /// The server rejects the subscription, for the given reason. No messages will come.
   virtual void refused(std::error_code ec, const std::string& text) noexcept = 0;
-  /// Called when there is no connection for messages, with the reason. subscribed() follows when there is one.
+  /// Called with the reason when there is no connection for messages. When there is a connection again, subscribed() is
+  /// called.
   virtual void unheard(std::error_code ec, const std::string& text) noexcept = 0;
 
  protected:

@@ -40,8 +40,8 @@ struct alternative_setting {
   std::int64_t pause = 0;     // us that are left; below 0: until further notice
 };
 
-/// The settings that all processes share; the newest version counts. The first rate counts the first unit. The rates
-/// of the alternatives are the last ones. If there are no others, the first one has 0 tokens and counts nothing.
+/// The settings that all processes share; the newest version counts. The first rate counts the first unit. The rates of
+/// the alternatives come after the common rates. Without common rates, the first rate has 0 tokens and counts nothing.
 struct limit_settings {
   std::uint64_t version = 0;
   std::uint64_t permits = 0;  // 0: no cap
@@ -149,10 +149,10 @@ struct sync_answer {
   struct run {
     std::uint64_t first;
     std::uint64_t count;
-    // The first waiter's token, which increases by 1 for each further waiter; 0: too large; -1: not now; -2: its set of
-    // alternatives is one too many.
+    // The first waiter's token, which increases by 1 for each further waiter. 0: the request is too large. -1: it can't
+    // be granted now. -2: waiters have too many different sets of alternatives.
     std::int64_t token;
-    std::size_t from = 0;  // the alternative that it was granted from
+    std::size_t from = 0;  // the alternative that granted the request
     bool is_news = true;   // neither a message nor an earlier answer contained it
   };
   /// The state of an alternative.

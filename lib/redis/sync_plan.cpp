@@ -28,8 +28,8 @@ constexpr backoff after_failures{.first = milliseconds{50}, .cap = milliseconds{
 // the next call comes before known_until_.
 constexpr duration known_for = seconds{1};
 
-// The time after which a running call no longer decides requests that can't wait. It is longer in mode closed: these
-// requests are refused then, although perhaps the machine was only busy.
+// If a call of the script takes longer than this, requests that must be answered now do not wait for its result. The
+// time is longer in mode closed, which refuses these requests although the machine may only be busy.
 constexpr duration decided_if_closed = milliseconds{500};
 constexpr duration decided_soonest = milliseconds{200};
 constexpr duration decided_latest = seconds{2};

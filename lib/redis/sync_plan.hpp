@@ -115,17 +115,19 @@ class sync_plan {
   /// Decides a request without Redis. The result is no error for a grant, would_block for "not now", or the error. A
   /// request for more than this process's share of a burst gets errc::store_unavailable.
   ///
-  /// With alternatives, `set` are those that may serve it, and `from` becomes the one that does.
+  /// With alternatives, `set` has the alternatives that may serve the request. After a grant, `from` is the alternative
+  /// that serves it.
   std::error_code decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
                          const limit_settings& s, std::uint64_t set = 0, std::size_t* from = nullptr) noexcept;
   /// Call it when the first waiter must wait for this process's share. Then next_look() returns when to decide again.
   void look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept;
-  /// With alternatives, waiters may wait for different ones. After look_again_for_none(), each of them is to be told.
-  /// `set`: the alternatives that may serve it and are not paused. `resumes_at`: when the first paused one goes on.
+  /// Like look_again_for(), for a limit with alternatives, whose waiters may wait for different alternatives. Call
+  /// look_again_for_none() first, and then look_again_for_any() for each waiter that must wait. `set`: the alternatives
+  /// that may serve the waiter and are not paused. `resumes_at`: when the first paused alternative goes on.
   void look_again_for_none() noexcept { share_at_ = time_point::max(); }
   void look_again_for_any(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
                           time_point resumes_at) noexcept;
-  /// Whether this process's share of the limits that are of no alternative has what is wanted.
+  /// Whether this process's share of the common rates has the tokens of a request.
   bool has_common_share(time_point now, const canigo::detail::demand& wanted) noexcept;
   /// The error that a request gets at once because Redis fails; none if it may wait.
   std::error_code refusal(bool waits) const noexcept;

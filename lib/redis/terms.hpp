@@ -28,8 +28,8 @@ std::uint64_t checked_tokens(std::string_view field, std::uint64_t n, std::uint6
 /// An alternative of a limit, as its options say.
 struct alternative_terms {
   std::string name;
-  std::size_t rates = 0;      // how many of the limit's rates are its own
-  std::uint64_t permits = 0;  // 0: no cap
+  std::size_t rates = 0;      // the number of the limit's rates that belong to this alternative
+  std::uint64_t permits = 0;  // the cap; 0: no cap
   int prefer = 1;
 };
 
@@ -39,8 +39,8 @@ struct alternative_terms {
 /// time is over during an outage. Charges and refunds are told as a total, so that the loss of a call has no effect.
 class terms {
  public:
-  /// `permits`: 0 for no cap. `units`: the units of a limiter. The last ones of `rates` are those of the alternatives,
-  /// in their order.
+  /// `permits`: 0 for no cap. `units`: the units of a limiter. `rates`: the common rates, then the rates of each
+  /// alternative in the order of `alternatives`.
   ///
   /// Errors: errc::invalid_argument for a burst that is too large at its rate.
   terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::shared_ptr<const unit_table> units = nullptr,
@@ -61,13 +61,14 @@ class terms {
   }
   /// The number of the first rate of an alternative in settings().rates.
   std::size_t first_rate_of(std::size_t alternative) const noexcept { return first_rates_[alternative]; }
-  /// The alternatives of a set that can ever give what is wanted.
+  /// The alternatives of a set that can ever grant a request with this demand.
   std::uint64_t that_fit(std::uint64_t set, const demand& wanted) const noexcept;
-  /// The most of a unit that one request can get from the alternative of a set that gives most.
+  /// The largest amount of a unit that one request can get from any alternative of a set.
   std::uint64_t most_of(std::uint64_t set, std::size_t unit) const noexcept;
   time_point alternative_paused_until(std::size_t i) const noexcept { return paused_[i]; }
-  /// The alternatives of a set that are not paused; and when the first pause of one of a set ends.
+  /// The alternatives of a set that are not paused.
   std::uint64_t not_paused(std::uint64_t set, time_point now) const noexcept;
+  /// When the first of the pauses of a set of alternatives ends.
   time_point first_resumes_at(std::uint64_t set) const noexcept;
 
   // Each change is told to Redis until `tell_until`.
@@ -77,7 +78,8 @@ class terms {
   /// of range.
   void set_rate(std::size_t index, const canigo::rate& r, time_point tell_until);
   void set_burst(std::size_t index, std::uint64_t n, time_point tell_until);
-  /// Changes an alternative: a rate of its own, its burst, its cap, its pause. `may_end`: the pause may become shorter.
+  /// These functions change an alternative: a rate, a burst, the cap or the pause. `index` counts the alternative's own
+  /// rates. `may_end`: the pause may become shorter.
   void set_rate_of(std::size_t alternative, std::size_t index, const canigo::rate& r, time_point tell_until);
   void set_burst_of(std::size_t alternative, std::size_t index, std::uint64_t n, time_point tell_until);
   void set_permits_of(std::size_t alternative, std::uint64_t n, time_point tell_until) noexcept;
@@ -86,7 +88,7 @@ class terms {
   void pause_until(time_point t, time_point now, time_point tell_until) noexcept;
   /// Notes that an amount of a unit was used without a grant. A negative amount was given back.
   void charge(std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
-  /// The same for the rates of one alternative.
+  /// Like charge(), for the rates of one alternative.
   void charge_at(std::size_t alternative, std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
 
   /// Whether there are changes that Redis has not confirmed yet.
@@ -101,7 +103,7 @@ class terms {
   /// Throws std::bad_alloc for a limit with alternatives.
   void write(sync_call& s, time_point now) const;
   void call_begins() noexcept;
-  /// Call it when the call has failed, or Redis has not carried it out: the next call tells the same.
+  /// Call it when a call of the script has failed or has had no effect. The next call contains the same changes again.
   void tell_again() noexcept;
   /// Notes that Redis knows the changes of settings that the call contained.
   void told() noexcept;
@@ -115,11 +117,11 @@ class terms {
   void heard(time_point called_at, duration quarantine, const std::array<duration, most_rates>& empty_in) noexcept;
   /// The earliest time at which a request may be granted: `now`, or the end of a pause or of a quarantine.
   time_point opens_at(time_point now) const noexcept;
-  /// Returns how long it takes from `now` until so many tokens of each unit have accumulated; 0 if the buckets are
-  /// unknown.
+  /// Returns the time from `now` until the buckets have gathered `tokens`, an amount for each unit; 0 if the buckets
+  /// are unknown.
   duration time_until(const std::array<double, most_units>& tokens, time_point now) const noexcept;
-  /// A lower bound on how long it takes until the alternatives of a set have given `all`, the last request `own`. A
-  /// pause without an end may end at any moment.
+  /// A lower bound on the time from `now` until the alternatives of a set have granted requests with the sum `all`, the
+  /// last of which wants `own`. A pause without an end may end at any moment.
   duration time_until_any(std::uint64_t set, const std::array<double, most_units>& own,
                           const std::array<double, most_units>& all, time_point now) const noexcept;
 
@@ -147,7 +149,7 @@ class terms {
   std::uint64_t shape_ = 0;
   setting unsaid_;            // the settings changed by this process
   setting unsaid_under_way_;  // the settings of `unsaid_` that the running call contains
-  /// An amount of each unit, and at each alternative.
+  /// The amounts charged, for each unit: to the common rates (`own`), and to the rates of each alternative (`at`).
   struct totals {
     std::array<std::int64_t, most_units> own{};
     std::vector<std::array<std::int64_t, most_units>> at = {};

@@ -1,4 +1,4 @@
-// Supply meets demand in a limit with alternatives, of which a request takes from one, or with sublimits.
+// Grants requests of a limit that has alternatives or sublimits. A request takes from one alternative.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -90,19 +90,19 @@ lane_key admission::key_of(const request& r, demand wanted) const noexcept {
   return {any.that_fit(any.allowed(r.alternatives), wanted), sublimit_of(r)};
 }
 
-/// The alternative that serves a newcomer now; no_alternative: it has to wait. It goes before waiters only if none of
-/// them keeps the limits that it takes from: the common ones, its sublimit, and its alternative.
+/// Returns the alternative that serves a new request now; no_alternative if the request has to wait. The request goes
+/// before waiters only if no waiter keeps its sublimit, its alternative or the common limits.
 std::size_t admission::alternative_for_newcomer(const lane_key& key, demand wanted, std::uint32_t flow,
                                                 time_point now) noexcept {
-  if (flows_->empty()) left_open_ = {};  // the last one may have left in a pause
+  if (flows_->empty()) left_open_ = {};  // the last waiter may have left during a pause, without a step
   if (now < paused_until_ || !left_open_.has(key) || !flows_->may_pass(flow, wanted)) return no_alternative;
   if (supplies_.ready_at(now, wanted) > now || sublimit_ready_at(key.sublimit, now, wanted) > now)
     return no_alternative;
   return supplies_.any_of()->choose(key.set & left_open_.alternatives(), now, now, wanted).index;
 }
 
-/// If a waiter needs the sublimit, too, it may lack that after the grant. Only a step can see to that, so the newcomer
-/// gets its grant by grant_newcomer().
+/// If a waiter needs the same sublimit, the grant may use up the sublimit, and only a step can then find out which
+/// waiters go. So in this case grant_newcomer() grants the request, and starts a step.
 outcome admission::enter_any_of(const request& r, time_point now, std::uint32_t flow) noexcept {
   amounts_by_unit amounts;
   resolve(r, amounts);
@@ -134,7 +134,7 @@ void admission::grant_at_once(const request& r, const lane_key& key, std::size_t
   counts_.add_grant_at_once(r.priority);
 }
 
-/// Grants a newcomer that only needs a step after its grant. False: it has to wait.
+/// Grants a new request after which a step is needed, and starts the step. Returns false if the request has to wait.
 bool admission::grant_newcomer(waiter& w, const request& r, std::uint32_t flow, time_point now) noexcept {
   if (supplies_.named() == nullptr || !left_open_.is_needed(sublimit_of(r))) return false;
   const lane_key key = key_of(r, demand_of(w));
@@ -166,10 +166,10 @@ bool admission::finds_lane(waiter& w, const request& r) noexcept {
   return flows_->make_lane(number_of(r), key);
 }
 
-/// Serves the waiters in their order. One that finds no room in its sublimit keeps that from all waiters behind it, and
-/// nothing else. One that finds no room in its alternatives keeps these in the same way. So it goes as soon as there is
-/// room, and holds up no waiter for another sublimit or alternative. One that only lacks a common limit keeps
-/// everything, and has the common tokens next.
+/// Serves the waiters in their order. A waiter whose sublimit lacks capacity keeps only that sublimit from later
+/// waiters. A waiter whose alternatives lack capacity keeps only these alternatives from later waiters. So waiters for
+/// other sublimits or alternatives are not delayed. A waiter that lacks only a common limit keeps everything from later
+/// waiters, so it gets the next common tokens.
 void admission::serve_any_of(time_point now) noexcept {
   alternatives& any = *supplies_.any_of();
   if (delays_) shed(now);
@@ -213,7 +213,7 @@ void admission::serve_any_of(time_point now) noexcept {
       counts_.add_grant(n->priority, now - n->since());
       const std::uint16_t sublimit = record.sublimit;
       end_wait(static_cast<waiter&>(*n), outcome::granted);
-      if (open.is_needed(sublimit)) {  // a waiter before it may lack the sublimit now
+      if (open.is_needed(sublimit)) {  // an earlier waiter may lack the sublimit now
         open = {};
         next = time_point::max();
       }
@@ -225,8 +225,8 @@ void admission::serve_any_of(time_point now) noexcept {
   wake_at(flows_->empty() ? time_point::max() : next);
 }
 
-/// Finds the set of each waiter anew, after a change of what the alternatives can ever give. Ends those for which their
-/// sublimit has become too small.
+/// Call it when the largest request of an alternative or a sublimit may have changed. Updates the set of alternatives
+/// of each waiter. Ends a waiter if its sublimit, or all of its alternatives, have become too small.
 void admission::find_sets_anew() noexcept {
   alternatives& any = *supplies_.any_of();
   if (supplies_.named() != nullptr) {
@@ -276,7 +276,7 @@ time_point admission::earliest_of_any(std::uint32_t flow, const lane_key& key, t
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
 
-/// Returns the limit that delays a waiter if it is the first one.
+/// Returns the limit that delays a waiter if no other waiter is before it.
 wait_reason admission::what_binds(const wait_node& n, time_point now) const noexcept {
   const alternatives* const any = supplies_.any_of();
   if (any == nullptr) return supplies_.what_binds(now, demand_of(n));

@@ -29,7 +29,8 @@ void admission::shed_of_flows(time_point now) noexcept {
   }
 }
 
-/// Returns when a waiter must be shed, or another one becomes the next, even if no waiter comes or leaves.
+/// Returns when a waiter must be shed, or when another waiter becomes the next to go, if no waiter comes or leaves
+/// before.
 time_point admission::next_overload(time_point now) const noexcept {
   time_point next = time_point::max();
   if (flows_ != nullptr) return flows_->size() > 1 ? flows_->next_overdue() : next;

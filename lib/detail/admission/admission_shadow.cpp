@@ -26,7 +26,7 @@ outcome admission::enter_in_shadow(const request& r, time_point now, bool is_pat
   if (now == time_point::min()) now = clock();
   if (units_ != nullptr) {
     if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
-    units_->records.promise(now);  // this record belongs to the permit; a shadow waiter takes another one
+    units_->records.promise(now);  // this record belongs to the permit; a shadow waiter takes another record
   }
   amounts_by_unit amounts{r.tokens};
   if (units_ != nullptr) resolve(r, amounts);

@@ -49,7 +49,8 @@ std::uint64_t admission::largest_amount(const request& r, std::size_t unit) cons
   return r.flow == nullptr ? of_limit : std::min(of_limit, flows_->largest_request(r.flow->number_, unit));
 }
 
-/// Grants a request if possible, and promises it a record. The request takes the record when it makes its permit.
+/// Grants a request if it need not wait, and promises it a record. The request takes the record when it makes its
+/// permit.
 outcome admission::try_enter_with_units(const request& r, time_point now) noexcept {
   if (!queue_.empty() || is_paused(now)) return outcome::must_wait;
   if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
@@ -128,8 +129,8 @@ time_point admission::amounts_ready_at(time_point now, const request& r, std::ui
   return supplies_.rates().ready_at(now, {tokens, &wanted});
 }
 
-/// Adds the amounts of the other units: those of the waiters before a new request of the flow, and those of the
-/// request.
+/// Adds the amounts of all units except the first: the amounts of the waiters before a new request of the flow, and the
+/// amounts of the request.
 void admission::add_amounts_ahead(const request& r, std::uint32_t flow, amounts_by_unit& own,
                                   amounts_by_unit& all) const noexcept {
   amounts_by_unit wanted;

@@ -59,7 +59,8 @@ bool fair_queue::may_lane_go() const noexcept {
   return std::ranges::any_of(lanes_, [](const auto& l) { return !l->ready.empty(); });
 }
 
-/// A lane that was passed over counts from the virtual time. Inside a flow, arrival decides.
+/// Returns the first waiter among the lanes in `open`, by class, then by tag, then by arrival. A tag that is behind the
+/// virtual time, because its lane could not go, counts as the virtual time.
 wait_node* fair_queue::first_of_lanes(const open_lanes& open) const noexcept {
   std::uint32_t best = no_row;
   int best_class = 0;

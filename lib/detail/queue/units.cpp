@@ -85,7 +85,8 @@ unit_record& unit_records::promise(time_point granted_at) noexcept {
   return *r;
 }
 
-/// It is there. Two requests that want the same may have each other's.
+/// Precondition: a record was promised to such a request. Two requests with equal keys and amounts may take each
+/// other's record, which makes no difference.
 unit_record* unit_records::take_promised(const lane_key& asked, const amounts_by_unit& amounts) noexcept {
   unit_record** at = &promised_;
   const auto is_for = [&](const unit_record& r) {

@@ -20,7 +20,7 @@ std::size_t checked(int priorities, duration ageing) {
   return static_cast<std::size_t>(priorities);
 }
 
-constexpr std::size_t mostly_all = 192;  // the first bytes of a waiter, which are most of it
+constexpr std::size_t mostly_all = 192;  // the bytes of a waiter to prefetch: most of its members
 
 constexpr unsigned highest(std::uint64_t word) noexcept {
   return word_bits - 1 - static_cast<unsigned>(std::countl_zero(word));

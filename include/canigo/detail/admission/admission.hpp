@@ -108,7 +108,7 @@ class admission final : public delivery, public flow_host {
   outcome try_enter_in_turn(int priority = 0) noexcept;
   /// Makes `w` wait for `r`. The wait always ends with a post.
   void enter(waiter& w, const request& r) noexcept;
-  /// Ends the wait of `w` with an outcome that was decided before, always with a post.
+  /// Ends the wait of `w` with the outcome `o`, always with a post.
   void deliver(waiter& w, const request& r, outcome o) noexcept;
   void cancel(waiter& w) noexcept;
 
@@ -189,7 +189,7 @@ class admission final : public delivery, public flow_host {
   wait_reason why_waiting() noexcept;
   /// Grants nothing from an alternative until `t`.
   void pause_alternative(std::size_t i, time_point t, bool may_shorten) noexcept;
-  /// Makes a permit one of another alternative. The first one gets its place and its amounts back.
+  /// Moves a permit to alternative `i`. The permit's former alternative gets its place and its amounts back.
   void move_to_alternative(std::uint64_t kept, std::size_t i) noexcept;
   /// The alternative of a permit, found by what the permit keeps; no_alternative if the limit has no alternatives.
   std::size_t alternative_of(std::uint64_t kept) const noexcept;
@@ -398,7 +398,7 @@ class admission final : public delivery, public flow_host {
   struct turn {
     amounts_by_unit own{};     // amounts of its flow, or of all waiters if the limit has no flows
     amounts_by_unit all{};     // `own`, and the amounts of more important classes in flows that no ceiling holds
-    std::uint64_t places = 0;  // slots of its flow
+    std::uint64_t places = 0;  // slots that waiters of the same flow need, including this waiter
   };
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
   std::vector<amounts_by_unit> certain_turns(const std::vector<const wait_node*>& waiters, bool takes_newest) const;

@@ -55,7 +55,7 @@ class pool_crew {
   std::size_t wanted() const noexcept { return wanted_; }
   void want(std::size_t n) noexcept { wanted_ = n; }
 
-  /// The number of members with a coroutine, without those about to leave.
+  /// The number of members that have a coroutine and are not about to leave.
   std::size_t staying() const noexcept { return present_ - leaving_; }
   bool is_empty() const noexcept { return present_ == 0; }
   bool is_short() const noexcept { return staying() < wanted_; }
@@ -79,11 +79,11 @@ class pool_crew {
 
   // The next three functions choose the member to change so that the crew comes closer to the wanted number, or
   // nullptr.
-  /// The idle member that must leave: the one idle for longest, or one without equipment.
+  /// The idle member that must leave: the last of the idle list, which has been idle for longest or has no equipment.
   crew_member* to_leave() const noexcept { return is_too_large() ? idle_list_.last : nullptr; }
-  /// The leaving member that may stay: one with equipment if there is one.
+  /// The leaving member that may stay: a member with equipment if there is such a member.
   crew_member* to_stay() const noexcept { return is_short() ? leaving_list_.first : nullptr; }
-  /// The member in state `gone` that must return: the one that was gone for longest.
+  /// The member in state `gone` that must return: the member that was gone for longest.
   crew_member* to_join() const noexcept { return is_short() ? gone_.first : nullptr; }
 
   // Called when a member has got or lost its equipment.

@@ -134,7 +134,7 @@ class pool_task : public wait_node {
   atomic<cause> end_cause_{cause::none};  // why the operation was asked to end; the first cause is kept
   const bool is_long_;
   place place_ = place::queue;     // the list in which it waits, unless it is delayed
-  bool is_told_ = false;           // its owner was told of the end although the operation still runs
+  bool is_told_ = false;           // the task's owner was told of the end although the operation still runs
   bool cancel_requested_ = false;  // whether the owner has cancelled the task
   bool is_dropped_ = false;        // whether the callable was destroyed
   bool is_delivered_ = false;      // whether its waiters were resumed

@@ -36,7 +36,8 @@ class alternatives {
     bool is_closed = false;
   };
 
-  /// `units`: how many units the limit has. `is_hidden`: the only member stands for a limit that has none.
+  /// `units`: the number of units of the limit. `is_hidden`: the limit has no alternatives, and the only member stands
+  /// for the whole limit.
   alternatives(std::vector<member> members, std::size_t units, bool is_hidden = false);
 
   std::size_t size() const noexcept { return members_.size(); }
@@ -44,19 +45,19 @@ class alternatives {
   const member& operator[](std::size_t i) const noexcept { return members_[i]; }
 
   bool is_hidden() const noexcept { return is_hidden_; }
-  /// The set that a request with this mask allows.
+  /// The set of alternatives that may serve a request whose `alternatives` is `mask`.
   std::uint64_t allowed(std::uint64_t mask) const noexcept { return is_hidden_ ? 1 : mask; }
 
-  /// The set of all; and of those that are not closed.
+  /// The set of all alternatives, and the set of alternatives that are not closed.
   std::uint64_t all() const noexcept { return ~std::uint64_t{0} >> (most - members_.size()); }
   std::uint64_t not_closed() const noexcept { return not_closed_; }
-  /// Those alternatives of a set that can ever serve a request: they are not closed, and no amount exceeds what they
-  /// can grant.
+  /// The alternatives of a set that can ever serve a request: they are not closed, and the request asks for no more
+  /// than their largest_request().
   std::uint64_t that_fit(std::uint64_t set, demand d) const noexcept;
   /// The max amount of a unit that one request can ever get from an alternative of the set; 0 for an empty set.
   std::uint64_t largest_request(std::uint64_t set, std::size_t unit = 0) const noexcept;
-  /// Updates what each alternative can ever grant. Returns whether that has changed, so that that_fit() may have
-  /// changed, too.
+  /// Updates the largest request of each alternative, and not_closed(). Returns true if one of them has changed: then
+  /// that_fit() may have changed, too.
   bool look_at_sizes() noexcept;
 
   /// When alternative `i` can serve a request if no other request comes. max if a slot must be released first, if it is
@@ -65,26 +66,26 @@ class alternatives {
 
   struct choice {
     std::size_t index = no_alternative;  ///< no_alternative: no alternative has free capacity
-    /// since when the chosen one has free capacity, or when the first one of the set will have it
+    /// since when the chosen alternative has free capacity; without a choice: when the first alternative will have it
     time_point ready = time_point::max();
   };
   /// Chooses the alternative that serves a request: the one with the lowest `prefer` among those in the set with free
-  /// capacity at `now`. If several have the same `prefer`, it is the one with the largest free part of its burst; among
-  /// equal ones the first. Tokens that were released since `as_of` count as of their release.
+  /// capacity at `now`. If several have the same `prefer`, it is the alternative with the largest free part of its
+  /// burst; if these parts are equal, the first. Tokens that were released since `as_of` count as of their release.
   choice choose(std::uint64_t set, time_point as_of, time_point now, demand d) const noexcept;
 
-  /// Takes at `now` what a request needs; it was available at `as_of`.
+  /// Takes the demand of a request from alternative `i` at `now`. Its rates count the tokens as taken at `as_of`.
   void take(std::size_t i, time_point as_of, demand d, time_point now) noexcept;
   void release(std::size_t i) noexcept { --members_[i].occupied; }
-  /// Takes what a request needs, whether it is there or not.
+  /// Takes the demand of a request from alternative `i`, even beyond its capacity.
   void occupy(std::size_t i, time_point now, demand d) noexcept;
-  /// Takes back a grant that was not used.
+  /// Gives the place and the tokens of an unused grant back to alternative `i`.
   void undo(std::size_t i, time_point now, demand d, time_point granted_at) noexcept;
 
   /// A lower bound on the instant at which the last of several requests of one set can be served. `all` is the sum of
-  /// their demands, `own` the demand of the last one. A pause without an end may end at any moment.
+  /// their demands, `own` the demand of the last request. A pause without an end may end at any moment.
   time_point earliest(std::uint64_t set, time_point now, demand own, demand all) const noexcept;
-  /// Why a request of this set waits, for the alternative that can serve it first.
+  /// Returns the limit that delays a request for this set at the alternative that can serve the request first.
   wait_reason what_binds(std::uint64_t set, time_point now, demand d) const noexcept;
 
  private:
@@ -102,7 +103,7 @@ class alternatives {
   std::size_t units_;
   bool is_hidden_;
   std::uint64_t not_closed_ = 0;
-  // for each alternative: the max amount of each unit that one request can ever get
+  // For each alternative: the max amount of each unit that one request can ever get.
   std::vector<amounts_by_unit> largest_;
 };
 

@@ -76,8 +76,8 @@ class fair_queue {
   /// The amounts that a node requests, if there are several units. Unchanged while the node is in this queue.
   using amounts_of_node = const amounts_by_unit* (*)(const wait_node&) noexcept;
 
-  /// If waiters differ in the things that may serve them: those of a node. They stay the same while the node is in this
-  /// queue.
+  /// Returns the key of a waiter, if waiters differ in the alternatives or sublimits that may serve them. The key
+  /// changes only with move_to_lane().
   using key_of_node = lane_key (*)(const wait_node&) noexcept;
   /// The most keys that waiters can have at once.
   static constexpr std::size_t most_lanes = 1024;
@@ -133,12 +133,13 @@ class fair_queue {
   /// Returns a waiter that has waited too long in an overloaded class of its flow, or nullptr: the first arrival of the
   /// least important such class. Call it after advance().
   wait_node* overdue() noexcept;
-  /// When overdue() may find a waiter although no waiter came or left, or max. It may be too early, but never too late.
+  /// When overdue() may find a waiter although no waiter came or left; max: never. The time may be too early, but is
+  /// never too late.
   time_point next_overdue() const noexcept;
   time_point next_promotion(time_point) const noexcept { return next_change(); }
 
-  /// Takes a waiter out whose key has changed, and puts it where its arrival puts it. The key must be the new one, and
-  /// `number` the result of row_of() before the change. O(waiters of its class and row).
+  /// Moves a waiter whose key has changed to the lane of its new key, in the order of arrival. `number`: the result of
+  /// row_of() before the change. O(waiters of its class and row).
   void move_to_lane(wait_node& node, std::uint32_t number) noexcept;
   /// The number of the row that a waiter is in. O(lanes of its flow).
   std::uint32_t row_of(const wait_node& n) const noexcept {

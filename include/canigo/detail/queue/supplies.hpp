@@ -140,9 +140,9 @@ class supplies {
   /// Whether a request can ever be admitted.
   bool fits(demand d) const noexcept;
 
-  /// The charge to a flow for a request, if there are units: the time in which the slowest rate makes its amount. In
-  /// 1/256 ns, up to 2^54 ns. Without a rate of its own, the rates of the first alternative say how much that is, and
-  /// without these, those of the sublimit that the request names.
+  /// The charge to a flow for a request, if there are units: the time in which the slowest rate makes the requested
+  /// amount, in 1/256 ns, up to 2^54 ns. If the limit has no common rate, the rates of the first alternative count. If
+  /// that alternative has no rates, the rates of the request's sublimit count.
   std::uint64_t charge_for(demand d, std::uint16_t sublimit = without_sublimit) const noexcept;
 
   /// Whether a request can need more than one unit.
@@ -154,7 +154,8 @@ class supplies {
   /// The alternatives, of which each request needs one; nullptr: there are none. All other members ignore them.
   alternatives* any_of() noexcept { return any_of_.get(); }
   const alternatives* any_of() const noexcept { return any_of_.get(); }
-  /// The limits of which a request names one; nullptr: there are none. Where they are, any_of() is no nullptr either.
+  /// The sublimits, of which a request names at most one; nullptr if the limit has no sublimits. If the limit has
+  /// sublimits, any_of() is not nullptr.
   sublimits* named() noexcept { return named_.get(); }
   const sublimits* named() const noexcept { return named_.get(); }
   /// The names of the units; nullptr if no rate has a unit name.

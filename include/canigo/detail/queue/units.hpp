@@ -68,9 +68,9 @@ struct unit_record {
   amounts_by_unit amounts{};
   time_point granted_at = time_point::min();  // min: not granted yet
   std::uint64_t asked = 0;                    // the set of alternatives in the request
-  std::uint64_t set = 0;        // those alternatives in `asked` that can serve the request, while it waits
-  std::size_t alternative = 0;  // the alternative that granted the request
-  std::uint16_t sublimit = without_sublimit;  // the one that the request names
+  std::uint64_t set = 0;                      // while the request waits: the alternatives in `asked` that can serve it
+  std::size_t alternative = 0;                // the alternative that granted the request
+  std::uint16_t sublimit = without_sublimit;  // the sublimit that the request names
   unit_record* next = nullptr;                // the next record in the list of free or promised records
 };
 

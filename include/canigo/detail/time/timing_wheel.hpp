@@ -68,8 +68,8 @@ class timing_wheel {
   void clear(unsigned place) noexcept;
   void sharpen(unsigned place) noexcept;
 
-  std::uint64_t reference_;  // an instant not after the latest `now`, nor after any deadline
-  std::uint64_t now_;        // the latest `now`
+  std::uint64_t reference_;  // an instant at or before now_ and all deadlines
+  std::uint64_t now_;        // the latest time that a function got as its argument
   std::size_t size_ = 0;
   unsigned used_levels_ = 0;
   std::array<std::uint64_t, levels> used_{};
