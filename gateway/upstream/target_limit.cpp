@@ -242,10 +242,10 @@ bool target_limit::is_out() const {
 
 time_point target_limit::takes_call_at(time_point now) const {
   // Probes of the breaker end at an unknown time.
-  constexpr duration between_looks = std::chrono::seconds{1};
+  constexpr duration until_next_look = std::chrono::seconds{1};
   const std::lock_guard lock{mutex_};
   if (pauses_.until() > now) return pauses_.until();
-  return breaker_.cap(now) > breaker_.under_way() ? now : now + between_looks;
+  return breaker_.cap(now) > breaker_.under_way() ? now : now + until_next_look;
 }
 
 void target_limit::forget_failures() noexcept {

@@ -555,7 +555,7 @@ TEST_CASE("redis limiter: an acquire that is cancelled takes nothing of any alte
   auto first = run(io, a.api.acquire({}));
   auto second = run(io, a.api.acquire({}));
   for (int n = 0; n < 20; ++n) {
-    waiting w{b.api, {.alternatives = std::uint64_t{1} + (n % 3)}};
+    waiting w{b.api, {.alternatives = static_cast<std::uint64_t>(1 + n % 3)}};
     run_until(io, [&] { return b.api.stats().waiting_of_all == 1; });
     // The cancel and a grant meet.
     (n % 2 != 0 ? first : second).release();
