@@ -4,7 +4,8 @@
 A ```cpp block is found word for word, up to white space, in an example, in tests/docs_test.cpp or in a header; a
 ```text block in what an example prints; a ```meson or ```cmake block in the projects that tests/install builds. The
 first ```cpp block of README.md is all that lies between the markers of examples/01_hello.cpp. Relative links lead to
-a file, and their anchors to a heading; a header, a script, an example or a test that is named exists.
+a file, and their anchors to a heading; a header, a script, an example or a test that is named exists. A row of a table
+has as many cells as its head, and its first cell is no other row's if that is a name in backticks.
 """
 
 import pathlib
@@ -37,6 +38,25 @@ def anchors(text):
     return {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}
 
 
+def check_tables(prose):
+    # A stroke inside of a cell has a backslash before it.
+    head, firsts = 0, set()
+    for number, line in enumerate(prose.splitlines(), 1):
+        if not line.startswith("|"):
+            head, firsts = 0, set()
+            continue
+        cells = re.split(r"(?<!\\)\|", line.strip())[1:-1]
+        if head == 0:
+            head = len(cells)
+        elif len(cells) != head:
+            yield number, f"the row has {len(cells)} cells, and its table {head}"
+        name = cells[0].strip() if cells else ""
+        if name in firsts:
+            yield number, f"the table has two rows {name}"
+        if re.fullmatch(r"`[^`]+`", name):
+            firsts.add(name)
+
+
 def check(root, page):
     text = page.read_text(encoding="utf-8")
     name = page.relative_to(root)
@@ -49,6 +69,8 @@ def check(root, page):
             if not any(contains(comparable(f.read_text(encoding="utf-8")), wanted) for f in files):
                 yield f"{name}:{line}: this {language} block is not in {', '.join(SOURCES[language])}"
     prose = re.sub(FENCE, lambda m: "\n" * m.group().count("\n"), text)
+    for number, what in check_tables(prose):
+        yield f"{name}:{number}: {what}"
     for number, line in enumerate(prose.splitlines(), 1):
         for target in LINK.findall(line):
             path, _, anchor = target.partition("#")
