@@ -122,7 +122,7 @@ TEST_CASE("a process whose client stops listens no more when its lease has ended
   waiting next{m.slots, {}};
   channel_of(io, m.client);
   m.client.stop();
-  run_until(io, [&] { return p.held() == 0; });
+  run_until(io, [&] { return p.held() == 0 && next.ec; });
   CHECK(*next.ec == errc::stopped);
   CHECK(m.slots.stats().lost_leases == 1);
 }
