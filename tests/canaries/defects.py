@@ -47,7 +47,6 @@ CHANNEL = "detail/channel/channel_core.cpp"
 CHANNELS = "detail/channel/channel_group.cpp"
 CHANNEL_CALL = "detail/channel/channel_call.cpp"
 CHANNEL_ROOM = "detail/queue/channel_room.cpp"
-CHANNEL_NODES = "../include/canigo/detail/channel/channel_call.hpp"
 CANCEL = "cancel.cpp"
 VISIT = "detail/context/context_visit.cpp"
 COUNTED = "detail/context/counted_member.cpp"
@@ -150,8 +149,6 @@ DEFECTS = {
                                        "while (values_.size() > «promised_») {\n    wait_node", "0u"),
     "channel_fills_a_node_that_is_not_empty": (CHANNEL, tests("a value whose move uses the channel*"),
                                                "while (*place != nullptr && «!(*place)->is_empty()»)", "false"),
-    "channel_fills_the_next_node_at_once": (CHANNEL_NODES, tests("a value whose move uses the channel*"),
-                                            "return n != nullptr && «n->is_empty()» ?", "true"),
     "channel_promise_lost_with_its_receiver": (CHANNEL_CALL, tests("a receiver that is destroyed when*"),
                                                "«if (has_promise) "
                                                "static_cast<channel_core*>(channel_)->drop_promise();»",
@@ -292,7 +289,7 @@ DEFECTS = {
                                            "has_more_room(m, now, d, of_best)"),
     "alternative_of_highest_number_serves": (ANY_OF, CHOICES, "«m.prefer > members_[best.index].prefer») return;",
                                              "m.prefer < members_[best.index].prefer"),
-    "permit_that_moves_keeps_its_place": (ENGINE_ANY_OF, CHOICES,
+    "permit_that_moves_keeps_its_place": (ENGINE_ANY_OF, tests("a permit that moves takes its place*"),
                                           "«any.undo(record.alternative, now, amounts, record.granted_at);»", ""),
     "place_of_an_alternative_is_lost": (ENGINE, CHOICES,
                                         "«supplies_.any_of()->release(to_record(kept)->alternative);»", ""),
@@ -521,11 +518,10 @@ DEFECTS = {
     "estimates_the_slowest_alternative": (ANY_TERMS, cause("redis limiter: a settlement counts at*"),
                                           "least = «std::min(least, std::max(pause, time_in(first_rates_[a], "
                                           "end_of_rates(a), own, now)))»;",
-                                          "std::max(pause, time_in(first_rates_[a], end_of_rates(a), own, now))"),
+                                          "std::max(least == duration::max() ? duration::zero() : least, "
+                                          "std::max(pause, time_in(first_rates_[a], end_of_rates(a), own, now)))"),
     "extended_pause_ends_earlier": (ANY_TERMS, cause("redis limiter: a pause of an alternative*"),
                                     "until = «std::max(until, t)»;", "t"),
-    "alternatives_do_not_take_turns": (SYNC_PLAN, cause("redis limiter: in mode open, equal*"),
-                                       "«turn_ = from + 1;»", ""),
     "evicts_who_came_last": (LEDGER, cause("a full queue in front of Redis*"),
                              "waiter_of(«is_oldest ? book_.oldest() : book_.least_important()»)",
                              "book_.least_important()"),
