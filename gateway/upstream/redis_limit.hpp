@@ -27,7 +27,7 @@ inline constexpr std::uint64_t most_ahead = 8;
 /// Returns how many calls this instance may run at once: the whole cap, or the instance's share of the cap if each
 /// instance counts only its own calls.
 std::uint64_t own_concurrency(const upstream& u) noexcept;
-/// The same for calls to one of its targets.
+/// Returns how many calls to this target of the upstream the instance may run at once, by the same rule.
 std::uint64_t own_concurrency(const upstream& u, const target& t) noexcept;
 
 /// The limits that all instances share for an upstream. A call waits for them after its own instance's limits have

@@ -241,7 +241,7 @@ if is_first or counted ~= counts() then
   total, lying, qseq, due, reap, members, length, run, head = 0, 0, 0, -1, 0, 0, 0, '', ''
   for _, a in ipairs(any or {}) do a.total, a.due = 0, -1 end
 end
--- Where nobody waits, arrivals and lanes are counted from the start.
+-- If the queue is empty, the numbers of arrivals and lanes begin again with 0.
 if any and length == 0 then any.lanes, any.due, qseq = {}, -1, 0 end
 -- One who may not ask for the run id can't know of a restart.
 local run_now = A[1]
