@@ -46,6 +46,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 
 import judge
 import sentinels
@@ -191,6 +192,12 @@ class Workers:
         self.stops.setdefault(pid, []).append((stopped, time.monotonic_ns()))
         os.kill(pid, signal.SIGCONT)
 
+    def kill_all(self):
+        for worker in self.running:
+            if worker.poll() is None:
+                worker.kill()
+                worker.wait()
+
     def finish(self, seconds=60):
         """Whether all ended by themselves."""
         good = True
@@ -274,6 +281,13 @@ class Tail:
 
     def __init__(self, path):
         self.path, self.at = path, 0
+
+    @classmethod
+    def from_now(cls, path):
+        """After the last whole line: the size of the file may end in the middle of one."""
+        tail = cls(path)
+        tail.lines()
+        return tail
 
     def lines(self):
         with self.path.open("rb") as file:
@@ -439,6 +453,7 @@ class Round:
     def __init__(self, name, options):
         self.name, self.options = name, options
         self.good = True
+        self.workers = None
 
     def __enter__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="canigo-chaos-"))
@@ -450,6 +465,9 @@ class Round:
         return self
 
     def __exit__(self, *_):
+        # A worker that outlives its round keeps the test's output open, and the test seems to hang.
+        if self.workers:
+            self.workers.kill_all()
         self.redis.process.kill()
         self.redis.process.wait()
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -466,8 +484,7 @@ class Round:
 
     def expect_service(self, what, worst):
         """Every worker gets a permit and tokens, within a lease and --service seconds from now."""
-        since, lateness, tail = time.monotonic_ns(), Lateness(), Tail(self.log)
-        tail.at = self.log.stat().st_size
+        since, lateness, tail = time.monotonic_ns(), Lateness(), Tail.from_now(self.log)
         left = {(w.pid, kind) for w in self.workers.running for kind in "SG"}
         members = {w.pid for w in self.workers.running}
         bound = self.options.lease / 1000 + self.options.service
@@ -614,8 +631,7 @@ def outages(options):
             else:
                 r.redis.process.send_signal(signal.SIGSTOP)
             time.sleep(min(0.5, length / 2))
-            asked, meanwhile = time.monotonic_ns(), Tail(r.log)
-            meanwhile.at = r.log.stat().st_size
+            asked, meanwhile = time.monotonic_ns(), Tail.from_now(r.log)
             for w in idle:
                 w.send_signal(signal.SIGUSR2)
             time.sleep(length - min(0.5, length / 2))
@@ -771,6 +787,11 @@ def main():
 
 
 if __name__ == "__main__":
-    status = main()
+    status = 1
+    try:
+        status = main()
+    except Exception:
+        traceback.print_exc()
     sys.stdout.flush()
+    sys.stderr.flush()
     os._exit(status)  # the proxy's thread is in the middle of something
