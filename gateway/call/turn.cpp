@@ -234,11 +234,12 @@ bool turn::asks_for_less() {
 net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code& error,
                                         boxed<upstream_place>& granted) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10};
+  redis_limit& all = *queue().limits().shared();
   redis::permit shared;
+  bool has_waited = false;
   {
     const time_point asked = clock::now();
     const outside waiting{*this, "shared"};
-    redis_limit& all = *queue().limits().shared();
     if (is_first) {
       request ask = ask_;
       ask.alternatives = target_set{1} << local.alternative();
@@ -255,7 +256,14 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code
       const time_point now = clock::now();
       if (error == errc::timed_out && now >= again_at && now < ask_.deadline) error.clear();
     }
-    if (clock::now() - asked > usual_round_trip) record_.bound_by = "shared";
+    has_waited = clock::now() - asked > usual_round_trip;
+    if (has_waited) record_.bound_by = "shared";
+  }
+  // This instance's rates have refilled during the wait. Only they limit this call now, so the call asks them again. It
+  // gets no refund of what it took from them, because waiting calls could pass such tokens on, and all go at once.
+  if (has_waited && all.is_unlimited(shared) && !std::exchange(has_asked_rates_again_, true)) {
+    local.release();
+    co_return;
   }
   enter(local, std::move(shared), error, granted);
 }
@@ -303,6 +311,7 @@ bool turn::take_place(boxed<upstream_place>& granted) {
 
 net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& granted, boxed<refusal>& why) {
   const time_point start = clock::now();
+  has_asked_rates_again_ = false;
   wait_result waited;
   if (first_) {
     auto getting = get_first(waited);

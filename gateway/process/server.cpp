@@ -40,6 +40,8 @@ using clock = std::chrono::steady_clock;
 constexpr duration patience_with_new = 2s;
 // How long clients have at the end of a drain to read the answer that they are not served.
 constexpr duration patience_with_last = 2s;
+// How long the end of the process waits for Redis to end the session of this instance.
+constexpr duration patience_with_redis = 1s;
 
 std::size_t number_of_loops(const config& c) {
   constexpr unsigned most = 4;
@@ -473,8 +475,14 @@ void server::look_for_end() {
     const auto is_open = [](const door& d) { return d.closes_early && d.socket.is_open(); };
     const bool is_served = std::ranges::none_of(doors_, is_open) && service_.callers == 0;
     if (is_served && is_ending_ && service_.clients.all() + service_.admins.all() == 0) {
-      for (const auto& l : loops_) l->io.stop();
-      return;
+      if (leaves_until_ == time_point::max()) {
+        leaves_until_ = clock::now() + patience_with_redis;
+        service_.leave_redis();
+      }
+      if (!service_.is_leaving_redis() || clock::now() >= leaves_until_) {
+        for (const auto& l : loops_) l->io.stop();
+        return;
+      }
     }
     if (is_served) end_admin();
     look_for_end();

@@ -99,6 +99,7 @@ class server {
   std::atomic<std::size_t> open_loops_{0};    // the number of loops that still accept connections
   bool is_finishing_ = false;
   bool is_ending_ = false;
+  time_point leaves_until_ = time_point::max();  // set once the sessions in Redis are to end
 };
 
 }  // namespace canigo::gateway

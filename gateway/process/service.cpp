@@ -257,4 +257,19 @@ void service::stop_waiting() noexcept {
   if (now->hosts() != nullptr) now->hosts()->stop();
 }
 
+void service::leave_redis() noexcept {
+  const auto now = current();
+  for (std::size_t i = 0; i < now->queues(); ++i)
+    if (redis_limit* const shared = now->queue(i).limits().shared()) shared->leave();
+}
+
+bool service::is_leaving_redis() const {
+  const auto now = current();
+  for (std::size_t i = 0; i < now->queues(); ++i) {
+    const redis_limit* const shared = now->queue(i).limits().shared();
+    if (shared != nullptr && shared->is_leaving()) return true;
+  }
+  return false;
+}
+
 }  // namespace canigo::gateway

@@ -98,6 +98,10 @@ class service : public call_services {
   using call_services::end_long_waits;
   /// Ends all waits.
   void stop_waiting() noexcept;
+  /// Begins to end this instance's sessions in Redis. Call it when no call is left.
+  void leave_redis() noexcept;
+  /// Whether a session that leave_redis() ends may still exist.
+  bool is_leaving_redis() const;
 
   static constexpr std::size_t most_admins = 100;
 

@@ -61,11 +61,23 @@ class redis_limit {
   bool has_chosen(const redis::permit& granted) const noexcept {
     return granted.alternative() != no_alternative && (is_closed_ || is_local_ || granted.token() != 0);
   }
+  /// Whether `granted` is of no limit at all, because Redis did not answer and `on_redis_failure` is "open".
+  bool is_unlimited(const redis::permit& granted) const noexcept {
+    return !is_closed_ && !is_local_ && granted && granted.token() == 0;
+  }
   /// Pauses all instances until `until`. It never shortens an earlier pause. If the upstream has a list of targets, the
   /// pause is that of one target.
   void pause_until(std::size_t target, time_point until);
   /// Changes the rates and the caps for all instances at once. `before`: the present rates.
   void change(const std::vector<rate_limit>& before, const upstream& next);
+  /// Grants nothing more, and begins to end this instance's session in Redis. So its places are free at once, and not
+  /// at the end of its lease.
+  void leave() noexcept { limit_.stop(); }
+  /// Whether Redis may still have a session of this instance, which leave() is about to end.
+  bool is_leaving() const {
+    const redis::limit_stats s = limit_.stats();
+    return s.has_session && s.available;
+  }
   /// Returns the minimal wait of a new call of the most important class.
   duration least_wait() const;
   redis::limit_stats stats() const { return limit_.stats(); }

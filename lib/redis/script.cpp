@@ -183,7 +183,7 @@ local first, further = nil, {}
 local members, length = call('ZCARD', KEYS[2]), call('ZCARD', KEYS[3])
 local function counts() return members .. ' ' .. length end
 local due, reap, keep, version, cap, n, p, burst, pause = -1, 0, 0, 0, my_cap, my_n, my_p, my_burst, 0
-local run, head, counted, _, tail = '', '', ''
+local run, head, counted, is_unheld, _, tail = '', '', '', false
 local t = call('TIME')
 local raw = t[1] * 1000000 + t[2]
 local theirs = form
@@ -198,6 +198,8 @@ if known[1] and A[6] then
   if tail > #known[1] or unpacked('<d', known[1], tail) ~= shape then
     if #call('ZRANGEBYSCORE', KEYS[2], raw, '+inf') > 0 then return {'SHAPE'} end
     known = {false, false}
+    -- If all sessions have left and nothing was lost, no process holds a permit. Then no quarantine is needed.
+    is_unheld = members == 0 and parts[#parts - 3] == counts() and parts[#parts - 2] == A[1]
   end
 end
 if known[1] then
@@ -265,7 +267,7 @@ end
 if is_new then
   -- A server that has restarted, or lost its data: what it knows may be out of date, so nobody new is let in before
   -- everybody who holds something has had the time to say so.
-  if my_cap > 0 and string.find(flags, 'q', 1, true) then hold = now + ttl end
+  if my_cap > 0 and string.find(flags, 'q', 1, true) and not is_unheld then hold = now + ttl end
   recount = true
   epoch = math.max(now, epoch + 1)
   first.u = -1

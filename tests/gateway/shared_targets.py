@@ -7,6 +7,7 @@ Times have a lower bound only, except where a rate bounds them.
 import json
 import os
 import shutil
+import signal
 import sys
 import threading
 import time
@@ -173,6 +174,31 @@ class SharedTargets(Targets):
                 old.close()
             self.redis.kill()
             self.redis.start()
+
+    def test_calls_that_waited_for_redis_keep_the_rate_of_the_instance_when_redis_hangs(self):
+        a = Counting(self)
+        both = self.two(self.target("a", a.port, 'rates = [{ limit = "10/1s", burst = 1 }]\nconcurrency = 8'),
+                        more='on_redis_failure = "open"')
+        calls = [Curls([f"{g.url}/ai/{i}" for i in range(60)]) for g in both]
+        wait_until(lambda: all(sum(w["waits_for"] == "shared" for w in g.state()["waiters"]) > 4 for g in both),
+                   "calls of both wait in Redis")
+        self.redis.freeze()
+        for c in calls:
+            self.assertEqual(c.statuses(), [200] * 60)
+        self.redis.thaw()
+        print(f"  in a second: {a.most_in(1)}", file=sys.stderr)
+        # Calls that a busy machine holds up come together. Without the rates, 16 more would come at once.
+        self.assertLessEqual(a.most_in(1), 2 * (10 + 1) + 6)
+
+    def test_an_instance_that_ends_leaves_redis_so_that_another_list_of_targets_is_served_at_once(self):
+        a, b = self.answering(), self.answering()
+        how = {"more": "shared = true\n", "head": 'redis = "env:CANIGO_REDIS_URL"'}
+        old = self.served(self.target("a", a.port), **how)
+        self.assertEqual(curl(f"{old.url}/ai/1")[0], 200)
+        old.process.send_signal(signal.SIGTERM)
+        self.assertEqual(old.process.wait(), 0)
+        new = self.served(self.target("b", b.port), self.target("a", a.port), **how)
+        self.assertEqual(curl(f"{new.url}/ai/2")[0], 200)
 
     def test_a_reload_changes_the_limits_of_a_target_for_all_instances(self):
         a = Counting(self)

@@ -1121,6 +1121,35 @@ TEST_CASE("script: a limit of another shape is not touched while a lease lasts, 
   CHECK(other({.session = "a", .sequence = 2, .cap = 0}) == "NOSESS");
 }
 
+TEST_CASE("script: a limit of another shape begins with a quarantine unless all sessions have left it") {
+  const auto begins_with_quarantine = [](several& sync, const std::string& run_id) {
+    sync.shape = 78;
+    sync.further.pop_back();
+    CHECK(sync({.session = "b", .sequence = 1, .run_id = run_id, .cap = 1, .flags = "q"}) == "OK queue=0 out=0");
+    return sync.hold > 0;
+  };
+  SECTION("all have left") {
+    several sync;
+    CHECK(sync({.session = "a", .sequence = 2, .cap = 1, .flags = "l"}) == "OK queue=0 out=0");
+    CHECK(!begins_with_quarantine(sync, "r1"));
+  }
+  SECTION("all have left, and Redis was restarted") {
+    several sync;
+    CHECK(sync({.session = "a", .sequence = 2, .cap = 1, .flags = "l"}) == "OK queue=0 out=0");
+    CHECK(begins_with_quarantine(sync, "r2"));
+  }
+  SECTION("one has not called for longer than its lease") {
+    several sync;
+    sync.expire("a");
+    CHECK(begins_with_quarantine(sync, "r1"));
+  }
+  SECTION("the sessions are lost") {
+    several sync;
+    sync.ask(redis::command{"DEL", prefix + "sess"});
+    CHECK(begins_with_quarantine(sync, "r1"));
+  }
+}
+
 TEST_CASE("script: after a restart all buckets are empty, and a crashed holder frees its place only") {
   several sync;
   sync.fill_all(3, 100, 2);

@@ -34,6 +34,7 @@ struct limit_stats : queue_stats {
   std::uint64_t granted_locally = 0;  ///< requests granted without Redis, because `on_failure` allows it
   wait_histogram round_trip;          ///< the duration of answered script calls
   bool available = true;              ///< whether the last call was answered
+  bool has_session = false;           ///< Redis has a session of this process; some time after stop() it has none
   std::string last_error = {};        ///< why the last call failed, or why no messages arrive; empty: no problem
   std::error_code last_error_code = {};
   std::uint64_t held_by_all = 0;   ///< the sum of the weights of all processes' permits, in the latest answer
