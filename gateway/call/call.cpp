@@ -32,7 +32,7 @@ call::call(call_host& host, call_services& services, call_loop& loop, message_pa
       turn_{services, loop, record_, route_} {}
 
 call::~call() {
-  if (is_on_list_) loop_.requests.leave(tag_);
+  if (tag_ != 0) loop_.requests.leave(tag_);
 }
 
 net::awaitable<bool> call::next_step(bool went_well) {
@@ -60,7 +60,6 @@ net::awaitable<bool> call::begin() {
   if (why_) return refuse();
   plan_ = judged.plan;
   tag_ = loop_.requests.enter(*this);
-  is_on_list_ = true;
   set_deadline(record_.since);
   const retry_options& retry = to().retry;
   const bool is_kept = retry.attempts > 1 && (!plan_.has_length || plan_.length <= retry.body);
@@ -176,8 +175,7 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
       }
     }
     if (why_) break;
-    if (!to().targets.empty()) choose_targets();
-    auto turning = get_turn();
+    auto turning = get_turn_to_repeat();
     is_granted = co_await std::move(turning);
   }
   auto finishing = finish();
@@ -295,18 +293,18 @@ net::awaitable<bool> call::finish() {
 
 void call::end_by_client() noexcept {
   turn_.end_by_client();
-  if (running_ != nullptr) running_->abort();
+  if (is_running_) exchange_->abort();
 }
 
 void call::end_by(call_ender who) noexcept {
   turn_.end_by(who);
   if (is_reading_) host_.stream().cancel();
-  if (running_ != nullptr) running_->abort();
+  if (is_running_) exchange_->abort();
 }
 
 void call::drain(time_point end) noexcept {
   turn_.wake_if_asleep_until_after(end);
-  if (running_ != nullptr) running_->keeps_client = false;
+  if (is_running_) exchange_->keeps_client = false;
 }
 
 void call::give_up(duration estimate, duration most) noexcept {
@@ -332,11 +330,12 @@ request_view call::look() const {
                  .attempts = r.attempts,
                  .tokens = r.tokens_asked.get(),
                  .first_byte = std::nullopt};
-  if (running_ == nullptr) return v;
-  if (running_->has_begun) v.status = running_->status;
-  if (running_->first_byte) v.first_byte = *running_->first_byte - r.since;
-  if (running_->body != nullptr) v.bytes_in = running_->body->bytes();
-  v.bytes_out = running_->bytes_out;
+  if (!is_running_) return v;
+  const exchange& x = *exchange_;
+  if (x.has_begun) v.status = x.status;
+  if (x.first_byte) v.first_byte = *x.first_byte - r.since;
+  if (x.body != nullptr) v.bytes_in = x.body->bytes();
+  v.bytes_out = x.bytes_out;
   return v;
 }
 

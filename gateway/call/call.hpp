@@ -77,7 +77,7 @@ class call final : private response_sink {
   /// Whether the call has requested a place at its upstream, even if that request has ended.
   bool has_asked() const noexcept { return has_asked_; }
   /// Whether an upstream has the request, or a connection for it is being opened.
-  bool is_running() const noexcept { return running_ != nullptr; }
+  bool is_running() const noexcept { return is_running_; }
   const turn& current_turn() const noexcept { return turn_; }
   const call_record& record() const noexcept { return record_; }
   request_view look() const;
@@ -121,16 +121,22 @@ class call final : private response_sink {
   bool may_wait_for(const call_money::lack& l) const;
   bool reserve_at_target(std::size_t target);
   target_set with_money(target_set of);
+  target_set serving_model() const;
+  target_set without_spent_quotas() const;
   target_set candidates();
   target_set untried();
   bool has_other_target();
+  target_set wanted();
   void choose_targets();
   outgoing_body make_framing();
   void make_exchange();
   void aim(exchange& x, std::size_t target);
   bool may_repeat();
+  bool pays_for_repeat();
+  duration delay_before_repeat() const;
   net::awaitable<void> sleep_before_repeat(attempt_end end);
   net::awaitable<bool> get_turn();
+  net::awaitable<bool> get_turn_to_repeat();
   net::awaitable<attempt_end> make_attempt(upstream_place& held);
   net::awaitable<attempt_end> make_hedged_attempt(upstream_place& held, const std::function<void()>& lost);
   void settle(upstream_place& held, attempt_end end);
@@ -164,13 +170,14 @@ class call final : private response_sink {
   // Once the route is known:
   enum class stage : std::uint8_t { head, body, money, turn, attempts };
   stage stage_ = stage::head;
-  bool is_on_list_ = false;
   bool is_reading_ = false;  // the body is being read, before the call requests a place
   bool has_asked_ = false;
   bool is_patience_short_ = false;  // the client's own time limit determines the deadline
   bool is_place_lost_ = false;
   bool lacks_money_of_target_ = false;
-  std::uint64_t tag_ = 0;  // the number of the call in request_list
+  bool is_running_ = false;  // during an attempt
+  bool may_return_ = false;  // the retry budget has paid for another attempt at a tried target
+  std::uint64_t tag_ = 0;    // the number of the call in request_list
   time_point waits_since_{};
   time_point deadline_{};
   std::optional<request_body> body_;
@@ -181,8 +188,8 @@ class call final : private response_sink {
   boxed<upstream_place> held_;             // the granted place, until the attempt takes it
   std::unique_ptr<permit> tunnel_;         // the granted tunnel, until the attempt takes it
   std::unique_ptr<exchange> exchange_;     // made at the first grant, so that a waiting call takes less memory
-  exchange* running_ = nullptr;            // set during an attempt
   target_set tried_ = 0;                   // the targets that have had an attempt
+  target_set barred_ = 0;                  // the tried targets that would only repeat their refusal
 };
 
 }  // namespace canigo::gateway

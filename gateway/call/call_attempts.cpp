@@ -135,7 +135,10 @@ bool call::drops(const message_head& h, std::string_view body, std::size_t targe
   const bool has_other = has_other_target();
   // Another target may have a key or a quota that this one lacks.
   const bool is_of_key = refuses_key(h.status) || h.status == forbidden || h.status == refused_by_limit;
-  if (again == repeat::no && has_other && is_of_key && body_->can_repeat()) again = repeat::yes;
+  if (again == repeat::no && has_other && is_of_key && body_->can_repeat()) {
+    again = repeat::yes;
+    barred_ |= target_set{1} << target;
+  }
   if (again == repeat::no || refusal_by_quotas()) return false;
   const bool is_in_time =
       again == repeat::yes || has_other || queue().paused_until(target, route_.tenant) < turn_.ask().deadline;
@@ -149,16 +152,40 @@ net::awaitable<bool> call::get_turn() {
   return keeper_ ? keeper_->keep_during(std::move(turning)) : std::move(turning);
 }
 
+/// Gets a place for another attempt. An untried target that has room is taken at once. If none has, the call pays for a
+/// repeat, and waits for the targets that it has tried as well. If it can't pay, it waits for the untried ones alone.
+net::awaitable<bool> call::get_turn_to_repeat() {
+  if (!to().targets.empty()) choose_targets();
+  if (has_other_target() && !turn_.is_called_off()) {
+    auto asking = turn_.spare_place();
+    upstream_place spare = co_await std::move(asking);
+    if (spare) {
+      held_ = std::move(spare);
+      co_return true;
+    }
+    const bool can_return = (candidates() & tried_ & ~barred_) != 0;
+    if (can_return && pays_for_repeat()) {
+      may_return_ = true;
+      auto sleeping = turn_.sleep(delay_before_repeat());
+      co_await std::move(sleeping);
+      choose_targets();
+    }
+  }
+  auto turning = get_turn();
+  co_return co_await std::move(turning);
+}
+
 net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
   exchange& x = *exchange_;
   if (++record_.attempts == 1) queue().budget().pay_in();
   if (x.until == time_point::max()) x.until = clock::now() + to().timeout.total;
   if (!host_.goes_on()) x.keeps_client = false;
   x.follows_events = has_begun_events();
-  running_ = &x;
+  is_running_ = true;
   x.first_byte.reset();
   const std::size_t target = held.target();
   tried_ |= target_set{1} << target;
+  may_return_ = false;
   if (!to().targets.empty()) record_.target = to().targets[target].name;
   const time_point begun = clock::now();
   const std::function<void()> lost = [this] {
@@ -176,7 +203,7 @@ net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
     auto attempting = one.run();
     end = co_await std::move(attempting);
   }
-  running_ = nullptr;
+  is_running_ = false;
   record_.connect += std::exchange(x.connect_time, duration{});
   if (x.first_byte) record_.upstream_first_byte = *x.first_byte - begun;
   co_return end;
@@ -262,7 +289,15 @@ void call::settle(upstream_place& held, attempt_end end) {
 /// no budget, because the number of targets bounds such attempts.
 bool call::may_repeat() {
   if (!body_->can_repeat() || clock::now() >= turn_.ask().deadline || to().retry.attempts == 1) return false;
-  return has_other_target() || (record_.attempts < to().retry.attempts && queue().budget().try_take());
+  return has_other_target() || pays_for_repeat();
+}
+
+bool call::pays_for_repeat() { return record_.attempts < to().retry.attempts && queue().budget().try_take(); }
+
+duration call::delay_before_repeat() const {
+  const auto n = static_cast<std::uint32_t>(record_.attempts);
+  std::uint64_t random = tag_ + n;
+  return between_attempts.delay(n, canigo::detail::next_random(random));
 }
 
 /// Whether another attempt follows; if so, the retry budget has paid for it.
@@ -277,10 +312,7 @@ bool call::goes_again(attempt_end end) {
 net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
   services_.counts.count_retry(meaning_of(end).counted_as);
   body_->rewind();
-  if (has_other_target()) return turn_.sleep(duration::zero());
-  const auto n = static_cast<std::uint32_t>(record_.attempts);
-  std::uint64_t random = tag_ + n;
-  return turn_.sleep(between_attempts.delay(n, canigo::detail::next_random(random)));
+  return turn_.sleep(has_other_target() ? duration::zero() : delay_before_repeat());
 }
 
 /// Decides from the last attempt's result what the client is told, and what the access log contains.

@@ -54,10 +54,17 @@ void call::expect_cost() {
   money_->expect(needs, learned);
 }
 
+/// Returns the targets that serve the call's model. For a call without a model, it leaves out the targets that need a
+/// model in their path.
+target_set call::serving_model() const {
+  const std::string& model = account_->estimate().model;
+  return model.empty() ? callable_without_model(to(), plan_.path) : serving(to(), model);
+}
+
 /// Returns the refusal if no target can serve the call because of models or quotas. It does not check budgets.
 std::optional<refusal> call::refusal_by_quotas() const {
   const token_estimate& needs = account_->estimate();
-  if (!to().targets.empty() && serving(to(), needs.model) == 0) return refusal_of_model(needs.model);
+  if (!to().targets.empty() && serving_model() == 0) return refusal_of_model(needs.model);
   return refusal_by_quota(queue(), route_.tenant, needs);
 }
 
@@ -72,7 +79,7 @@ std::optional<refusal> call::refusal_by_targets() const {
 /// have enough at the earliest time.
 std::optional<refusal> call::refusal_by_money_of_targets() const {
   if (!money_ || to().targets.empty()) return std::nullopt;
-  const target_set of = queue().candidates(route_.tenant, account_->estimate().model);
+  const target_set of = without_spent_quotas();
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
   std::optional<call_money::lack> first;
   for (std::size_t i = 0; i < now.to->targets.size(); ++i) {
@@ -213,8 +220,13 @@ target_set call::with_money(target_set of) {
   return rich;
 }
 
+/// Returns the targets whose models and quotas allow the call.
+target_set call::without_spent_quotas() const {
+  return queue().candidates(route_.tenant, account_->estimate().model) & serving_model();
+}
+
 /// Returns the targets whose models, quotas and budgets allow the call.
-target_set call::candidates() { return with_money(queue().candidates(route_.tenant, account_->estimate().model)); }
+target_set call::candidates() { return with_money(without_spent_quotas()); }
 
 /// Returns the targets that may serve the call and have not had an attempt of it yet.
 target_set call::untried() { return to().targets.empty() ? 0 : candidates() & ~tried_; }
@@ -231,12 +243,20 @@ bool call::has_other_target() {
   return false;
 }
 
-/// Sets the targets for the next attempt. A target is tried again only if no untried one is available.
+/// Returns the targets for the next attempt: the untried ones, if the call need not return to a tried one.
+target_set call::wanted() {
+  if (!may_return_ && has_other_target()) return untried();
+  const target_set all = candidates();
+  const target_set useful = all & ~barred_;
+  return useful != 0 ? useful : all;
+}
+
+/// Sets the targets for the next attempt.
 void call::choose_targets() {
-  target_set of = has_other_target() ? untried() : candidates();
+  target_set of = wanted();
   // Since refusal_by_targets() was called, the budgets of all candidates have lost too much money. The call asks for
   // all of them, and reserve_at_target() checks the budget again at the grant.
-  if (of == 0) of = queue().candidates(route_.tenant, account_->estimate().model);
+  if (of == 0) of = without_spent_quotas();
   std::optional<std::size_t> first;
   if (tried_ == 0 && to().sticky.by != sticky_options::kind::none) {
     if (const auto key = sticky_key(to().sticky, head_, body_->ahead())) first = target_of_key(to(), of, *key);
@@ -248,7 +268,7 @@ void call::look_at_quotas() {
   if (!turn_.waits()) return;
   if (auto why = refusal_by_targets()) {
     turn_.dismiss(std::move(*why));
-  } else if (const target_set of = untried()) {
+  } else if (const target_set of = to().targets.empty() ? 0 : wanted()) {
     turn_.move_to(of);
   }
 }

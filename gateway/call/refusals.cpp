@@ -77,6 +77,12 @@ std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t ten
 }
 
 refusal refusal_of_model(std::string_view model) {
+  if (model.empty())
+    return {404,
+            "no_target",
+            "the gateway has read no model from the call, and each target needs one in its path",
+            {},
+            true};
   return {404, "no_target", fmt::format("no target of the upstream serves the model \"{}\"", model), {}, true};
 }
 

@@ -18,6 +18,7 @@ class request_list {
   /// `loop`: the index of the loop, 0 to 255.
   explicit request_list(std::size_t loop) noexcept : loop_{loop} {}
 
+  /// Returns the number of the call, which is never 0.
   std::uint64_t enter(call& whose);
   void leave(std::uint64_t number) noexcept;
 

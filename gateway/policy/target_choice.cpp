@@ -53,6 +53,16 @@ std::optional<std::string_view> cookie_of(const message_head& head, std::string_
   return std::nullopt;
 }
 
+constexpr std::string_view place_of_model = "{model}";
+
+/// Returns the entry of target::paths for a path; null if there is none. `rest`: the path without its upstream prefix.
+const path_change* change_of(const target& t, std::string_view rest) noexcept {
+  const auto found = std::ranges::find(t.paths, rest, &path_change::from);
+  return found == t.paths.end() ? nullptr : &*found;
+}
+
+std::string_view without_query(std::string_view path) noexcept { return path.substr(0, path.find('?')); }
+
 }  // namespace
 
 target_set targets_of(const upstream& u) noexcept {
@@ -72,6 +82,26 @@ target_set serving(const upstream& u, std::string_view model) noexcept {
   return found;
 }
 
+target_set callable_without_model(const upstream& u, std::string_view path) noexcept {
+  target_set found = targets_of(u);
+  const std::string_view rest = behind_prefix(u, without_query(path));
+  for (std::size_t i = 0; i < u.targets.size(); ++i) {
+    const path_change* const change = change_of(u.targets[i], rest);
+    if (change != nullptr && change->to.find(place_of_model) != std::string::npos) found &= ~(target_set{1} << i);
+  }
+  return found;
+}
+
+std::vector<target_set> substitutes(const upstream& u, std::size_t target) {
+  std::vector<target_set> found;
+  for (const std::string& entry : u.targets[target].models) found.push_back(serving(u, entry));
+  if (!found.empty()) return found;
+  target_set unlisted = 0;
+  for (std::size_t i = 0; i < u.targets.size(); ++i)
+    if (u.targets[i].models.empty()) unlisted |= target_set{1} << i;
+  return {unlisted};
+}
+
 upstream settings_at(const upstream& u, const target& t) {
   upstream at = u;
   at.targets.clear();
@@ -87,18 +117,17 @@ upstream settings_at(const upstream& u, const target& t) {
 
 std::string target_at(const upstream& u, const target& t, std::string_view path, std::string_view model) {
   const std::string_view query = path.substr(std::min(path.find('?'), path.size()));
-  const std::string_view rest = behind_prefix(u, path.substr(0, path.size() - query.size()));
-  const auto change = std::ranges::find(t.paths, rest, &path_change::from);
+  const std::string_view rest = behind_prefix(u, without_query(path));
+  const path_change* const change = change_of(t, rest);
   std::string text = t.url.path;
-  if (change == t.paths.end()) {
+  if (change == nullptr) {
     if (!rest.starts_with('/')) text += '/';
     return text.append(rest).append(query);
   }
-  constexpr std::string_view place = "{model}";
   std::string_view to = change->to;
-  for (auto at = to.find(place); at != to.npos; at = to.find(place)) {
+  for (auto at = to.find(place_of_model); at != to.npos; at = to.find(place_of_model)) {
     text.append(to.substr(0, at)).append(percent_encoded(model));
-    to.remove_prefix(at + place.size());
+    to.remove_prefix(at + place_of_model.size());
   }
   text.append(to);
   if (query.size() <= 1) return text;

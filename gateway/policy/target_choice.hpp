@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace canigo::gateway {
 
@@ -18,6 +19,14 @@ target_set targets_of(const upstream& u) noexcept;
 /// Returns the targets that serve a model: the targets that name the model, and those that name no models. Returns all
 /// targets if `model` is empty.
 target_set serving(const upstream& u, std::string_view model) noexcept;
+
+/// Returns the targets that can be called without a model's name. For the others, target::paths has an entry for the
+/// path that contains "{model}".
+target_set callable_without_model(const upstream& u, std::string_view path) noexcept;
+
+/// Returns, for each entry of a target's list of models, the targets that serve all models of that entry. For a target
+/// without a list, it returns the set of all targets without one.
+std::vector<target_set> substitutes(const upstream& u, std::size_t target);
 
 /// Returns the upstream's settings with those of one target in their place: its URL, credential, cap and provider, and
 /// how its provider refuses calls.

@@ -1,5 +1,6 @@
 #include "gateway/upstream/upstream_limit.hpp"
 
+#include "gateway/policy/target_choice.hpp"
 #include "gateway/policy/wire_window.hpp"
 
 #include <algorithm>
@@ -64,6 +65,12 @@ std::vector<limit_terms> terms_of_targets(const upstream& u) {
   return all;
 }
 
+std::vector<std::vector<target_set>> substitutes_of_targets(const upstream& u) {
+  std::vector<std::vector<target_set>> all;
+  for (std::size_t i = 0; i < u.targets.size(); ++i) all.push_back(substitutes(u, i));
+  return all;
+}
+
 }  // namespace
 
 upstream_limit::upstream_limit(const net::any_io_executor& executor, const config& c, const upstream& u,
@@ -72,6 +79,7 @@ upstream_limit::upstream_limit(const net::any_io_executor& executor, const confi
       has_list_{!u.targets.empty()},
       local_{executor, limiter_options_of(c, u)},
       models_{local_, u.models},
+      substitutes_{substitutes_of_targets(u)},
       terms_{terms_of(u)},
       of_targets_{terms_of_targets(u)},
       of_models_{u.models},
@@ -128,11 +136,14 @@ void upstream_limit::pause(std::size_t target, time_point until) {
   if (shared_ != nullptr) shared_->pause_until(target, until);
 }
 
-/// Whether all other targets are paused because their keys were rejected or their calls failed.
+/// Whether one of the target's models has no other target that is in use. Such a target may be paused because its key
+/// was rejected, or because its calls failed.
 bool upstream_limit::is_last(std::size_t target) const {
+  if (!has_list_) return true;
+  target_set others = 0;
   for (std::size_t i = 0; i < targets_.size(); ++i)
-    if (i != target && !targets_[i]->is_out()) return false;
-  return true;
+    if (i != target && !targets_[i]->is_out()) others |= target_set{1} << i;
+  return std::ranges::any_of(substitutes_[target], [&](target_set s) { return (s & others) == 0; });
 }
 
 bool upstream_limit::refuse_key(std::size_t target, time_point started) {
@@ -233,6 +244,7 @@ void upstream_limit::begin_change(const upstream& next) {
 void upstream_limit::end_change(const upstream& next) {
   const std::lock_guard lock{mutex_};
   take_terms(next);
+  substitutes_ = substitutes_of_targets(next);
   take_messages(next);
   if (!has_list_) targets_.front()->end_change(own_terms(next), next.breaker);
   for (std::size_t i = 0; i < of_targets_.size(); ++i) targets_[i]->end_change(of_targets_[i], next.breaker);

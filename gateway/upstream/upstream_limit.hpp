@@ -80,8 +80,8 @@ class upstream_limit {
     return targets_[target]->end_of_growing_pause(tenant, started, first);
   }
   /// Notes that a call that began at `started` has failed at the target. After several failures in a row the target is
-  /// paused, unless all other targets are paused already: see target_limit::note_failure(). Returns true if it paused
-  /// the target.
+  /// paused, unless one of its models would have no other usable target: see target_limit::note_failure(). Returns true
+  /// if it paused the target.
   bool note_failure(std::size_t target, time_point started);
   /// Notes that a call that began at `started` has succeeded, so the next growing pause starts short again.
   void note_success(std::size_t target, std::string_view tenant, time_point started) {
@@ -90,8 +90,8 @@ class upstream_limit {
   /// Notes that the response to a call that began at `started` is sound and whole, which ends a row of failures.
   void note_whole_response(std::size_t target, time_point started) { targets_[target]->note_whole_response(started); }
   /// Pauses a target that rejected its key in the answer to a call that began at `started`. Returns true if it paused
-  /// the target. If all other targets are already paused for failures or rejected keys, this one stays in use, so that
-  /// clients get its answers.
+  /// the target. If one of its models would have no other usable target, this one stays in use, so that clients get its
+  /// answers.
   bool refuse_key(std::size_t target, time_point started);
   /// Lowers the tokens of this instance's rates to the rest of the quotas that a target's response reports.
   void lower(std::size_t target, const told_limits& told);
@@ -147,7 +147,8 @@ class upstream_limit {
   outside_waits outside_;
   std::vector<std::unique_ptr<target_limit>> targets_;  // has at least one element
 
-  mutable std::mutex mutex_;  // guards the settings; the limits are changed while it is locked
+  mutable std::mutex mutex_;                          // guards the settings; the limits are changed while it is locked
+  std::vector<std::vector<target_set>> substitutes_;  // of each listed target, see gateway::substitutes()
   limit_terms terms_;
   std::vector<limit_terms> of_targets_;  // the settings of each target; empty without a list of targets
   std::vector<model_limit> of_models_;

@@ -188,6 +188,58 @@ class Targets(GatewayCase):
                     self.assertEqual(curl(f"{g.url}/ai/")[0], 200)
                 self.assertEqual(len(b.heads), 3)
 
+    def test_a_call_returns_to_the_target_that_failed_it_rather_than_wait_for_a_busy_one(self):
+        a, b = self.holding(), self.answering(refusal(502))
+        g = self.served(self.target("a", a.port, "concurrency = 1"), self.target("b", b.port, "prefer = 2"))
+        first = Curls([f"{g.url}/ai/1"])
+        wait_until(lambda: a.heads, "the preferred target is busy")
+        self.assertEqual(curl(f"{g.url}/ai/2")[0], 200)
+        self.assertEqual([target_of(h) for h in b.heads], ["/2", "/2"])
+        a.go.set()
+        self.assertEqual(first.statuses(), [200])
+
+    def test_a_call_returns_to_the_target_that_failed_it_rather_than_wait_for_a_paused_one(self):
+        a, b = self.answering(refusal(429, "Retry-After: 60")), self.answering(OK, refusal(502))
+        g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))
+        for _ in range(2):
+            self.assertEqual(curl(f"{g.url}/ai/")[0], 200)
+        self.assertEqual((len(a.heads), len(b.heads)), (1, 3))
+
+    def test_a_call_that_may_not_return_waits_for_an_untried_target_alone(self):
+        for answers, more, tries in (([refusal(502)] * 9, "retry = { attempts = 2 }", 2), ([refusal(403)] * 9, "", 1)):
+            with self.subTest(more):
+                a, b = self.holding(), self.answering(*answers)
+                g = self.served(self.target("a", a.port, "concurrency = 1"), self.target("b", b.port, "prefer = 2"),
+                                more=more)
+                first = Curls([f"{g.url}/ai/1"])
+                wait_until(lambda: a.heads, "the preferred target is busy")  # pylint: disable=W0640
+                second = Curls([f"{g.url}/ai/2"])
+                wait_until(lambda: [w.get("targets") for w in g.state()["waiters"]] == [["a"]],  # pylint: disable=W0640
+                           "the second call waits for the other target alone")
+                self.assertEqual(len(b.heads), tries)
+                a.go.set()
+                self.assertEqual(first.statuses() + second.statuses(), [200] * 2)
+                self.assertEqual(len(b.heads), tries)
+
+    def test_the_only_target_of_a_model_stays_in_use_when_its_calls_fail(self):
+        a, b = self.answering(*[refusal(500)] * 4), self.answering()
+        g = self.served(self.target("a", a.port, 'models = ["x"]'), self.target("b", b.port, 'models = ["y"]'))
+        statuses = [curl("-H", JSON, "-d", '{"model":"x"}', f"{g.url}/ai/")[0] for _ in range(5)]
+        self.assertEqual(statuses, [500] * 4 + [200])
+        self.assertEqual(self.states(g)["a"]["pauses"], [])
+
+    def test_a_call_without_a_model_goes_to_no_target_that_needs_one_in_its_path(self):
+        a, b = self.answering(), self.answering()
+        needing = self.target("a", a.port, 'path = { "/chat" = "/of/{model}/chat" }')
+        g = self.served(needing, self.target("b", b.port, "prefer = 2"))
+        for body, to in (('{"model":"x"}', a), ("{}", b)):
+            self.assertEqual(curl("-H", JSON, "-d", body, f"{g.url}/ai/chat?q")[0], 200)
+            self.assertEqual(len(to.heads), 1)
+        g = self.served(needing)
+        status, fields, _ = curl("-H", JSON, "-d", "{}", f"{g.url}/ai/chat")
+        self.assertEqual((status, fields["x-canigo-error"]), (404, "no_target"))
+        self.assertEqual(curl("-H", JSON, "-d", "{}", f"{g.url}/ai/other")[0], 200)
+
     def test_a_403_goes_on_at_another_target_and_takes_none_out_alone(self):
         a, b = self.answering(refusal(403), OK, refusal(403), OK), self.answering()
         g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))

@@ -85,6 +85,23 @@ path = { '/v1/chat' = '/c/{model}?v=1', '/v1/x' = '/y' }
   CHECK_FALSE(upstream_with(target("a")).reads_model());
 }
 
+TEST_CASE("gateway: a target has substitutes for each of its models", "[gateway][targets]") {
+  const auto u = upstream_with(target("a", "models = ['gpt-x', 'gpt-4*']") + target("b", "models = ['gpt-*']") +
+                               target("c") + target("d", "models = ['gpt-4o', 'small']"));
+  using sets = std::vector<gateway::target_set>;
+  CHECK(gateway::substitutes(u, 0) == sets{0b0111, 0b0111});
+  CHECK(gateway::substitutes(u, 1) == sets{0b0110});
+  CHECK(gateway::substitutes(u, 2) == sets{0b0100});
+  CHECK(gateway::substitutes(u, 3) == sets{0b1111, 0b1100});
+}
+
+TEST_CASE("gateway: a path with a model's name can't be called without one", "[gateway][targets]") {
+  const auto u = upstream_with(target("a", "path = { '/chat' = '/of/{model}', '/x' = '/y' }") + target("b"));
+  CHECK(gateway::callable_without_model(u, "/ai/chat") == 0b10);
+  CHECK(gateway::callable_without_model(u, "/ai/chat?q") == 0b10);
+  CHECK(gateway::callable_without_model(u, "/ai/x") == 0b11);
+}
+
 TEST_CASE("gateway: wrong targets are refused with field, value and range", "[gateway][targets]") {
   ::setenv("CANIGO_TARGETS_TEST", "Bearer secret", 1);
   ::setenv("CANIGO_TARGETS_REDIS", "redis://127.0.0.1", 1);
