@@ -2,6 +2,9 @@
 // socket, and a write of 16 KiB (B28k). How exactly it keeps a rate: one stream (B29-1), eight that share a limit
 // (B29-8), and two of the eight (B29-2of8). Beside it Beast's basic_stream with a simple_rate_policy, of Boost.Asio.
 
+// Without it, Boost.Asio 1.92 defines global names such as `asio_require_fn` that Asio defines, too.
+#define BOOST_ASIO_VERSION_NAMESPACE of_boost
+
 #include "canigo/metered_stream.hpp"
 #include "canigo/scheduler.hpp"
 
