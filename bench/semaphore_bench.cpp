@@ -1,5 +1,6 @@
-// Measures a permit: a free one (B5), one passed between coroutines (B6), on two threads (B6b), and one from one of
-// several alternatives (B26). For comparison, it measures the simplest solution with bare Asio or the machine.
+// Measures a permit: a free one (B5), one passed between coroutines (B6), on two threads (B6b), one from one of several
+// alternatives (B26), and one of a sublimit (B30). For comparison, it measures the simplest solution with bare Asio or
+// the machine.
 
 #include "canigo/limiter.hpp"
 #include "canigo/semaphore.hpp"
@@ -149,6 +150,56 @@ void alternatives() {
       .run(repetitions);
 }
 
+/// Returns options of a limiter with so many sublimits. Their rates are never reached, and each has this cap.
+canigo::limiter_options each_of(int sublimits, std::uint64_t cap) {
+  canigo::limiter_options o = plenty;
+  o.concurrency = 1'000;
+  for (int i = 0; i < sublimits; ++i) o.sublimits.push_back({.rates = plenty.rates, .concurrency = cap});
+  return o;
+}
+
+/// Measures a free permit whose requests name the sublimits in turn; without sublimits they name none.
+bench::sample free_of(int sublimits) {
+  return bench::in_coroutine(many, [=]() -> net::awaitable<void> {
+    const auto executor = co_await net::this_coro::executor;
+    canigo::limiter mine{executor, each_of(sublimits, 8)};
+    int next = 0;
+    for (auto i = many; i > 0; --i) {
+      const permit p = co_await mine.acquire({.sublimit = sublimits == 0 ? -1 : next});
+      if (++next >= sublimits) next = 0;
+    }
+  });
+}
+
+/// Measures 64 coroutines that take the permits of the sublimits, and yield while they hold one.
+bench::sample contended_sublimits(int sublimits, std::uint64_t cap) {
+  net::io_context io{1};
+  canigo::limiter l{io, each_of(sublimits, cap)};
+  for (int c = 0; c < contenders; ++c) {
+    net::co_spawn(
+        io,
+        [&, mine = c % sublimits]() -> net::awaitable<void> {
+          for (auto i = rounds; i > 0; --i) {
+            const permit p = co_await l.acquire({.sublimit = mine});
+            co_await net::post(net::use_awaitable);
+          }
+        },
+        net::detached);
+  }
+  return bench::run_by(1, io, contenders * rounds);
+}
+
+void sublimits() {
+  bench::match{"B30", "limiter.acquire and release, free, of one of 8 sublimits"}
+      .add("8 sublimits", [] { return free_of(8); })
+      .add("no sublimit", [] { return free_of(0); })
+      .run(repetitions);
+  bench::match{"B30q", "a limiter, 64 coroutines that yield while they hold a permit of a sublimit"}
+      .add("8 sublimits with a cap of 1", [] { return contended_sublimits(8, 1); })
+      .add("1 sublimit with a cap of 8", [] { return contended_sublimits(1, 8); })
+      .run(repetitions);
+}
+
 using io_executor = net::io_context::executor_type;
 
 /// Measures coroutines on this executor that take a permit in turn, and yield while they hold it.
@@ -237,4 +288,5 @@ int main() {
   free_permits();
   contended_permits();
   alternatives();
+  sublimits();
 }

@@ -351,6 +351,48 @@ void alternatives_serve_one_queue(stage& t) {
   t.expect(l.stats().alternatives[0].tokens == std::vector<std::int64_t>{4}, "tokens of an alternative are lost");
 }
 
+void sublimits_bind_beside_the_common_limits(stage& t) {
+  limiter l{t.io(),
+            {.rates = {{rate::per_second(800), 6, 6}},
+             .alternatives = {{.name = "a", .rates = {{rate::per_second(300), 4, 4}}, .concurrency = 2},
+                              {.name = "b", .concurrency = 2, .prefer = 2}},
+             .sublimits = {{.name = "x", .rates = {{rate::per_second(200), 3, 3}}, .concurrency = 2},
+                           {.name = "y", .concurrency = 1}},
+             .priorities = 2,
+             .queue_limit = 7,
+             .ageing = 5ms}};
+  stops(t, l);
+  std::optional<flow> f{std::in_place, l, flow_options{.weight = 3, .rates = {{rate::per_second(400), 4, 4}}}};
+  for (int i = 0; i < 9; ++i) {
+    t.spawn([&, i]() -> net::awaitable<void> {
+      permit p = co_await l.acquire({.priority = i % 2,
+                                     .sublimit = i % 3 - 1,
+                                     .tokens = 1 + static_cast<std::uint64_t>(i % 3),
+                                     .deadline = time_point{i % 4 == 0 ? 20ms : 1h},
+                                     .flow = f && i % 3 == 0 ? &*f : nullptr,
+                                     .alternatives = 1 + static_cast<std::uint64_t>(i % 3)});
+      co_await sleep_for(2ms);
+      if (i % 2 == 0) p.settle(2);
+    });
+  }
+  sublimit_handle x = l.sublimit(0), y = l.sublimit(1);
+  t.play([&] { t.pass(2ms); }, [&] { l.async_acquire({.sublimit = 0}, t.handler()); },
+         [&] { l.async_acquire({.sublimit = 1, .tokens = 3, .alternatives = 3}, t.handler()); },
+         [&] { x.set_burst(0, 2); }, [&] { t.pass(3ms); }, [&] { y.set_concurrency(2); }, [&] { x.set_concurrency(1); },
+         [&] { l.alternative(0).pause_until(t.now() + 3ms); }, [&] { f.reset(); }, [&] { x.set_burst(0, 3); },
+         [&] { l.async_acquire({.sublimit = 0, .deadline = t.now() + 4ms}, t.handler()); },
+         [&] { y.set_concurrency(1); }, [&] { t.pass(1s); });
+  t.expect_all_ended();
+  const limiter_stats s = l.stats();
+  t.expect_conserved(s);
+  t.expect(s.held == 0, "a place is lost");
+  for (const sublimit_stats& each : s.sublimits) t.expect(each.held == 0, "a place of a sublimit is lost");
+  for (const alternative_stats& each : s.alternatives) t.expect(each.held == 0, "a place of an alternative is lost");
+  t.pass(1h);
+  t.expect(l.stats().tokens == std::vector<std::int64_t>{6}, "tokens are lost");
+  t.expect(l.stats().sublimits[0].tokens == std::vector<std::int64_t>{3}, "tokens of a sublimit are lost");
+}
+
 void flows_outlive_a_semaphore(stage& t) {
   std::optional<semaphore> s{std::in_place, t.io(), semaphore_options{.permits = 2}};
   t.can_stop([&s](stop_mode) {
@@ -498,6 +540,7 @@ std::vector<scenario> scenarios_of_limits() {
       {"flows share a limiter", flows_share_a_limiter},
       {"flows outlive a semaphore", flows_outlive_a_semaphore},
       {"alternatives serve one queue", alternatives_serve_one_queue},
+      {"sublimits bind beside the common limits", sublimits_bind_beside_the_common_limits},
       {"a gate and a group that are waited for", a_gate_and_a_group_that_are_waited_for},
       {"a gate goes while some are inside", a_gate_goes_while_some_are_inside},
       {"an adaptive limit is told how calls end", an_adaptive_limit_is_told_how_calls_end},
