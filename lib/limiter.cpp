@@ -56,7 +56,7 @@ std::string field_of_sublimit(std::size_t number, const char* field) {
   return "limiter_options.sublimits[" + std::to_string(number) + "]." + field;
 }
 
-/// The rates of which each has a unit of the table, from `first` on in the order of its construction.
+/// Makes a rate_set of these rates. `table` has the unit of each rate; that of the first of these rates is at `first`.
 detail::rate_set rates_of(buckets made, const detail::unit_table* table, std::size_t first) {
   std::vector<std::uint8_t> units;
   if (table != nullptr && table->size() > 1) {
@@ -187,7 +187,7 @@ sublimit_stats stats_of(const detail::sublimits::member& m, time_point now) {
   return s;
 }
 
-// The changes of a limiter's rates, and of those of an alternative. `field` names the index in the text of an error.
+// Functions that change a rate of a limiter, or of one of its alternatives. Error texts call the index `field`.
 
 void change_rate(detail::rate_set& rates, std::size_t index, time_point now, const rate& r, std::string_view field) {
   rates.set_rate(checked_index(rates, index, field), now, r);

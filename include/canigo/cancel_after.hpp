@@ -102,8 +102,8 @@ class timed_handler {
   std::shared_ptr<timed_operation> operation_;
 };
 
-/// Wraps an initiation and keeps its get_executor(), if there is one, for completion tokens that ask for it: a second
-/// time limit, and use_coro.
+/// Wraps an initiation. It has the get_executor() of the initiation, if there is one, because some completion tokens
+/// call it: a second cancel_after(), and use_coro.
 template <class Initiation>
 struct timed_initiation {
   Initiation initiation;

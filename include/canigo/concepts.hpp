@@ -55,7 +55,7 @@ using grant_of = typename detail::grant<decltype(std::declval<L&>().acquire(std:
 ///
 /// Code that takes `limit auto&` works with limits of one process and with limits that several processes share.
 /// Examples are scheduler, semaphore and limiter, and the classes of the same names in canigo::redis. Each limit:
-/// - keeps the promises of request;
+/// - keeps the promises in the comment of canigo::request;
 /// - ends every acquire() exactly once;
 /// - consumes nothing for an acquire() that fails;
 /// - may be used from any thread.

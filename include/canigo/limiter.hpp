@@ -80,11 +80,11 @@ struct alternative_options {
   int prefer = 1;  ///< among alternatives with free capacity, the lowest number serves the request
 };
 
-/// A limit that binds only the requests that name it: of one model of an API, or one kind of call.
+/// A limit that binds only the requests that name it, for example the calls of one model of an API.
 struct sublimit_options {
-  std::string name = {};                  ///< for statistics
-  std::vector<rate_limit> rates = {};     ///< all must admit a request that names it; up to 16
-  std::uint64_t concurrency = unlimited;  ///< most permits of such requests out at once; 1 or more
+  std::string name = {};                  ///< appears in statistics and error messages
+  std::vector<rate_limit> rates = {};     ///< all of these rates must admit a request that names the sublimit; up to 16
+  std::uint64_t concurrency = unlimited;  ///< max number of permits of such requests in use; 1 or more
 };
 
 struct limiter_options {
@@ -95,8 +95,8 @@ struct limiter_options {
   /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
   /// above. Not with `share`, `slack` or shadow mode.
   std::vector<alternative_options> alternatives = {};
-  /// Limits of which a request may name one, which binds it besides the limits above; up to 256. Not together with a
-  /// share, a slack, or shadow mode.
+  /// Sublimits, up to 256. A request may name one of them, and must then pass it in addition to the limits above. Not
+  /// with `share`, `slack` or shadow mode.
   std::vector<sublimit_options> sublimits = {};
   int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
   std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
@@ -104,7 +104,7 @@ struct limiter_options {
   duration ageing = duration::max();  ///< waiting time after which a waiter rises a class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
   duration slack = duration::zero();  ///< how late a wake-up may be, so that several are combined; 0s to 1s
-  /// shadow: grants each request immediately, and stats() counts what it would have done
+  /// shadow: the limiter grants each request immediately; stats() counts how the requests end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};  ///< appears in error messages
 };
@@ -120,13 +120,13 @@ struct alternative_stats {
   bool is_closed = false;
 };
 
-/// One sublimit in numbers.
+/// The statistics of one sublimit.
 struct sublimit_stats {
   std::string name;
-  std::vector<std::int64_t> tokens;  ///< of each rate: available now; below 0: a debt
-  std::uint64_t held = 0;            ///< permits of it that are out, or granted and on their way
-  std::uint64_t concurrency = 0;     ///< most permits of it out at once
-  std::uint64_t granted = 0;         ///< all permits so far
+  std::vector<std::int64_t> tokens;  ///< available tokens of each rate; below 0: a debt
+  std::uint64_t held = 0;            ///< permits in use, with those granted but not yet delivered
+  std::uint64_t concurrency = 0;     ///< max number of permits in use
+  std::uint64_t granted = 0;         ///< number of permits granted so far
 };
 
 struct limiter_stats : queue_stats {
@@ -178,17 +178,18 @@ class alternative_handle {
   std::size_t index_;
 };
 
-/// One sublimit of a limiter, to change it while requests wait.
+/// A handle on one sublimit of a limiter, to change the sublimit while requests wait.
 ///
-/// A change acts at once, for all waiters. A value of two words. The limiter must live longer.
+/// A change takes effect immediately, for all waiters, and only for this sublimit. A handle is a value of two words.
+/// The limiter must outlive its handles.
 ///
 /// Threads: any. Allocates: for the text of an error.
 class sublimit_handle {
  public:
-  /// Its number: request::sublimit.
+  /// The number of the sublimit, for request::sublimit.
   int number() const noexcept { return static_cast<int>(number_); }
 
-  /// See the members of limiter with these names; `index` is that of a rate of this sublimit.
+  /// Like the members of limiter with the same names; `index` is the index of a rate of this sublimit.
   void set_rate(std::size_t index, const canigo::rate& r);
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
@@ -201,7 +202,8 @@ class sublimit_handle {
   std::size_t number_;
 };
 
-/// Several limits as one. All rates and the cap on concurrency admit a request in one step, or none of them does.
+/// Several limits in one object. All rates and the cap on concurrency admit a request in one step, or none of them
+/// does.
 ///
 /// So a request holds nothing of one limit while it waits for another. Each rate keeps the promises of
 /// canigo::scheduler; the cap and the queue keep those of canigo::semaphore. A request takes `request.tokens` of every
@@ -231,14 +233,14 @@ class sublimit_handle {
 /// alternatives that the first waiter waits for. They can take capacity of other alternatives. Flows share all
 /// alternatives together, by weight; a flow gets no compensation for a wait for its alternatives.
 ///
-/// At most 1,024 different sets of alternatives wait at once, each with a sublimit or none; a request with another one
+/// At most 1,024 different pairs of a set of alternatives and a sublimit wait at once; a request with a further pair
 /// ends with errc::queue_full. A request that no alternative of its set can ever serve ends with errc::too_large. If
 /// all of these are closed, it ends with errc::stopped.
 ///
-/// With `sublimits`, a request may name one, `{.sublimit = 0}`, and takes from it in the same step. A waiter that lacks
-/// its sublimit keeps that from those behind it, and nothing else: it holds up no request of another sublimit. A waiter
-/// that has to wait for an alternative keeps no sublimit. So requests of one sublimit that different alternatives may
-/// serve can pass it there, as long as they use up the sublimit while others use up its alternative.
+/// With `sublimits`, a request may name one, `{.sublimit = 0}`, and takes from it in the same step. A waiter whose
+/// sublimit lacks capacity holds up only the later requests of that sublimit. A waiter that lacks an alternative does
+/// not reserve its sublimit. So later requests of the same sublimit may be served by other alternatives before it. The
+/// waiter waits as long as they use up the sublimit while other requests use up its alternative.
 ///
 /// Errors, cancellation, threads and lifetime are those of canigo::scheduler and canigo::semaphore.
 class limiter : public limit_handle<detail::permit_waiter> {
@@ -295,14 +297,15 @@ class limiter : public limit_handle<detail::permit_waiter> {
   alternative_handle alternative(std::size_t index);
   alternative_handle alternative(std::string_view name);
 
-  /// A sublimit by its number, that in limiter_options::sublimits or of add_sublimit().
+  /// The handle on a sublimit, by its index in limiter_options::sublimits, or by the number that add_sublimit()
+  /// returned.
   ///
-  /// Errors: errc::invalid_argument if there is none.
+  /// Errors: errc::invalid_argument if there is no such sublimit.
   sublimit_handle sublimit(std::size_t number);
-  /// Adds a sublimit, and returns its number. Its rates count from `since` on, at which they have their initial tokens.
+  /// Adds a sublimit, and returns its number. Its rates have their initial tokens at `since`, and count from then on.
   ///
-  /// Errors: errc::invalid_argument for a value outside its range, for a unit that no rate had at the construction, if
-  /// the limiter was made without sublimits, and if it has 256.
+  /// Errors: errc::invalid_argument for a value out of range, and for a unit that no rate had at the construction. The
+  /// error is also thrown if the limiter was made without sublimits, or already has 256.
   int add_sublimit(const sublimit_options& o, time_point since);
 
   /// Tells which limit holds up the first waiter in the queue, and when that ends.

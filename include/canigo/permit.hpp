@@ -54,9 +54,9 @@ class [[nodiscard]] permit {
   /// empty name. The name is valid as long as the permit is held.
   std::size_t alternative() const noexcept;
   std::string_view alternative_name() const noexcept;
-  /// Makes it a permit of another alternative of its limiter: for a limit behind this one that has chosen that. The
-  /// other one is charged the place and the tokens, beyond its cap and into debt if necessary; the first one gets both
-  /// back.
+  /// Moves the permit to another alternative of its limiter, for example because a later limit has chosen that
+  /// alternative. The new alternative is charged the place and the tokens, beyond its cap and into debt if necessary.
+  /// The former alternative gets both back.
   ///
   /// Call it only while the permit is held. Throws std::system_error, errc::invalid_argument, if there is no such
   /// alternative.

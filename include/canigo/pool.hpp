@@ -126,7 +126,7 @@ struct task_event {
 /// should return soon: a worker waits for them.
 class pool_observer {
  public:
-  /// with attempt 2 and up, the previous attempt has failed
+  /// Called when an attempt starts. From attempt 2 on, the previous attempt has failed.
   virtual void attempt_started(const task_event&) noexcept {}
   virtual void task_ended(const task_event&) noexcept {}
 

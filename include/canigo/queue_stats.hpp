@@ -57,7 +57,7 @@ struct queue_stats {
 /// The value that stands for "no alternative" where the index of a limiter's alternative is expected.
 inline constexpr std::size_t no_alternative = ~std::size_t{0};
 
-/// The number of no sublimit of a limiter.
+/// The value that stands for "no sublimit" where the number of a limiter's sublimit is expected.
 inline constexpr int no_sublimit = -1;
 
 /// Why a request of a limit has to wait.
@@ -70,16 +70,17 @@ struct wait_reason {
     share,         ///< all slots of the shared cap are in use
     flow,          ///< all waiters are held up by ceilings of their own flows; see `ceiling`
     alternatives,  ///< no alternative of the request has free capacity; see `alternative` and `ceiling`
-    sublimit,      ///< the sublimit that it names has no room; see `sublimit` and `ceiling`
+    sublimit,      ///< the request's sublimit has no free capacity; see `sublimit` and `ceiling`
   };
   cause binds = cause::none;
-  /// With cause::flow: the flow's rate at `index`, its concurrency, or a pause. With cause::alternatives, the same of
-  /// the alternative that can serve it first. With cause::sublimit, the same of its sublimit.
+  /// The part of the cause. With cause::flow: the flow's rate at `index`, its concurrency, or a pause. With
+  /// cause::alternatives: a rate, the cap or a pause of the alternative that can serve the request first. With
+  /// cause::sublimit: a rate or the cap of the request's sublimit.
   cause ceiling = cause::none;
   std::size_t index = 0;                 ///< with cause::rate: the index of the rate in limiter_options::rates
   time_point until = time_point::max();  ///< when the cause ends; max: with a resume(), or when a permit is released
   std::size_t alternative = no_alternative;  ///< with cause::alternatives: the index in limiter_options::alternatives
-  int sublimit = no_sublimit;                ///< with cause::sublimit: its number
+  int sublimit = no_sublimit;                ///< with cause::sublimit: the number of the sublimit
 };
 
 /// A waiting request, in a form that an admin page can show.
@@ -87,7 +88,7 @@ struct waiting_request {
   std::uint64_t tag = 0;     ///< the `tag` of the request
   int priority = 0;          ///< the priority class of the request
   std::uint64_t tokens = 0;  ///< the requested tokens of the first unit
-  time_point since{};        ///< when it arrived, or the `since` of the request
+  time_point since{};        ///< when the request arrived, or its field `since`
   duration estimate{};       ///< a lower bound on its remaining wait, unless a later request goes before it
   /// The limit that this request waits for after the waiters before it are granted. Slots that these waiters take count
   /// only if no rate holds up this request, because slots may be free again by then.
@@ -105,7 +106,7 @@ struct binding_stats {
   duration paused{};
   duration flow{};          ///< ceilings or pauses of their own flows held up all waiters
   duration alternatives{};  ///< no alternative that may serve the first waiter had free capacity
-  duration sublimit{};      ///< the sublimit of the first waiter had no room
+  duration sublimit{};      ///< the sublimit of the first waiter had no free capacity
 };
 
 }  // namespace canigo

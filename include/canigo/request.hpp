@@ -92,7 +92,7 @@ class flow;
 /// A request to a limit: how many tokens, how important, and until when a grant is useful.
 struct request {
   int priority = 0;              ///< priority class, 0 (goes first) … priorities-1
-  int sublimit = -1;             ///< the number of a sublimit of a limiter, which binds it, too; -1: none
+  int sublimit = -1;             ///< the number of a sublimit, which then limits the request, too; -1: none
   std::uint64_t tokens = 1;      ///< the requested tokens; 1 or more; more than the burst is errc::too_large
   deadline_point deadline = {};  ///< a grant after this instant is useless
   /// the flow of the limit that the request belongs to; null: a nameless flow of weight 1

@@ -29,7 +29,7 @@ struct scheduler_options {
   duration ageing = duration::max();  ///< waiting time after which a waiter rises a class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
   duration slack = duration::zero();  ///< how late a wake-up may be, so that several are combined; 0s to 1s
-  /// shadow: grants each request immediately, and stats() counts what it would have done
+  /// shadow: the limit grants each request immediately; stats() counts how the requests end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};                      ///< appears in error messages
   rate_window window = rate_window::average;  ///< strict: see rate_window; requires burst <= tokens of the rate

@@ -25,7 +25,7 @@ struct semaphore_options {
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; not overflow::wait
   duration ageing = duration::max();  ///< waiting time after which a waiter rises a class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
-  /// shadow: grants each request immediately, and stats() counts what it would have done
+  /// shadow: the limit grants each request immediately; stats() counts how the requests end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};  ///< appears in error messages
 };

@@ -31,7 +31,7 @@ class engine final : public std::enable_shared_from_this<engine>,
                      private socket_listener,
                      private canigo::detail::context_member {
  public:
-  /// Precondition: the options were checked.
+  /// Makes an engine. Precondition: the options were checked.
   static std::shared_ptr<engine> open(const net::any_io_executor& executor, const client_options& options);
 
   void start(transfer& t) noexcept;
@@ -141,8 +141,9 @@ class engine final : public std::enable_shared_from_this<engine>,
   // The following members are used only by the working thread.
   multi multi_;
   host_queue queue_;
-  linked_list<transfer, in_delivery> undelivered_;  // have something to tell their callers, or had no memory to do so
-  net::any_io_executor work_guard_;                 // set while any transfer is pending
+  // transfers whose callers must be notified, and those whose notification failed without memory
+  linked_list<transfer, in_delivery> undelivered_;
+  net::any_io_executor work_guard_;  // set while any transfer is pending
   canigo::detail::shared_alarm<engine> alarm_;
 };
 

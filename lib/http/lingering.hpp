@@ -20,7 +20,7 @@ namespace canigo::http::detail {
 
 class lingering;
 
-/// A caller that waits for the end of a request. At the timeout the caller's wait ends alone.
+/// A caller that waits for the end of a request. At the timeout only the caller's wait ends; the request continues.
 class lingering_call : public canigo::detail::suspended {
  public:
   using results = std::tuple<std::error_code, ended_transfer>;

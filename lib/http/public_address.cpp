@@ -20,19 +20,19 @@ constexpr std::uint32_t v4(std::uint32_t a, std::uint32_t b, std::uint32_t c, st
 
 constexpr std::array special_v4{
     v4_block{v4(0, 0, 0, 0), 8},        // "this network" (RFC 1122): not a public address
-    v4_block{v4(10, 0, 0, 0), 8},       // private
-    v4_block{v4(100, 64, 0, 0), 10},    // a carrier's NAT
-    v4_block{v4(127, 0, 0, 0), 8},      // loopback
-    v4_block{v4(169, 254, 0, 0), 16},   // link
-    v4_block{v4(172, 16, 0, 0), 12},    // private
-    v4_block{v4(192, 0, 0, 0), 24},     // protocols
-    v4_block{v4(192, 0, 2, 0), 24},     // documentation
-    v4_block{v4(192, 88, 99, 0), 24},   // relays of 6to4
-    v4_block{v4(192, 168, 0, 0), 16},   // private
-    v4_block{v4(198, 18, 0, 0), 15},    // benchmarks
-    v4_block{v4(198, 51, 100, 0), 24},  // documentation
-    v4_block{v4(203, 0, 113, 0), 24},   // documentation
-    v4_block{v4(224, 0, 0, 0), 3},      // multicast, and reserved
+    v4_block{v4(10, 0, 0, 0), 8},       // addresses of private networks
+    v4_block{v4(100, 64, 0, 0), 10},    // addresses behind a carrier's NAT
+    v4_block{v4(127, 0, 0, 0), 8},      // loopback addresses
+    v4_block{v4(169, 254, 0, 0), 16},   // link-local addresses
+    v4_block{v4(172, 16, 0, 0), 12},    // addresses of private networks
+    v4_block{v4(192, 0, 0, 0), 24},     // addresses for protocols of the IETF
+    v4_block{v4(192, 0, 2, 0), 24},     // addresses for documentation
+    v4_block{v4(192, 88, 99, 0), 24},   // addresses of 6to4 relays
+    v4_block{v4(192, 168, 0, 0), 16},   // addresses of private networks
+    v4_block{v4(198, 18, 0, 0), 15},    // addresses for benchmarks
+    v4_block{v4(198, 51, 100, 0), 24},  // addresses for documentation
+    v4_block{v4(203, 0, 113, 0), 24},   // addresses for documentation
+    v4_block{v4(224, 0, 0, 0), 3},      // multicast addresses, and all reserved ones
 };
 
 bool is_public_v4(std::uint32_t address) noexcept {
@@ -49,9 +49,9 @@ struct v6_block {
 
 /// The ranges inside 2000::/3 that are not public. Outside of 2000::/3 no address is public.
 constexpr std::array special_v6{
-    v6_block{{0x20, 0x01, 0x00, 0x00}, 23},  // protocols, Teredo among them
-    v6_block{{0x20, 0x01, 0x0d, 0xb8}, 32},  // documentation
-    v6_block{{0x3f, 0xff, 0x00, 0x00}, 20},  // documentation
+    v6_block{{0x20, 0x01, 0x00, 0x00}, 23},  // addresses for protocols of the IETF, such as Teredo
+    v6_block{{0x20, 0x01, 0x0d, 0xb8}, 32},  // addresses for documentation
+    v6_block{{0x3f, 0xff, 0x00, 0x00}, 20},  // addresses for documentation
 };
 
 bool begins_with(const v6_bytes& address, const v6_block& b) noexcept {

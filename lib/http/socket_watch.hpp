@@ -33,7 +33,7 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   /// Removes the socket from the reactor.
   void let_go() noexcept;
 
-  // Empty after the socket was released, while a wait has not completed yet.
+  // The socket in the reactor. It is empty after the socket was released, while a wait has not completed yet.
   std::optional<net::posix::stream_descriptor> descriptor;
   const int fd;
   const bool is_connection;             // only curl's closing callback closes a connection

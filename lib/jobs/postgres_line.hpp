@@ -31,13 +31,14 @@ namespace canigo::jobs {
 /// An operation that a caller waits for. It may outlive the caller, and the caller's context.
 struct postgres_store::order {
   explicit order(const net::any_io_executor& executor) : done{executor} { done.add(); }
-  std::vector<new_job> jobs = {};  // own the texts to which the queries refer
+  std::vector<new_job> jobs = {};  // the jobs, which own the texts to which the queries refer
   std::string text = {};           // a text to which the queries refer
   std::string batch = {};
-  bool is_durable = false;  // must survive a crash of the server; fails if its outcome is unknown
-  bool tells = false;       // other processes may wait for the change, so they are notified
+  // whether the operation must survive a crash of the server; then it fails if its outcome is unknown
+  bool is_durable = false;
+  bool tells = false;  // whether other processes are notified of the change, because they may wait for it
   bool is_claim = false;
-  bool reads_much = false;  // a read that may take long
+  bool reads_much = false;  // whether the operation is a read that may take long
   std::vector<detail::postgres_query> queries;
   std::vector<detail::postgres_query> undo;  // the queries to carry out before the operation is repeated
   std::function<void(std::span<const detail::postgres_rows>)> read = {};
@@ -50,8 +51,8 @@ struct postgres_store::order {
   bool waits_with(const order& other) const noexcept;
   std::exception_ptr error;
   time_point asked_at = {};
-  time_point lock_end = {};  // when its wait for locks ends
-  bool is_held = false;      // it waits for a lock, and will be tried again
+  time_point lock_end = {};  // when the operation's wait for locks ends
+  bool is_held = false;      // whether the operation waits for a lock, and will be tried again
   wait_group done;
 };
 

@@ -45,7 +45,7 @@ class postgres_link {
   /// so that none has an effect. Throws postgres_lost if the connection is lost. Without `waits_for_disk`, a crash of
   /// the server may undo them.
   postgres_answers run(std::span<const postgres_query* const> queries, bool waits_for_disk);
-  /// Begin and end a transaction for exec().
+  /// begin() and commit() begin and end a transaction for exec().
   void begin();
   void commit() { exec("COMMIT"); }
   /// Carries out statements without arguments. Returns the rows of the last one, as text.

@@ -20,8 +20,8 @@ constexpr std::size_t most_file = std::size_t{256} << 10;  // the largest real f
 constexpr std::size_t header_size = 44;
 /// Larger than any valid offset from UTC; a file with a larger offset is invalid.
 constexpr seconds most_offset = std::chrono::hours{26};
-/// In seconds from 1970. A change before -most_instant only sets the first offset: some files contain the beginning of
-/// the universe. A file with a change after most_instant is invalid.
+/// A bound for instants, in seconds from 1970. A change before -most_instant only sets the first offset: some files
+/// contain the beginning of the universe. A file with a change after most_instant is invalid.
 constexpr std::int64_t most_instant = std::int64_t{1} << 40;
 
 std::uint64_t big_endian(std::string_view bytes) noexcept {

@@ -18,7 +18,7 @@ class families {
  public:
   using labels = std::vector<prometheus::ClientMetric::Label>;
 
-  /// Add one series. `name` and `help`: string literals, which identify the family.
+  /// The following functions add one series. `name` and `help`: string literals, which identify the family.
   void counter(const char* name, const char* help, labels l, double value);
   void gauge(const char* name, const char* help, labels l, double value);
   void histogram(const char* name, const char* help, labels l, const wait_histogram& h);

@@ -72,7 +72,7 @@ class book {
   std::uint64_t held() const noexcept { return held_; }
   /// The number of permits that callers have.
   std::size_t out() const noexcept { return holdings_.size(); }
-  /// The number of permits that a lease keeps, of one alternative.
+  /// The number of permits of one alternative that depend on the lease.
   std::uint64_t held_at(std::size_t alternative) const noexcept { return held_at_[alternative]; }
 
   /// Adds idle permits, or idle tokens of this rate. If they are used in time, the next call takes more tokens in

@@ -118,7 +118,8 @@ void ledger::start(limit_waiter& w) noexcept {
       if (!w.error_) plan_.request_came();
       const bool is_full = book_.waiters() >= options_.queue_limit;
       if (!w.error_ && plan_.is_before_retry(now)) w.error_ = plan_.refusal(w.waits);
-      // With alternatives, a request need not be behind the waiters: only Redis knows whether they want the same ones.
+      // With alternatives, a request need not be behind the waiters: only Redis knows whether they want the same
+      // alternatives.
       const bool is_behind = book_.has_waiters() && !has_alternatives();
       if (!w.error_ && !w.waits && is_behind) w.error_ = net::error::would_block;
       if (!w.error_ && is_full && !may_evict_for(r)) w.error_ = errc::queue_full;
@@ -362,7 +363,7 @@ duration ledger::estimate(const request& r) const {
     });
     return std::max(wait, terms_.time_until(tokens, now));
   }
-  // Only the requests of the same set are sure to go first, and to take from the same alternatives.
+  // Of the waiters, only those with the same set are sure to go first, and to take from the same alternatives.
   const std::array<double, most_units> alone = tokens;
   const std::uint64_t set = terms_.that_fit(r.alternatives, {own[0], &own});
   book_.for_each([&](const limit_request& w) {

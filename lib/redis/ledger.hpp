@@ -36,7 +36,7 @@ namespace canigo::redis::detail {
 /// The lease of a session without a cap. Such a session has no permits: the lease only keeps its places in the queue.
 inline constexpr duration session_without_permits = std::chrono::seconds{10};
 
-/// Errors: errc::invalid_argument, which names `field`, for a share that is out of range.
+/// Throws errc::invalid_argument, which names `field`, if the share is out of range.
 void check(const failure_mode& f, std::string_view field);
 
 struct ledger_options {
@@ -53,7 +53,8 @@ struct ledger_options {
   duration give_up = duration::max();
   bool quarantine = true;
   failure_mode on_failure = failure_mode::closed();
-  std::vector<alternative_terms> alternatives = {};  // the last ones of `rates` are theirs
+  // the alternatives of a limiter; their rates are the last ones of `rates`
+  std::vector<alternative_terms> alternatives = {};
   duration horizon{};  // 0: idle permits are given back at once, and no tokens are taken in advance
 };
 
@@ -206,7 +207,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   sync_plan plan_;
   bool closing_ = false;
   queue_stats counts_;
-  limit_stats stats_;  // with an element for each alternative
+  limit_stats stats_;  // its `alternatives` has an element for each alternative
 
   const std::shared_ptr<engine> home_;  // the engine of the client
   const unsigned slot_;

@@ -189,7 +189,7 @@ bool ledger::read_grants(const sync_answer& a) {
 }
 
 /// Ends a waiter by the token of an answer or a message. Token 0 means that the request is too large; -1 means that it
-/// can't be granted now; -2 means that its set of alternatives is one too many.
+/// can't be granted now; -2 means that waiters have too many different sets of alternatives.
 void ledger::grant(limit_waiter& w, std::int64_t token, std::size_t from) {
   const std::uint64_t id = w.id;
   if (token > 0) {

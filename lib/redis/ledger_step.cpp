@@ -141,7 +141,7 @@ void ledger::call_is_late(time_point now) noexcept {
   });
 }
 
-/// `except`: alternatives that are kept for other waiters.
+/// Decides a waiter without Redis. `except`: alternatives that are reserved for other waiters.
 std::error_code ledger::decide(limit_waiter& w, time_point now, std::uint64_t except) noexcept {
   const bool is_permit_due = gives_permits() && !plan_.is_closed();
   permit p;

@@ -54,7 +54,7 @@ void check_alternatives(const std::vector<alternative_options>& all) {
   }
 }
 
-/// The common rates, and then those of each alternative.
+/// Returns the common rates, and then the rates of each alternative.
 std::vector<rate_limit> all_rates(const limiter_options& o) {
   std::vector<rate_limit> all = o.rates;
   for (const alternative_options& a : o.alternatives) all.insert(all.end(), a.rates.begin(), a.rates.end());

@@ -104,7 +104,7 @@ std::string further_of(const sync_call& c) {
   return packed(numbers);
 }
 
-/// The numbers of a limiter's alternatives.
+/// Returns the numbers of a limiter's alternatives, which are the argument ARGV[7] of the script.
 std::string alternatives_of(const sync_call& c) {
   std::vector<double> numbers{as_double(c.alternatives.size())};
   for (std::size_t i = 0; i < c.alternatives.size(); ++i) {

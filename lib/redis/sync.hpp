@@ -20,34 +20,34 @@ using canigo::detail::amounts_by_unit;
 using canigo::detail::most_units;
 using canigo::detail::uint128;
 
-/// The most rates of a limit itself, and of a limit and all of its alternatives.
+/// The max number of rates of a limit without its alternatives, and of a limit with all of its alternatives.
 inline constexpr std::size_t most_own_rates = 16;
 inline constexpr std::size_t most_rates = 128;
-/// The most alternatives of a limit.
+/// The max number of alternatives of a limit.
 inline constexpr std::size_t most_alternatives = 64;
 
 /// A rate in the units of the script.
 struct rate_setting {
   std::uint64_t tokens = 0;
-  std::uint64_t period = 0;  // in microseconds
+  std::uint64_t period = 0;  // the period in microseconds
   std::uint64_t burst = 1;
   std::size_t unit = 0;
 };
 
-/// An alternative in the numbers of the script.
+/// The settings of an alternative, in the units of the script.
 struct alternative_setting {
-  std::uint64_t permits = 0;  // 0: no cap
-  std::int64_t pause = 0;     // us that are left; below 0: until further notice
+  std::uint64_t permits = 0;  // the cap; 0: no cap
+  std::int64_t pause = 0;     // the remaining microseconds of the pause; below 0: the pause lasts until resume()
 };
 
 /// The settings that all processes share; the newest version counts. The first rate counts the first unit. The rates of
 /// the alternatives come after the common rates. Without common rates, the first rate has 0 tokens and counts nothing.
 struct limit_settings {
   std::uint64_t version = 0;
-  std::uint64_t permits = 0;  // 0: no cap
+  std::uint64_t permits = 0;  // the cap; 0: no cap
   std::array<rate_setting, most_rates> rates{};
   std::size_t rate_count = 0;
-  std::int64_t pause = 0;  // the remaining microseconds; below 0: until further notice
+  std::int64_t pause = 0;  // the remaining microseconds of the pause; below 0: the pause lasts until resume()
   std::vector<alternative_setting> alternatives = {};
 };
 
@@ -55,10 +55,10 @@ struct limit_settings {
 struct setting {
   static constexpr setting permits() noexcept { return {.other = 1}; }
   static constexpr setting pause() noexcept { return {.other = 2}; }
-  /// Returns the flag of the rate with that index, and that of its burst.
+  /// rate_of() returns the flag of the rate with that index, burst_of() the flag of its burst.
   static constexpr setting rate_of(std::size_t i) noexcept { return {.rates = uint128{1} << i}; }
   static constexpr setting burst_of(std::size_t i) noexcept { return {.bursts = uint128{1} << i}; }
-  /// The cap of the alternative with that index, and its pause. An extended pause does not end earlier than before.
+  /// These functions return the flags of an alternative: of its cap, of its pause, and of a pause that may only grow.
   static constexpr setting permits_of(std::size_t i) noexcept { return {.caps = std::uint64_t{1} << i}; }
   static constexpr setting pause_of(std::size_t i) noexcept { return {.pauses = std::uint64_t{1} << i}; }
   static constexpr setting longer_pause_of(std::size_t i) noexcept { return {.longer_pauses = std::uint64_t{1} << i}; }
@@ -74,7 +74,7 @@ struct setting {
   }
   constexpr bool has(const setting& o) const noexcept { return o.without(*this) == setting{}; }
   constexpr bool is_empty() const noexcept { return *this == setting{}; }
-  /// Whether there is a setting of an alternative, or of a rate behind the first.
+  /// Whether this set has a setting of an alternative, or of a rate other than the first.
   constexpr bool is_of_further() const noexcept { return (rates | bursts) > 1 || (caps | pauses | longer_pauses) != 0; }
   bool operator==(const setting&) const = default;
 
@@ -99,7 +99,7 @@ struct sync_call {
     int priority;  // below 0: the request must be granted at once, or refused
     std::uint64_t weight;
     amounts_by_unit amounts{};  // only the amounts of further units are used
-    std::uint64_t set = 0;      // the alternatives that can serve it
+    std::uint64_t set = 0;      // the alternatives that can serve the request
   };
   struct withdrawal {
     std::uint64_t id;
@@ -169,7 +169,7 @@ struct sync_answer {
   std::uint64_t held_by_all = 0;
   duration quarantine{};
   std::int64_t epoch = 0;
-  // The time until each rate's bucket has tokens; below 0: since when it has had some.
+  // The time until each rate's bucket has tokens. A negative value is the time since when the bucket has had tokens.
   std::array<duration, most_rates> empty{};
   std::uint64_t ahead = 0;
   std::optional<limit_settings> settings;

@@ -141,7 +141,7 @@ void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept 
   shares_.clear();
   for (std::size_t i = 0; i < std::min(s.rate_count, shares_.capacity()); ++i) {
     const rate_setting& r = s.rates[i];
-    if (r.tokens == 0) {  // it counts nothing: see limit_settings
+    if (r.tokens == 0) {  // this rate counts nothing: see limit_settings
       shares_.push_back({token_bucket{canigo::rate::per_second(1), 1, 0, since}, no_unit});
       continue;
     }
@@ -223,11 +223,12 @@ std::error_code sync_plan::decide(time_point now, const canigo::detail::demand& 
   return {};
 }
 
-/// Finds the alternative that serves a request: of the lowest `prefer` among those that have room, the one with the
-/// most room left as a share of its burst.
+/// Finds the alternative that serves a request. It has the lowest `prefer` among those with free capacity, and of these
+/// the largest free part of its burst.
 std::error_code sync_plan::choose(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
                                   std::size_t& from) noexcept {
-  bool is_any_large_enough = set == 0;  // all that may serve it are paused
+  bool is_any_large_enough =
+      set == 0;  // an empty set means that all alternatives that may serve the request are paused
   bool is_found = false;
   double most = 0;
   for (std::size_t i = 0; i < options_.alternatives.size(); ++i) {
@@ -253,7 +254,7 @@ std::error_code sync_plan::choose(time_point now, const canigo::detail::demand& 
   return errc::store_unavailable;
 }
 
-/// In mode open all alternatives have room. Those of the lowest `prefer` take turns.
+/// Like choose(), in mode open, in which every alternative has capacity: those with the lowest `prefer` take turns.
 std::error_code sync_plan::choose_next(std::uint64_t set, std::size_t& from) noexcept {
   if (set == 0) return net::error::would_block;
   const std::size_t many = options_.alternatives.size();

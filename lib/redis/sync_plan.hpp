@@ -132,8 +132,8 @@ class sync_plan {
   /// The error that a request gets at once because Redis fails; none if it may wait.
   std::error_code refusal(bool waits) const noexcept;
   /// When a request ends without a grant. That is its deadline, or in mode closed the end of its `give_up` in an
-  /// outage. In the other modes it is, once, a little before the deadline: then the request may be decided without
-  /// Redis.
+  /// outage. In the other modes it is at first a little before the deadline: at that time the request may be decided
+  /// without Redis.
   time_point end_of(const limit_request& r) const noexcept;
 
  private:
@@ -178,12 +178,12 @@ class sync_plan {
   time_point known_until_ = time_point::min();  // until this time requests need not ask Redis first
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
-  std::size_t turn_ = 0;  // rotates the grants among equal alternatives in mode open
+  std::size_t turn_ = 0;  // in mode open: the alternative that serves the next request, if its `prefer` allows it
 
-  // This process's share of one rate. It fills from the beginning of the outage.
+  // Whether this process has begun to grant from its share of the rates. The share fills from then on.
   bool has_share_ = false;
-  std::vector<rate_share> shares_;           // has capacity for all rates
-  time_point share_at_ = time_point::max();  // when the share may have enough for the first waiter
+  std::vector<rate_share> shares_;           // this process's share of each rate; the memory is reserved
+  time_point share_at_ = time_point::max();  // when the share may have enough tokens for the first waiter
 };
 
 }  // namespace canigo::redis::detail

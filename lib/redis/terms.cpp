@@ -91,7 +91,7 @@ terms::terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::s
     t->at.resize(alternatives_.size());
   }
   if (units_ != nullptr) shape_ = shape_of(rates, *units_, permits > 0, alternatives_);
-  std::size_t of = 0;  // the alternative after whose rates we look for the next one
+  std::size_t of = 0;  // the alternative to which the present rate belongs
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const std::size_t at = i + skipped;
     std::string field = units_ ? "limiter_options.rates[" + std::to_string(i) + "]." : "scheduler_options.";

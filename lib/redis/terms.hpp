@@ -71,7 +71,7 @@ class terms {
   /// When the first of the pauses of a set of alternatives ends.
   time_point first_resumes_at(std::uint64_t set) const noexcept;
 
-  // Each change is told to Redis until `tell_until`.
+  // The functions that change settings. Calls of the script tell Redis of a change until `tell_until`.
 
   void set_permits(std::uint64_t n, time_point tell_until) noexcept;
   /// Changes the rate with that index. Errors: errc::invalid_argument for an unknown index, and for a burst that is out
@@ -113,15 +113,15 @@ class terms {
   void adopt(const limit_settings& s, time_point now) noexcept;
 
   /// Stores the answer to a call that began at `called_at`: how long the quarantine lasts, and when each bucket will
-  /// have tokens. Below 0: since when it has had some.
+  /// have tokens. A negative element of `empty_in` is the time since when the bucket has had tokens.
   void heard(time_point called_at, duration quarantine, const std::array<duration, most_rates>& empty_in) noexcept;
   /// The earliest time at which a request may be granted: `now`, or the end of a pause or of a quarantine.
   time_point opens_at(time_point now) const noexcept;
   /// Returns the time from `now` until the buckets have gathered `tokens`, an amount for each unit; 0 if the buckets
   /// are unknown.
   duration time_until(const std::array<double, most_units>& tokens, time_point now) const noexcept;
-  /// A lower bound on the time from `now` until the alternatives of a set have granted requests with the sum `all`, the
-  /// last of which wants `own`. A pause without an end may end at any moment.
+  /// A lower bound on the time from `now` until the alternatives of a set have granted several requests. `all` is the
+  /// sum of their demands, `own` the demand of the last one. A pause without an end may end at any moment.
   duration time_until_any(std::uint64_t set, const std::array<double, most_units>& own,
                           const std::array<double, most_units>& all, time_point now) const noexcept;
 
@@ -141,9 +141,9 @@ class terms {
 
   const std::shared_ptr<const unit_table> units_;
   const std::vector<alternative_terms> alternatives_;
-  std::vector<std::size_t> first_rates_;  // of each alternative
-  std::size_t own_rates_ = 0;             // the rates that are of no alternative
-  std::vector<time_point> paused_;        // of each alternative
+  std::vector<std::size_t> first_rates_;  // the index of the first rate of each alternative
+  std::size_t own_rates_ = 0;             // the number of rates that belong to no alternative
+  std::vector<time_point> paused_;        // the end of the pause of each alternative
   limit_settings settings_;
   time_point paused_until_ = time_point::min();
   std::uint64_t shape_ = 0;

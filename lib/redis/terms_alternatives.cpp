@@ -98,9 +98,9 @@ void terms::charge_at(std::size_t alternative, std::size_t unit, std::int64_t am
   tell_until_ = tell_until;
 }
 
-/// If each alternative has given less than its part of the sum, they have given less than the sum together. So the last
-/// request does not go before one of them has given its part, for any parts. With parts by the speed of the rates, the
-/// bound is close.
+/// Returns a lower bound on the time in which the alternatives together can grant the amount `all`. The amount is split
+/// among the alternatives. Before at least one alternative can have granted its part, they can't have granted `all`
+/// together. This bound holds for any split; a split by the speed of the rates gives a close bound.
 duration terms::time_of_unit(std::uint64_t set, std::size_t unit, double all, time_point now) const noexcept {
   const auto speed = [&](std::size_t a) {
     double least = std::numeric_limits<double>::infinity();
@@ -112,12 +112,13 @@ duration terms::time_of_unit(std::uint64_t set, std::size_t unit, double all, ti
   };
   double sum = 0;
   for (std::size_t a = 0; a < alternatives_.size(); ++a) sum += (set >> a & 1) != 0 ? speed(a) : 0;
-  if (sum == std::numeric_limits<double>::infinity()) return duration::zero();  // one of them does not limit this unit
+  // one of the alternatives does not limit this unit
+  if (sum == std::numeric_limits<double>::infinity()) return duration::zero();
   duration least = duration::max();
   for (std::size_t a = 0; a < alternatives_.size(); ++a) {
     if ((set >> a & 1) == 0) continue;
     std::array<double, most_units> part{};
-    part[unit] = std::floor(all * (speed(a) / sum));  // less than its part: the sum of the parts is no more than `all`
+    part[unit] = std::floor(all * (speed(a) / sum));  // rounded down, so that the sum of the parts is at most `all`
     least = std::min(least, time_in(first_rates_[a], end_of_rates(a), part, now));
   }
   return least;

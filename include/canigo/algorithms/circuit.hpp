@@ -47,13 +47,14 @@ struct circuit_breaker_options {
   duration window = std::chrono::seconds{30};  ///< how long a call counts, exact to a tenth of that time; 1 ms or more
   duration slow = duration::max();             ///< a call that takes longer counts as slow; more than 0
   int slow_percent = 80;  ///< percent of slow calls in the window at which the breaker opens; 1 to 100
-  duration open_for = std::chrono::seconds{5};        ///< how long the breaker stays open the first time; more than 0
-  duration most_open_for = std::chrono::seconds{60};  ///< max of open_for, which doubles with each failed trial
-  int probes = 3;  ///< number of calls that pass in the half-open state and decide; 1 to 1000
+  duration open_for = std::chrono::seconds{5};  ///< how long the breaker stays open the first time; more than 0
+  duration most_open_for =
+      std::chrono::seconds{60};  ///< upper bound of that time, which doubles with each failed trial
+  int probes = 3;                ///< number of calls that pass in the half-open state and decide; 1 to 1000
   /// Decides which exceptions of a call are failures. Null: is_failure_of_callee(). Called with no lock held.
   bool (*failed_if)(const std::exception_ptr& error) = nullptr;
   circuit_observer* observer = nullptr;  ///< called when the state changes; must outlive the breaker and its calls
-  /// shadow: no call is refused, but the statistics count calls that would be
+  /// In shadow mode the breaker refuses no call. The statistics count the calls that it refuses in the other mode.
   enforcement mode = enforcement::enforce;
   std::string name = {};  ///< appears in error messages
 };
@@ -111,8 +112,8 @@ class circuit {
   [[nodiscard]] std::optional<epoch> try_enter(time_point now) noexcept;
   /// Reports the end of a call. `e` is the result of try_enter() for this call.
   void report(epoch e, bool failed, bool slow, time_point now) noexcept;
-  /// A call that was reported as a success has failed later: turns a success of the window into a failure. Call it at
-  /// most once for a call. A success that a probe has reported stays a success.
+  /// Corrects the report of a call that was reported as a success and has failed since: one success of the window
+  /// becomes a failure. Call it at most once for a call. The success of a probe stays a success.
   void report_late_failure(epoch e, time_point now) noexcept;
   /// Ends a call without a report; the call is not counted. If the call was a probe, another call may become a probe.
   void leave(epoch e) noexcept;
@@ -150,7 +151,7 @@ class circuit {
   duration open_for_;                          // how long the circuit stays open the next time
   time_point open_until_ = time_point::max();  // the end of the open state
   std::uint64_t probing_ = 0;                  // in the half-open state: probes that have not reported
-  tally all_{};                                // the sum over the window, or over the probes
+  tally all_{};  // the sum of all buckets of the window; in the half-open state, the tally of the probes
   std::array<tally, buckets> window_{};
   std::size_t current_ = 0;  // the index of the current bucket
   time_point bucket_end_;

@@ -13,8 +13,8 @@ namespace canigo {
 /// Quantiles of the latest latencies of a service, over a sliding window of time.
 ///
 /// It has two histograms. After each half of `length` it drops the older histogram, and the younger one becomes the
-/// older one. So a quantile covers the last half to whole `length`. A computed quantile is never below the true one,
-/// and exceeds it by at most 25 % or 256 ns: see wait_histogram.
+/// older one. So a quantile covers a span between half of `length` and the whole of it. A computed quantile is never
+/// below the true one, and exceeds it by at most 25 % or 256 ns: see wait_histogram.
 ///
 /// `now` is always an argument. If `now` steps back, the call is recorded in the younger histogram.
 ///

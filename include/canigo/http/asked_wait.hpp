@@ -10,7 +10,7 @@ namespace canigo::http {
 
 /// How long the server asks all calls of its client to wait: the longest wait that these header fields ask for. Returns
 /// std::nullopt if they ask for no wait.
-/// - Those of http::retry_after(), in a response with a status of 400 or more.
+/// - The fields that http::retry_after() reads, in a response with a status of 400 or more.
 /// - The reset time of a quota with nothing left: RateLimit in all its forms, RateLimit-Remaining with its reset,
 ///   X-RateLimit-Remaining (GitHub, Reddit, Discord), X-Rate-Limit-Remaining (X, Okta), X-HubSpot-RateLimit, Mistral's
 ///   ratelimitbysize. A quota without a reset time is ignored.

@@ -29,7 +29,7 @@ struct job_queue_stats {
 /// The statistics of a service.
 struct service_stats {
   std::vector<job_queue_stats> queues;  ///< one element per queue, in the order of service_options::queues
-  std::uint64_t store_failures = 0;     ///< number of failed calls of the store, without those that users made
+  std::uint64_t store_failures = 0;     ///< number of failed calls of the store, except calls that users made
   /// Why calls of the store fail, or what is wrong although they succeed. The text names the file or server, and gives
   /// advice. Empty: nothing is wrong. If there are several causes, it is the last one.
   std::string last_error = {};

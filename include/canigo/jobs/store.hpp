@@ -54,7 +54,7 @@ struct requeue_answer {
   enum class type : std::uint8_t {
     unknown,    ///< the job does not exist
     unended,    ///< the job waits or runs, and was not changed
-    key_taken,  ///< another job has its key; nothing was changed
+    key_taken,  ///< another job has the unique key of this job; nothing was changed
     requeued,
   };
   type what = type::unknown;
@@ -162,7 +162,7 @@ class store {
   /// All known queues, sorted by name.
   virtual net::awaitable<std::vector<queue_count>> count() = 0;
 
-  /// Waits until a change that callers may wait for: jobs were submitted, ended or cancelled.
+  /// Waits until something that a caller may wait for has changed: jobs were submitted, ended or cancelled.
   ///
   /// `seen` is the result of the previous call, at first 0. The result is a hint: changes of other processes may be
   /// noticed seconds later. Errors: errc::stopped. Cancellation: terminal, partial, total.

@@ -13,14 +13,14 @@
 
 namespace canigo::redis {
 
-/// An alternative of a limit in Redis, in numbers.
+/// The statistics of one alternative of a limit in Redis.
 struct alternative_state {
   std::string name = {};
-  std::uint64_t held = 0;                       ///< permits of this process; without a cap they are not counted
-  std::uint64_t held_by_all = 0;                ///< permits of all processes, in the latest answer
-  std::uint64_t concurrency = unlimited;        ///< most permits of all processes out at once
-  std::uint64_t granted = 0;                    ///< all grants to this process so far
-  time_point paused_until = time_point::min();  ///< in the past: it is not paused
+  std::uint64_t held = 0;                 ///< permits of this process in use; counted only if the alternative has a cap
+  std::uint64_t held_by_all = 0;          ///< permits of all processes in use, in the latest answer of Redis
+  std::uint64_t concurrency = unlimited;  ///< max number of permits in use, in all processes
+  std::uint64_t granted = 0;              ///< number of permits granted to this process so far
+  time_point paused_until = time_point::min();  ///< the end of its pause; an instant in the past means: not paused
 };
 
 /// The requests of this process to a limit in Redis, by how they ended, and the state in the latest answer of Redis.
@@ -40,7 +40,8 @@ struct limit_stats : queue_stats {
   std::uint64_t held_by_all = 0;   ///< the sum of the weights of all processes' permits, in the latest answer
   std::size_t waiting_of_all = 0;  ///< number of waiting requests of all processes, in the latest answer
   duration quarantine{};           ///< how long no request will be granted, as of the latest answer
-  time_point paused_until = time_point::min();  ///< of the whole limit; in the past: it is not paused
+  /// the end of the limit's pause; an instant in the past means: not paused
+  time_point paused_until = time_point::min();
   std::vector<alternative_state> alternatives = {};
 };
 

@@ -28,8 +28,9 @@ struct limiter_options {
   /// `initial_tokens` must be 0: buckets start empty. `window` must be rate_window::average.
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;  ///< max number of permits in use, in all processes; 1 to 2^31, or unlimited
-  /// Supplies of which each permit takes from one, as well as from the limits above; up to 64. Their rates are like
-  /// those above, with up to 127 rates in all. If one has a `concurrency`, all that is said of a cap holds.
+  /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
+  /// above. The bounds of rates above also hold for their rates; all rates together are up to 127. If an alternative
+  /// has a `concurrency`, the limiter counts as a limiter with a cap.
   std::vector<alternative_options> alternatives = {};
   /// with a cap: how long a crashed process keeps its permits; 10 ms to 1 day
   duration lease = std::chrono::seconds{5};
@@ -47,30 +48,31 @@ struct limiter_options {
   bool quarantine = true;
 };
 
-/// One alternative of a limiter in Redis, to pause or change it for all processes while requests wait.
+/// A handle on one alternative of a limiter in Redis, to pause or change it for all processes while requests wait.
 ///
-/// A change acts at once, for all waiters, and only on this alternative. A value of two words. The limiter must live
-/// longer. An alternative in Redis can't be closed.
+/// A change takes effect immediately, for all waiters, and only for this alternative. A handle is a value of two words.
+/// The limiter must outlive its handles. An alternative in Redis can't be closed.
 ///
 /// Threads: any.
 class alternative_handle {
  public:
-  /// Its index in limiter_options::alternatives: the number of its bit in request::alternatives.
+  /// The index in limiter_options::alternatives, and the number of this alternative's bit in request::alternatives.
   std::size_t index() const noexcept { return index_; }
   std::string_view name() const noexcept;
 
-  /// Grants nothing from it, in any process, until `t`, or until resume(). Its tokens gather meanwhile. Other
-  /// alternatives go on. Of several calls, by any process, the last one counts.
+  /// Grants nothing from this alternative, in any process, until `t`, or until resume(). Its tokens accumulate
+  /// meanwhile. Other alternatives are not paused. A later call by any process replaces an earlier one.
   void pause_until(time_point t);
-  /// Like pause_until(), but a pause that ends later stays, also one by another process.
+  /// Like pause_until(), but never shortens a pause, even if another process has set it.
   void extend_pause(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume() { pause_until(time_point::min()); }
 
-  /// Changes it for all processes and their waiters, at once; `index` is that of a rate of this alternative.
+  /// Changes the alternative for all processes and their waiters immediately; `index` is the index of a rate of this
+  /// alternative.
   ///
-  /// Throws std::system_error, errc::invalid_argument, for an unknown index and for a value outside its range, and for
-  /// the concurrency of a limiter that has no cap at all. Nothing changes then.
+  /// Throws std::system_error (errc::invalid_argument) for an unknown index, for a value out of range, and for the
+  /// concurrency of a limiter without any cap. Then nothing changes.
   void set_rate(std::size_t index, const canigo::rate& r);
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
@@ -105,19 +107,20 @@ class alternative_handle {
 /// A permit of a limiter without a cap is only for settling: it has no lease, and a crash loses nothing. A permit of a
 /// limiter with a cap ends with its lease, as that of a semaphore does.
 ///
-/// With `alternatives`, a request also takes from exactly one of them, in the same step of Redis. It goes when any
-/// alternative of its set has room in all of its limits, and all common limits have room. Among several it is the one
-/// with the lowest `prefer`, then the one with the most room left as a share of its burst, then the first. The permit
-/// says which, `p.alternative()`, and is settled and given back there. The first waiter of all processes takes the
-/// first room that fits it. It keeps the room of its alternatives from those behind it, and holds up no waiter for
-/// other alternatives.
+/// With `alternatives`, a request also takes from exactly one of them, in the same step of Redis. An alternative can
+/// serve a request if all of its limits and all common limits allow it. If several alternatives can, the limiter takes
+/// the one with the lowest `prefer`, then the one with the largest free part of its burst, then the first one.
+/// `p.alternative()` of the permit says which one; its slot and tokens return to that alternative. The first waiter of
+/// all processes takes the first free capacity that it can use. Later waiters can't take capacity of the alternatives
+/// that the first waiter waits for. They can take capacity of other alternatives.
 ///
-/// At most 256 different sets of alternatives wait at once; a request with another one ends with errc::queue_full. A
-/// request that no alternative of its set can ever serve ends with errc::too_large. A waiter keeps the set that its
-/// amounts fitted when it came, less those whose burst becomes too small for it.
+/// At most 256 different sets of alternatives wait at once; a request with a further set ends with errc::queue_full. A
+/// request that no alternative of its set can ever serve ends with errc::too_large. On arrival, an alternative leaves
+/// the set of a request if its burst is too small for the request. If a burst becomes too small later, the alternative
+/// leaves the waiter's set then. If a burst grows, the sets of waiters do not change.
 ///
-/// While Redis is away, `local(share)` takes from that share of the rates of one alternative. In mode `open`, equal
-/// alternatives take turns.
+/// While Redis does not answer, `local(share)` takes from that share of the rates of one alternative. In mode `open`,
+/// the alternatives with the lowest `prefer` take turns.
 ///
 /// The base class redis::limit_handle has the members for acquiring, pausing and stopping.
 ///
@@ -149,9 +152,9 @@ class limiter : public limit_handle<detail::place_waiter> {
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
 
-  /// An alternative by its index in limiter_options::alternatives, or by its name.
+  /// The handle on an alternative, by its index in limiter_options::alternatives, or by its name.
   ///
-  /// Throws std::system_error, errc::invalid_argument, if there is none.
+  /// Throws std::system_error (errc::invalid_argument) if there is no such alternative.
   alternative_handle alternative(std::size_t index);
   alternative_handle alternative(std::string_view name);
 

@@ -172,8 +172,8 @@ void admission::enter(waiter& w, const request& r) noexcept {
   }
   has_waiters_.store(true, std::memory_order_relaxed);
   wait_in_queue(w, r);
-  // The waiter that is now first may be grantable although the former first one was not, because that one was heavier
-  // or less important.
+  // The waiter that is now first may be grantable although the former first one was not, because the former one was
+  // heavier or less important.
   if (evicted || (!ways_.through && delays_) || queue_.front(now) == &w) pump(now);
 }
 
@@ -224,7 +224,7 @@ void admission::finish(waiter& w, outcome o) noexcept {
   conclude(w, o);
 }
 
-/// The rest of finish(). Precondition: the waiter was removed from the queue.
+/// Ends the wait of a waiter. Precondition: the waiter was removed from the queue.
 [[gnu::always_inline]] inline void admission::conclude(waiter& w, outcome o) noexcept {
   has_waiters_.store(!queue_.empty(), std::memory_order_relaxed);
   if (w.holds_work_) release_loop();
@@ -235,7 +235,7 @@ void admission::finish(waiter& w, outcome o) noexcept {
   }
   if (w.limit_ != nullptr && !time_->cancel(*w.limit_)) {
     w.state_ = waiter::state::awaiting_limit;
-    add_ref();  // for the call of the limit's handler, which still comes
+    add_ref();  // for the call of the limit's handler on another thread, which has begun and still uses the engine
     return;
   }
   ready(w);
@@ -290,7 +290,7 @@ template <class Queue>
         const time_point ready = supplies_.ready_at(as_of, n->tokens);
         if (ready > now || !supplies_.try_take(ready, n->tokens)) {
           next = ready;
-          // A waiter that is promoted above it may be lighter.
+          // A waiter that is promoted above `n` may be granted earlier, because it may be lighter.
           if (n->tokens > 1) next = std::min(next, queue.next_promotion(now));
           break;
         }
@@ -395,8 +395,8 @@ void admission::release(std::uint64_t places, std::uint64_t kept) noexcept {
   unlock();
 }
 
-/// The rest of a release. It tells other engines and waiters about the free places. It is called with the lock held,
-/// and releases the lock.
+/// The rest of a release, after the fast path: frees the places, and tells other engines and waiters about them. It is
+/// called with the lock held, and releases the lock.
 void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept {
   const std::uint32_t flow = flow_places::flow(places);
   places = flow_places::places(places);
@@ -419,8 +419,8 @@ void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexc
   if (last) release_ref();
 }
 
-/// Gives places back to the limits that share them. The result must pass the places on after the lock was released;
-/// null if there is nothing to pass on.
+/// Gives places back to the limits that share them. After the lock was released, the caller must call pass_on() of the
+/// result; null if there is nothing to pass on.
 std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcept {
   return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
 }

@@ -94,15 +94,16 @@ lane_key admission::key_of(const request& r, demand wanted) const noexcept {
 /// before waiters only if no waiter keeps its sublimit, its alternative or the common limits.
 std::size_t admission::alternative_for_newcomer(const lane_key& key, demand wanted, std::uint32_t flow,
                                                 time_point now) noexcept {
-  if (flows_->empty()) left_open_ = {};  // the last waiter may have left during a pause, without a step
+  // without waiters nothing is reserved; the last one may have left during a pause, when serve_any_of() was not called
+  if (flows_->empty()) left_open_ = {};
   if (now < paused_until_ || !left_open_.has(key) || !flows_->may_pass(flow, wanted)) return no_alternative;
   if (supplies_.ready_at(now, wanted) > now || sublimit_ready_at(key.sublimit, now, wanted) > now)
     return no_alternative;
   return supplies_.any_of()->choose(key.set & left_open_.alternatives(), now, now, wanted).index;
 }
 
-/// If a waiter needs the same sublimit, the grant may use up the sublimit, and only a step can then find out which
-/// waiters go. So in this case grant_newcomer() grants the request, and starts a step.
+/// If a waiter needs the same sublimit, the grant may use up the sublimit, and only serve_any_of() can then find out
+/// which waiters go. So in this case grant_newcomer() grants the request, and serve_any_of() runs afterwards.
 outcome admission::enter_any_of(const request& r, time_point now, std::uint32_t flow) noexcept {
   amounts_by_unit amounts;
   resolve(r, amounts);
@@ -134,7 +135,7 @@ void admission::grant_at_once(const request& r, const lane_key& key, std::size_t
   counts_.add_grant_at_once(r.priority);
 }
 
-/// Grants a new request after which a step is needed, and starts the step. Returns false if the request has to wait.
+/// Grants a new request after which serve_any_of() is needed, and runs it. Returns false if the request has to wait.
 bool admission::grant_newcomer(waiter& w, const request& r, std::uint32_t flow, time_point now) noexcept {
   if (supplies_.named() == nullptr || !left_open_.is_needed(sublimit_of(r))) return false;
   const lane_key key = key_of(r, demand_of(w));

@@ -30,14 +30,14 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       if (ready > now) {
         next = slack_ == duration::zero() ? ready : wake_for(as_of, ready);
         if (shadow_ != nullptr) next = std::min(next, end_in_shadow(*n));
-        // A waiter that is promoted above it may be lighter.
+        // A waiter that is promoted above `n` may be granted earlier, because it may be lighter.
         if (n->tokens > 1 || units_ != nullptr) next = std::min(next, queue.next_promotion(now));
         break;
       }
       if (seat_ != nullptr) {
         seeks = !supplies_.shared()->seek(*seat_, queue.effective_class(*n, now));
         if (seeks) {
-          next = queue.next_promotion(now);  // the others that share the cap must know its class
+          next = queue.next_promotion(now);  // the others that share the cap must know this waiter's new class
           break;
         }
       }

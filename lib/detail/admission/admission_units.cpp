@@ -116,7 +116,7 @@ void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
   if (o != outcome::granted) drop_amounts(w);
 }
 
-/// Returns when the rates have what `r` wants, after the requests before it. `tokens`: the sum of the first unit.
+/// Returns when the rates have the amounts of `r`, after the requests before it. `tokens`: the sum of the first unit.
 time_point admission::amounts_ready_at(time_point now, const request& r, std::uint64_t tokens) const noexcept {
   amounts_by_unit wanted{};
   resolve(r, wanted);

@@ -115,7 +115,7 @@ void pool_core::end_with_context() noexcept {
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
       w->rest_.disarm();
-      self_waits_.disown(*w);  // they are destroyed below, before the operation to which they belong
+      self_waits_.disown(*w);  // the waits of the worker's operation are destroyed below, before the operation itself
       if (w->current_ != nullptr) take_over(w->current_->waiters_);
       if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
     }

@@ -169,7 +169,7 @@ class strand_on final : public worker_strand {
   typename worker_executor<net::strand<Inner>>::shared_strand strand_;
   net::any_io_executor executor_;
   net::any_io_executor operations_executor_;
-  std::uint32_t operation_ = 0;  // the operation of operations_executor_
+  std::uint32_t operation_ = 0;  // the number of the operation whose executor operations_executor_ is
 };
 
 using stealing_strand = net::strand<work_stealing_executor>;

@@ -44,7 +44,8 @@ fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, a
       late_{{}},
       overdue_{{}} {
   if (amounts_ != nullptr) free_others_.resize(classes_.size());
-  if (keys_ != nullptr) lane_with({});  // the lane of each flow's first row, until a key has it
+  // creates the lane of each flow's first row; the first key that has waiters takes over this lane
+  if (keys_ != nullptr) lane_with({});
   add({});
 }
 

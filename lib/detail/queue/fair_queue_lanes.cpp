@@ -20,7 +20,7 @@ std::uint32_t fair_queue::row_in_lane(std::uint32_t flow, const lane_key& key) c
   return no_row;
 }
 
-/// The lane of a key: the one that it has, one without waiters, or a new one; most_lanes if there is none.
+/// Returns the lane of a key: its existing lane, a lane without waiters, or a new one; most_lanes if none is possible.
 std::size_t fair_queue::lane_with(const lane_key& key) {
   std::size_t found = most_lanes;
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
@@ -43,7 +43,8 @@ bool fair_queue::make_lane(std::uint32_t flow, const lane_key& key) noexcept {
   try {
     const std::size_t found = lane_with(key);
     if (found == most_lanes) return false;
-    if (row_in_lane(flow, key) != no_row) return true;  // in a lane that had another key before
+    // the lane had another key before, and the flow already has a row in it
+    if (row_in_lane(flow, key) != no_row) return true;
     const std::uint32_t number = make_row();
     rows_[number].is_limited = rows_[flow].is_limited;
     set_weight_of_row(number, rows_[flow].weight);
@@ -159,7 +160,7 @@ bool fair_queue::may_pass(std::uint32_t flow, demand d) const noexcept {
   return !is_held(flow) && extras_[flow].ceiling.ready_at(now_, d, places_for(d.tokens)) <= now_;
 }
 
-/// For a waiter whose key has changed already.
+/// Precondition: the key of the waiter has changed already.
 void fair_queue::move_to_lane(wait_node& node, std::uint32_t number) noexcept {
   unlink(node, number);
   look_at(number);

@@ -78,7 +78,7 @@ void rate_set::set_rate(std::size_t rate, time_point now, const canigo::rate& r)
 
 time_point rate_set::rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept {
   const std::uint64_t amount = wanted_of(rate, d);
-  if (amount == 0) return now;  // even if the bucket is in debt
+  if (amount == 0) return now;  // a request for 0 tokens never waits, even if the bucket is in debt
   const window_log* const w = window_of(rate);
   const time_point ready = rates_[rate].ready_at(now, amount);
   return w != nullptr ? std::max(ready, w->ready_at(now, amount)) : ready;

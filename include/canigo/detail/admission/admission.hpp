@@ -53,7 +53,7 @@ struct admission_options {
   shedding_options shedding = {};
   duration slack = duration::zero();
   enforcement mode = enforcement::enforce;
-  bool times_binding = false;  ///< whether it measures for how long each limit was binding
+  bool times_binding = false;  ///< whether the engine measures for how long each limit was binding
   limit_name name = {};
 };
 
@@ -62,13 +62,14 @@ void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t in
 
 /// Throws if a rate can't have this window. The message names the window or the burst, preceded by `prefix`.
 void check_window(std::string_view prefix, rate_window w, const rate& r, std::uint64_t burst);
-/// Adds the window of the last one of `rates` rates to `all`.
+/// Call it for each rate `r` that is added to a limit: adds its window to `all`. `rates` is the number of rates until
+/// now, with `r`.
 void add_window(rate_windows& all, std::size_t rates, rate_window w, const rate& r);
 
 /// Returns `o` if each field is in its range; otherwise throws, naming the field as a member of `type`.
 admission_options checked(std::string_view type, const admission_options& o);
 
-/// The base of an object that an engine owns, and destroys with itself.
+/// The base class of an object that an engine owns, and destroys when it is itself destroyed.
 struct companion {
   virtual ~companion() = default;
 };
@@ -185,7 +186,7 @@ class admission final : public delivery, public flow_host {
     return f(std::as_const(supplies_), head != nullptr ? &wanted : nullptr, paused_until_, now, held_by);
   }
 
-  /// The limit that holds up the first waiter, and until when.
+  /// Returns the limit that holds up the first waiter, and the instant until which it does.
   wait_reason why_waiting() noexcept;
   /// Grants nothing from an alternative until `t`.
   void pause_alternative(std::size_t i, time_point t, bool may_shorten) noexcept;
@@ -228,13 +229,15 @@ class admission final : public delivery, public flow_host {
     explicit wake_up(admission& a) noexcept;
     admission* owner;
   };
-  /// Exists only if requests can have several units, or if a strict window must find the grant of a permit.
+  /// The data of a limit whose requests can have several units, or whose strict windows must find the grant of a
+  /// permit. Other limits have none.
   struct unit_state {
     explicit unit_state(int priorities) : waiting(static_cast<std::size_t>(priorities)) {}
     unit_records records;
     std::vector<std::array<uint128, most_units>> waiting;  // the amounts that the waiters of each class request
   };
-  /// Exists only once the limit has been in shadow mode. While shadow mode is on, all waiters are shadow waiters.
+  /// The data of shadow mode, made when the mode is switched on for the first time. While shadow mode is on, all
+  /// waiters are shadow waiters.
   struct shadow_state {
     bool is_on = true;
     shadow_stats counts;
@@ -273,7 +276,7 @@ class admission final : public delivery, public flow_host {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  // Entering and leaving (admission.cpp).
+  // Functions for requests that enter and leave (admission.cpp).
   time_point now_for(time_point deadline) const noexcept;
   bool is_paused(time_point now) noexcept;
   outcome try_enter_locked(const request& r, time_point now, bool is_patient = true) noexcept;
@@ -394,7 +397,7 @@ class admission final : public delivery, public flow_host {
   // Functions that list the waiters (admission_look.cpp).
   void note_binding(time_point now) noexcept;
   std::uint64_t line_of(const wait_node& n) const noexcept;
-  /// The amounts that certainly go before a waiter, including its own.
+  /// The amounts of all requests that certainly go before a waiter, plus the amounts of that waiter.
   struct turn {
     amounts_by_unit own{};     // amounts of its flow, or of all waiters if the limit has no flows
     amounts_by_unit all{};     // `own`, and the amounts of more important classes in flows that no ceiling holds
@@ -444,10 +447,10 @@ class admission final : public delivery, public flow_host {
   const int priorities_;
 
   wake_up wake_up_;
-  const std::unique_ptr<seat> seat_;         // only if places are shared
-  const std::unique_ptr<unit_state> units_;  // only if grants leave records
-  std::unique_ptr<fair_queue> flows_;        // from the first flow on, instead of queue_
-  open_lanes left_open_;                     // the sublimits and alternatives that no waiter keeps
+  const std::unique_ptr<seat> seat_;         // null unless the limit shares its slots with other limits
+  const std::unique_ptr<unit_state> units_;  // null unless grants leave records
+  std::unique_ptr<fair_queue> flows_;        // null while queue_ has the waiters; afterwards it has them
+  open_lanes left_open_;                     // the sublimits and alternatives that no earlier waiter reserves
   const std::unique_ptr<companion> beside_;
   const limit_name name_;
 };

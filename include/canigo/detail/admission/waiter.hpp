@@ -85,7 +85,7 @@ class waiter : public suspended, public wait_node {
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
   const bool at_home_;       // whether the handler has the executor of the engine
-  const bool holds_work_;    // whether the engine keeps the loop running for it
+  const bool holds_work_;    // whether the engine keeps the loop running for this waiter
   bool is_phantom_ = false;  // a shadow waiter, without a caller: it stands for a request that shadow mode has granted
 };
 

@@ -42,7 +42,7 @@ class channel_node : public wait_node {
   virtual void fetch() noexcept = 0;
   /// Called when the send failed: moves a borrowed value back to the caller.
   virtual void restore() noexcept = 0;
-  /// Whether it holds no value, and no thread is still moving one out of it.
+  /// Whether the node holds no value, and no thread is still moving a value out of the node.
   bool is_empty() const noexcept { return !has_value_.load(std::memory_order_acquire); }
 
  protected:
@@ -70,7 +70,7 @@ class value_node final : public channel_node {
     ::new (static_cast<void*>(storage_)) T(std::move(value));
     has_value_.store(true, std::memory_order_relaxed);
   }
-  /// Refers to a value that stays with the caller until fetch(), and is moved back if it is not sent.
+  /// Makes the node refer to a value of the caller. fetch() moves the value into the node, and restore() moves it back.
   void borrow(T& value) noexcept { from_ = std::addressof(value); }
   void fetch() noexcept override {
     if (from_ != nullptr) put(std::move(*from_));
@@ -87,7 +87,7 @@ class value_node final : public channel_node {
     }
   }
   T& value() noexcept { return *std::launder(reinterpret_cast<T*>(storage_)); }
-  /// Another thread may fill it from the last step on.
+  /// As soon as the last statement of clear() has run, another thread may fill the node.
   void clear() noexcept {
     value().~T();
     from_ = nullptr;
@@ -128,7 +128,7 @@ class channel_waiter : public suspended, public wait_node {
   owned_node* value_;
   state state_ = state::fresh;
   const bool at_home_;     // whether the handler has the executor of the channel
-  const bool holds_work_;  // whether the engine keeps the loop running for it
+  const bool holds_work_;  // whether the engine keeps the loop running for this waiter
 };
 
 /// Waits for room, for a caller with a completion token.
@@ -236,10 +236,12 @@ class channel_port {
  protected:
   channel_port() = default;
   ~channel_port() = default;
-  /// Returns an empty node, or nullptr if there is none. `busy` is a node that is not empty yet, or null; it is kept.
+  /// Returns an empty node, or nullptr if there is none. `busy` is a node that is not empty yet, or null; the channel
+  /// keeps it.
   virtual owned_node other_spare_node(owned_node busy) noexcept = 0;
 
-  atomic<channel_node*> next_node_{nullptr};  // taken without the lock, stored under it; it may not be empty yet
+  // a node for reuse, which may not be empty yet; taken without the lock, stored under the lock
+  atomic<channel_node*> next_node_{nullptr};
 
  private:
   static constexpr unsigned calls_in_a_row = 128;
@@ -290,7 +292,8 @@ net::awaitable<void> pass_through_loop(channel_port& held);
 outcome why_not_started(const std::exception_ptr& e) noexcept;
 /// Waits for room for the node in `*value`; if `value` is null, waits until a value is assigned.
 net::awaitable<void> wait_in_frame(channel_port* c, owned_node* value, int priority, outcome* how);
-/// The body of every send(). Sets `*error`, or throws if `error` is null. `value` is empty if it had no memory.
+/// The body of every send(). Sets `*error`, or throws if `error` is null. `value` is null if there was no memory for
+/// its node.
 net::awaitable<void> send_node(channel_port* c, owned_node value, int priority, std::error_code* error);
 /// Throws the outcome of a wait at a channel with this name.
 [[noreturn]] void throw_end(const std::shared_ptr<const std::string>& name, outcome o);

@@ -129,7 +129,7 @@ class channel_core final : public channel_port {
   std::uint64_t received_ = 0;
   std::uint64_t cancelled_ = 0;
   std::uint64_t refused_ = 0;
-  channel_node* first_node_ = nullptr;  // of the others that are out of the queue
+  channel_node* first_node_ = nullptr;  // the list of further nodes for reuse, after next_node_
   const std::shared_ptr<const std::string> name_;
 };
 

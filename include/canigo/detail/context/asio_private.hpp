@@ -19,7 +19,8 @@ namespace canigo::detail::asio_private {
 template <class Executor, class... Args>
 using coroutine_handler = net::detail::awaitable_handler<Executor, Args...>;
 
-/// co_await calls a function with the awaiting frame. The function returns the thread that continues, or null.
+/// Types for functions that are passed to co_await. Asio calls such a function with the frame of the awaiting
+/// coroutine. The function returns the thread that continues, or null.
 using coroutine_frame = net::detail::awaitable_frame_base<net::any_io_executor>;
 using coroutine_thread = net::detail::awaitable_thread<net::any_io_executor>;
 

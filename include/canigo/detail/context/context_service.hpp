@@ -34,8 +34,8 @@ class context_member {
   bool is_known_ = false;
 };
 
-/// Knows every canigo object of a context. So an object may outlive its context, and may be in a coroutine that the
-/// context destroys.
+/// The service of a context that has a list of all canigo objects there. So an object may outlive its context, and may
+/// belong to a coroutine that the context destroys.
 class context_service : public net::execution_context::service {
  public:
   using key_type = context_service;
@@ -51,8 +51,8 @@ class context_service : public net::execution_context::service {
   /// member.context_shutdown().
   bool remove(context_member& member) noexcept;
 
-  /// For a thread that does not know whether another thread is destroying the context. A member may call this only
-  /// under its own lock and before its context_shutdown(): then the context still exists.
+  /// The counter of visits, for a thread that does not know whether another thread is destroying the context. A member
+  /// may call this only under its own lock and before its context_shutdown(): then the context still exists.
   context_visits& visits() noexcept { return visits_; }
 
   /// A number that no other call returns. Any thread may call it.

@@ -44,8 +44,8 @@ class counted_member : private context_member {
   /// Whether this can be deleted now. If not, the derived class must call unreferenced() again later. Called under the
   /// lock, while the context exists.
   virtual bool may_go() noexcept { return true; }
-  /// Gives up all members whose use or destructor needs the context. Called under the lock when no reference is left,
-  /// possibly twice.
+  /// Resets all data members whose use or destructor needs the context. Called under the lock when no reference is
+  /// left, possibly twice.
   virtual void let_go_of_context() noexcept = 0;
   /// Called with a reference held when the context shuts down: destroy the waiters, call no handler, and do not use the
   /// context any more.
@@ -67,7 +67,7 @@ class counted_member : private context_member {
   void context_shutdown() noexcept final;
   bool add_ref_if_there_is_one() noexcept;
 
-  bool has_left_something_ = false;  // a reference is held until end_with_context()
+  bool has_left_something_ = false;  // leave_to_context() was called; a reference is held until end_with_context()
   // the last reference was released during the shutdown; context_shutdown() deletes this
   bool is_left_to_context_ = false;
   atomic<std::size_t> references_{1};

@@ -75,7 +75,7 @@ class delivery : public counted_member {
   }
   /// Whether callers with the engine's executor are passed to make_pushed() instead of make_ready().
   bool pushes() const noexcept { return pumps_ != nullptr; }
-  /// Call it when the wait of `s`, whose handler has the engine's executor, has ended. It holds a reference to the
+  /// Call it when the wait of `s`, whose handler has the engine's executor, has ended. `s` holds a reference to the
   /// engine until it is resumed.
   void make_pushed(suspended& s) noexcept {
     is_due_ = true;

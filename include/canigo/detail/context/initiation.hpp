@@ -20,9 +20,8 @@
 
 namespace canigo::detail {
 
-/// Starts an operation that was made, by `start(op, has_memory)`. `has_memory` is false if there was no memory for its
-/// cancellation; then the operation must end with errc::not_enough_memory. The operation may be destroyed when this
-/// returns.
+/// Starts the operation `op` by a call of `start(op, has_memory)`. `has_memory` is false if there was no memory for the
+/// cancellation of `op`; then `op` must end with errc::not_enough_memory. `op` may be destroyed when this returns.
 template <class Operation, class Start>
 void begin(Operation& op, const Start& start) noexcept {
   bool has_memory = true;
@@ -72,7 +71,7 @@ auto park_for(Start start) {
 template <class T, class... Before>
 inline constexpr bool park_returns_a = park_returns<Before..., T> || std::is_void_v<T>;
 
-/// Starts an operation of an edge; see initiation.
+/// Starts an operation of an edge library, such as an HTTP request or a command for Redis; see initiation.
 struct start_operation {
   template <class Operation>
   void operator()(Operation& op, bool has_memory) const noexcept {
@@ -81,7 +80,7 @@ struct start_operation {
   }
 };
 
-/// Starts an operation of an edge for a completion token.
+/// Starts an operation of an edge library, such as an HTTP request or a command for Redis, for a completion token.
 ///
 /// `Home` is the engine that executes the operation; the operation keeps it alive. The namespace of `Home` has a
 /// function `executor_of(const Home&)`. `Base` must fit suspended_op. Its constructor takes a pointer to the engine and
@@ -116,7 +115,7 @@ struct awaited<std::tuple<std::error_code, T>> {
   using type = T;
 };
 
-/// Starts an operation of an edge for a coroutine. `Base` and `Home` are as for `initiation`.
+/// Starts an operation of an edge library for a coroutine. `Base` and `Home` are as for `initiation`.
 template <class Base, class Home, class... Args>
 auto await_operation(std::shared_ptr<Home> home, Args... args)
     -> net::awaitable<typename awaited<typename Base::results>::type> {

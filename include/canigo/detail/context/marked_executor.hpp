@@ -41,8 +41,8 @@ class marked_executor {
   net::execution_context& query(net::execution::context_t) const noexcept {
     return net::query(mark_->inner, net::execution::context);
   }
-  /// For a strand on top of this executor. Unless this returns blocking.never, the strand runs a posted function
-  /// immediately.
+  /// Returns blocking.never if require() has asked for it. With any other value, a strand on top of this executor runs
+  /// a posted function immediately.
   net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
     return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
                          : net::execution::blocking_t{net::execution::blocking.possibly};

@@ -245,7 +245,8 @@ class pending_work {
       executor_;
 };
 
-/// Empty for a coroutine that uses use_awaitable: its co_spawn keeps the loop running until the coroutine has ended.
+/// The specialization for a coroutine that uses use_awaitable. It is empty, because the coroutine's co_spawn keeps the
+/// loop running until the coroutine has ended.
 template <class Executor, class... Args>
 class pending_work<asio_private::coroutine_handler<Executor, Args...>, true> {
  public:
@@ -271,21 +272,24 @@ struct result_handler {
   Resume resume;
 };
 
-/// Empty for a coroutine that waits with park_here(): its co_spawn keeps the loop running.
+/// The specialization for a coroutine that waits with park_here(). It is empty, because the coroutine's co_spawn keeps
+/// the loop running.
 template <class Resume, class Result>
 class pending_work<result_handler<Resume, Result>, true> {
  public:
   pending_work(const result_handler<Resume, Result>&, const net::any_io_executor&) noexcept {}
 };
 
-/// For a handler without its own executor, the object that it waits for keeps its loop running.
+/// The specialization for a handler without its own executor. It is empty, because the object that the handler waits
+/// for keeps its loop running.
 template <class Handler>
 class pending_work<Handler, false> {
  public:
   pending_work(const Handler&, const net::any_io_executor&) noexcept {}
 };
 
-/// Empty for a coroutine: co_spawn keeps its loop running until the coroutine has ended.
+/// Takes the place of pending_work for a coroutine. It is empty, because co_spawn keeps the coroutine's loop running
+/// until the coroutine has ended.
 struct no_work {};
 
 /// A suspended caller with its handler. `Base` is derived from suspended and adds:

@@ -8,8 +8,8 @@ namespace canigo::detail {
 
 /// A caller that waits for an instant, and for no event that needs a lock.
 ///
-/// The code that disarms its deadline ends the wait; otherwise the deadline's call does. If there is no memory to post
-/// the end, the deadline tries again a millisecond later. If the context is destroyed, this is destroyed, too.
+/// The wait is ended by the code that disarms the deadline, or else by the call of the deadline. If there is no memory
+/// to post the end, the deadline tries again a millisecond later. If the context is destroyed, it destroys this object.
 class timed_wait : public suspended, private deadline {
  protected:
   explicit timed_wait(time_source& time) noexcept

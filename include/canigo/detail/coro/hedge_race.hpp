@@ -44,7 +44,8 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
     ~running() = default;
     void operator()(const std::exception_ptr& failure) noexcept {
       const permit last = race_->ended(index_, failure);
-      race_.reset();  // when the last copy has left it, the group may release what the operation uses
+      // once the last copy has reset its pointer, the group may release the objects that the operation uses
+      race_.reset();
     }
 
    private:

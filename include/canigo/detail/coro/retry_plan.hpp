@@ -17,7 +17,7 @@ class retry_plan {
   /// The number of the current or next attempt, counted from 1.
   std::uint32_t attempt() const noexcept { return attempt_; }
 
-  /// Pays into the budget for the first attempt.
+  /// Pays the share of the first attempt into the retry budget, if there is a budget.
   void begin() noexcept;
   /// The instant of the next attempt after a failure at `now`; time_point::max() if there is none. `random` is any 64
   /// random bits.

@@ -67,7 +67,7 @@ class keyed_base : public counted_member {
   void give_up_waiter() noexcept { waiting_.fetch_sub(1, std::memory_order_relaxed); }
   std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
 
-  /// Whether a coroutine must pass through the event loop before its request: one in 128 must.
+  /// Whether a coroutine must pass through the event loop before its request: true for one call in 128.
   bool is_loop_due() noexcept { return turns_.fetch_add(1, std::memory_order_relaxed) % 128 == 127; }
 
  protected:
@@ -92,7 +92,7 @@ class keyed_base : public counted_member {
   std::atomic<bool> is_stopped_{false};
 };
 
-/// The state of a key without waiters: of a scheduler or a semaphore.
+/// The state of a key without waiters, both of a keyed scheduler and of a keyed semaphore.
 using key_level = token_bucket::level;
 
 /// The rules of keyed schedulers: how a key's level is read, changed, moved into an engine and moved back.

@@ -34,7 +34,8 @@ namespace canigo::detail {
 /// The keys of a keyed limit, distributed over shards with a lock each. `Limit` defines the state of a key.
 ///
 /// The lock of a shard is held for a lookup and its arithmetic, and while the shard's table grows. Of the user's code,
-/// only the hash, comparison, copy and move of keys run under it. Lock order: a shard before an engine.
+/// only the hash, comparison, copy and move of keys run under it. A thread that needs both locks locks the shard first,
+/// and then the engine.
 template <class Key, class Hash, class Limit>
 class keyed_core final : public keyed_home<Key> {
   using view = key_view<Key>;

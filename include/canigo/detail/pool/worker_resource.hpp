@@ -43,7 +43,7 @@ class worker_resource {
     failure_ = std::move(error);
     return resource_ != nullptr ? function::destroy : function::none;
   }
-  /// Why the worker has lost its resource; resets the reason. Null: it has none, or it was destroyed on purpose.
+  /// Returns the exception because of which the worker lost its resource, and resets it. Null if there was none.
   std::exception_ptr take_failure() noexcept { return std::exchange(failure_, nullptr); }
 
   static constexpr const char* name_of(function f) noexcept {
@@ -56,7 +56,7 @@ class worker_resource {
  private:
   void* resource_ = nullptr;
   std::exception_ptr failure_;
-  bool is_proven_ = false;  // whether it was made or checked, and not used since
+  bool is_proven_ = false;  // whether the resource was made or checked, and was not used since then
 };
 
 }  // namespace canigo::detail

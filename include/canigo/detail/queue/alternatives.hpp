@@ -89,7 +89,7 @@ class alternatives {
   wait_reason what_binds(std::uint64_t set, time_point now, demand d) const noexcept;
 
  private:
-  // The free part of a burst.
+  // The part of an alternative's burst that is available now.
   struct room {
     std::uint64_t left = 1;
     std::uint64_t of = 1;

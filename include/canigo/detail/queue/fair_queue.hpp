@@ -82,7 +82,8 @@ class fair_queue {
   /// The most keys that waiters can have at once.
   static constexpr std::size_t most_lanes = 1024;
 
-  /// Arguments as for wait_queue. `o` tells how many slots a request occupies under the cap of its flow.
+  /// `priorities` and `ageing` are the arguments of wait_queue. `o` tells how many slots a request occupies under the
+  /// cap of its flow.
   fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts = nullptr,
              const delay_rule& delays = delay_rule{{}}, key_of_node keys = nullptr);
   fair_queue(const fair_queue&) = delete;
@@ -102,8 +103,8 @@ class fair_queue {
   /// members below at `now`.
   void advance(time_point now) noexcept;
 
-  /// Makes room for a node of this flow and key. Call it before push(), if there are keys. False if most_lanes have
-  /// waiters, or without memory. Allocates for a key that the flow has not had so far. O(lanes).
+  /// Makes room for a node of this flow and key. If there are keys, call it before push(). Returns false if most_lanes
+  /// lanes have waiters, or if there is no memory. Allocates for a key that the flow has not had so far. O(lanes).
   bool make_lane(std::uint32_t flow, const lane_key& key) noexcept;
   /// Inserts a node into the class node.priority of its flow, after the waiters that arrived until `since`, or until
   /// now. O(log flows); for a repeat also O(waiters of the class that arrived after it).
@@ -145,7 +146,8 @@ class fair_queue {
   std::uint32_t row_of(const wait_node& n) const noexcept {
     return keys_ == nullptr ? n.flow_ : row_in_lane(n.flow_, keys_(n));
   }
-  /// Like may_enter(), if there are keys: whether no ceiling holds the newcomer, or a waiter of its flow.
+  /// Like may_enter(), for a queue with keys. Returns whether no ceiling holds back the new request or a waiter of its
+  /// flow.
   bool may_pass(std::uint32_t flow, demand d) const noexcept;
 
   /// Whether a new request of this flow may be granted without overtaking: no waiter may be granted, its flow has no
@@ -236,10 +238,12 @@ class fair_queue {
   /// An upper bound on the numbers of flows.
   std::size_t rows() const noexcept { return rows_.size(); }
 
-  /// The first arrival of all flows, or of the flow for oldest_of(); nullptr if there is none. O(waiting flows).
+  /// oldest() is the waiter that arrived first, oldest_of() the first one of a flow; nullptr if there is none.
+  /// O(waiting flows).
   wait_node* oldest() const noexcept;
   wait_node* oldest_of(std::uint32_t flow) const noexcept;
-  /// The last arrival of the least important original class, of all flows or of one; or nullptr. O(flows).
+  /// The waiter that arrived last in the least important original class, among all waiters or those of one flow;
+  /// nullptr if there is none. O(flows).
   wait_node* youngest_of_least_important() const noexcept;
   wait_node* youngest_of_least_important_of(std::uint32_t flow) const noexcept;
   /// The waiter to evict for a new request: youngest_of_least_important(), if its class is less important. If the
@@ -305,7 +309,7 @@ class fair_queue {
     time_point due = time_point::max();          // when the ceiling had capacity for the flow again
     time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };
-  // Where a row belongs, if there are keys.
+  // The flow and the lane of a row, if there are keys.
   struct kinship {
     std::uint32_t flow = 0;  // the number of the first row of its flow
     std::uint32_t next = 0;  // the next row of the same flow, in a ring
@@ -468,8 +472,8 @@ class fair_queue {
   time_heap rises_;                      // flows, by the time at which one of their waiters rises
   time_heap late_;     // flows, by a lower bound on the time at which a class is overloaded or a waiter overdue
   time_heap overdue_;  // flows that have or had an overdue waiter, by least important class, then by arrival
-  std::vector<std::unique_ptr<lane>> lanes_;  // only if there are keys; then ready_ is empty
-  std::vector<kinship> kin_;                  // of each row, if there are keys
+  std::vector<std::unique_ptr<lane>> lanes_;  // the lanes, if there are keys; then ready_ is empty
+  std::vector<kinship> kin_;                  // the kinship of each row, if there are keys
   std::size_t size_ = 0;
   std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t next_sequence_ = 0;

@@ -59,11 +59,10 @@ class rate_set {
   void lower(std::size_t rate, time_point now, std::uint64_t most) noexcept;
   void set_rate(std::size_t rate, time_point now, const canigo::rate& r) noexcept;
 
-  /// ready_at() is when all rates have what a request needs if no other request comes; rate_ready_at() is when one rate
-  /// has.
+  /// The instant at which all rates, or one rate, have the tokens for a request, if no other request comes.
   time_point ready_at(time_point now, demand d) const noexcept;
   time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept;
-  /// The rate that is the last one to have what a request needs, and when it has.
+  /// The rate that is the last one to have the tokens for a request, and the instant at which it has them.
   wait_reason slowest(time_point now, demand d) const noexcept;
   /// The max amount of a unit that one request can ever get.
   std::uint64_t largest_request(std::size_t unit = 0) const noexcept;

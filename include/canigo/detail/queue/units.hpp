@@ -66,7 +66,7 @@ class unit_table {
 /// The amounts that a waiting request, or its permit, has of each unit.
 struct unit_record {
   amounts_by_unit amounts{};
-  time_point granted_at = time_point::min();  // min: not granted yet
+  time_point granted_at = time_point::min();  // when the request was granted; min: not granted yet
   std::uint64_t asked = 0;                    // the set of alternatives in the request
   std::uint64_t set = 0;                      // while the request waits: the alternatives in `asked` that can serve it
   std::size_t alternative = 0;                // the alternative that granted the request

@@ -32,8 +32,8 @@ class window_log {
   std::uint64_t most() const noexcept { return most_; }
 
   bool has_room(time_point now, std::uint64_t tokens) const noexcept { return fits(used_at(now), tokens); }
-  /// When the window allows these tokens. For more than a window holds: when it allows the last of them, if each is
-  /// taken as soon as it is allowed.
+  /// The instant at which the window allows these tokens. For more tokens than a window holds, it is the instant at
+  /// which the window allows the last one, if each token is taken as soon as it is allowed.
   time_point ready_at(time_point now, std::uint64_t tokens) const noexcept;
   /// The number of tokens that the window allows; negative while it is in debt.
   std::int64_t room(time_point now) const noexcept { return room_beside(used_at(now)); }

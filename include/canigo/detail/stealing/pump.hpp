@@ -30,7 +30,7 @@ class pump {
   /// For any thread: true if an item was pushed before the call and no pump takes it during the call.
   bool has_work() const noexcept;
 
-  /// Memory for the operation with which the loop runs this pump. In use while the pump is posted.
+  /// Memory for the operation with which the loop runs this pump. The memory is in use while the pump is posted.
   fixed_memory<160>& memory() noexcept { return memory_; }
 
  private:

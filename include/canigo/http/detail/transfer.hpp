@@ -92,7 +92,7 @@ class transfer : public canigo::detail::suspended,
   /// Ends the caller's wait with this error. The transfer continues.
   virtual void leave(std::error_code, std::string) noexcept {}
   virtual bool is_left() const noexcept { return false; }
-  /// Hands the caller what has arrived, before the transfer ends. If it throws, it has had no effect.
+  /// Hands the bytes that have arrived to the caller, before the transfer ends. If it throws, it has had no effect.
   virtual void tell() {}
 
   std::shared_ptr<engine> engine_;

@@ -51,8 +51,8 @@ class call : public canigo::detail::suspended {
  protected:
   ~call();
 
-  std::error_code cause_;      // why there was no connection for sending it
-  std::int64_t awake_at_ = 0;  // when it was sent, by the clock that also counts suspended time; 0: not sent
+  std::error_code cause_;      // why there was no connection to send the command
+  std::int64_t awake_at_ = 0;  // when the command was sent, by the clock that also counts suspended time; 0: not sent
 
  private:
   friend class engine;
