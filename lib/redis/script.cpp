@@ -5,116 +5,9 @@
 namespace canigo::redis::detail {
 namespace {
 
-// One step for one session. A session is one process at one limit. With each call it restates what it holds. The script
-// ends sessions whose leases are over, adds the session's requests to the queue, and grants.
-//
-//     KEYS  1 state  hash: "*" -> the record of the limit, session -> the record of that session
-//           2 sess   zset: session -> the end of its lease
-//           3 q      zset: session|waiter|weight -> class * 2^45 + arrival. After the weight stands ",amount" for each
-//                    further unit
-//     ARGV  1 run id  2 session  3 numbers, see below  4 prefix of all keys
-//           5 flags: q quarantine, l leave, s subscribed; C, R, B, P, M: change capacity, rate, burst, pause, a further
-//             rate for all processes  6 of a limiter: numbers of its further rates and units, see below
-//
-// The numbers are doubles, because reading and writing numbers as text would take most of the script's time. One
-// argument contains all of them, for the same reason. All are whole and below 2^53. In this order:
-// - the number of this call, the lease (us), the weight held, the idle part of it (of a quota: the idle tokens);
-// - the tokens charged until the last answered call, and until now (given back: negative); the tokens to take in
-//   advance;
-// - the version of the settings, and the settings: capacity (0: none), tokens, period (us) and burst of the rate (0
-//   tokens: none), us that a pause lasts (-1: for ever);
-// - the greatest token that the caller has seen;
-// - the latest time that it can be on this server, as the caller knows from an answer (0: not known), and the epoch of
-//   that answer;
-// - the lengths of the three lists that follow;
-// - the lists: acknowledged (waiter, how many), cancelled (waiter, weight), wanted (waiter, how many, class, weight).
-//   One entry stands for waiters with consecutive numbers. Class -1 means that the request does not wait.
-//
-// A limit may have both a capacity and rates, and rates of several units. The script admits a request only if all of
-// them do. If there is a rate, the weight of a request is its amount of the first unit, and it takes one place of the
-// capacity. Otherwise the weight is the number of places. The first rate counts the first unit. ARGV[6] contains the
-// further rates and units, as whole doubles, too:
-// - the shape: a hash on which all processes with as many rates, of the same units, agree; the number of further rates,
-//   and the number of further units;
-// - of each further rate: tokens, period, burst, unit (1: the first), and a sum of 1 if its rate changes and 2 if its
-//   burst does;
-// - of each further unit: the amount charged until the last answered call, and until now.
-//
-// Each cancelled and each wanted request in the lists then ends with its amount of each further unit. A request with an
-// amount of 0 of a unit takes nothing from that unit's rates, and does not wait for them.
-//
-// A limiter with alternatives has ARGV[7], whole doubles too: how many there are, and then of each:
-// - how many of the further rates are its own, its `prefer`, its capacity (0: none);
-// - us that a pause of it lasts; a sum of 1 if its capacity changes, 2 if its pause does, 4 if its pause only grows;
-// - how many permits of it the session holds.
-// The rates of the alternatives are the last ones of ARGV[6], in their order. Behind the amounts charged of the further
-// units, ARGV[6] has those of each unit at each alternative. Each cancelled and each wanted request ends with its set
-// of alternatives: two numbers of 32 bits, the lower first. Its entry in KEYS[3] ends with "|low,high".
-//
-// A request takes from the common rates and from one alternative of its set, in one step. That alternative has room in
-// all of its limits. Among several it is the one with the lowest `prefer`, then the one with the most room as a share
-// of its burst, then the first. The waiters of each set are a lane: the scores of KEYS[3] are lane * 2^45 + class *
-// 2^37 + arrival. There are 256 lanes at most.
-//
-// The reply is a status: OK, NOSESS (the session is unknown), STALE (the call is older than the last one), SHAPE (the
-// limit is kept in another shape) or FORM.
-// After OK come:
-// - seven numbers: us to the next useful call or -1; length of the queue; weight held by all; us of quarantine left.
-//   Then epoch; us until the bucket has tokens; tokens granted in advance;
-// - the settings, if they differ from the caller's;
-// - the number of the following runs of which a message or an answer has told the caller before;
-// - runs of waiters: all grants that are not acknowledged. Token 0 refuses a weight that is too large, and -1 a request
-//   that can't be granted now;
-// - the time;
-// - with ARGV[6]: us until the bucket of each further rate has tokens, as doubles;
-// - with ARGV[7]: of each alternative the permits out, the capacity, and us that its pause lasts (-1: for ever), as
-//   doubles. In runs, the alternative stands in the place of the weight. Token -2 refuses a set, as there are too many.
-// After FORM comes the form in which the limit is kept. Errors are returned as data, because Redis 7 rewrites the text
-// of error replies of scripts.
-//
-// The waiters of a process that crashes stay in the queue until its session ends. But the end of its connection ends
-// its subscription at once, and Redis can see that. So if a session has had a subscription and has none now, its
-// waiters are skipped until it calls or subscribes again. They keep their places. A session that has not subscribed yet
-// is not skipped.
-//
-// The record of a session is text: weight, number of its last call, tokens charged, end of its lease, idle, as doubles.
-// Half is added to the number of the call once Redis has seen the session's subscription. Then come the amounts charged
-// of each further unit. Then come runs of waiters that are granted and not acknowledged. A run has the number of its
-// first waiter, the number of waiters, the places of each, and the first waiter's token. These are doubles, too. The
-// token of each further waiter is greater by 1.
-//
-// A process that has charged something has its own field: "~" and its name, which is the name of its sessions without
-// their number. Its record looks like that of a session: 0, the number of the session that charged last, the tokens
-// charged, the time, 0, and the amounts of each further unit. This record outlives the sessions. So a total counts
-// once, even if its answer and then the session were lost. Calls of earlier sessions charge nothing. When a session
-// ends, records older than a day are deleted.
-//
-// The epoch changes when Redis has restarted or lost its data. Then Redis may have forgotten waiters, and processes
-// ignore messages from another epoch.
-//
-// The time is that of the server's clock. If the clock is set back, time continues from its old value. If it is set
-// forward, time advances between two calls of a process by no more than that process has measured. A late call looks
-// the same, so time stands still for as long as the call was late: a lease lasts longer then, and a bucket fills later.
-// A difference of less than a sixteenth of a lease is ignored. Processes end their leases a tenth early, which covers
-// it.
-//
-// A new process has measured nothing. If no process has called for half a lease, its call moves all leases forward by
-// that time, because a clock that was set forward would end them. Each lease is moved only once until its owner calls.
-// Otherwise a dead owner would keep its permits for as long as others call now and then. After the move, the score in
-// KEYS[2] differs from the end in the record.
-//
-// Redis may lose any of the keys without the others, by eviction or deletion. The record of the limit contains the
-// sizes of KEYS[2] and KEYS[3]. If they differ from the real sizes, the script treats all keys as lost.
-//
-// Processes with different versions of this library may use the same limit. After the numbers, the record of the limit
-// has a byte for its form, which is the format of all these keys. If the form is another one, the script changes
-// nothing while a lease lasts, and afterwards creates everything anew. So KEYS[2] must mean the same in every form. In
-// form 1 the run id stood in that place, up to a zero byte. A version of form 1 finds no run id there, and fails.
-//
-// The record of a limit with ARGV[6] ends with the shape, the number of further rates, and the tokens, period, burst
-// and bucket of each. Another shape counts as another form. With ARGV[7], the number of alternatives follows, and of
-// each its capacity, the end of its pause, the permits out, and when a waiter of it is due. At the end are the time
-// when the first waiter of all is due, the number of lanes, and their sets.
+// One call of one session: a process at one limit. The script ends sessions whose leases are over, adds the session's
+// requests to the queue, and grants requests. docs/redis-script.md describes the keys, the arguments and the reply;
+// change that page together with this text. A change of the keys' format needs another limit_form.
 constexpr std::string_view lua_text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack
@@ -125,7 +18,7 @@ local forever, form, lane_size, class_size = 9000000000000000, 3, 35184372088832
 local all_of_it = '<dddddddddddddddddddBBc0Bc0Bc0'
 local function s(x) return string.format('%.0f', x) end
 local shape, more_rates, more_units, more_charges, mine, charges = 0, 0, 0, 0, {}, {}
--- The alternatives; nil: the limit has none.
+-- The alternatives of the limit; nil: it has none.
 local any
 if A[7] then
   any = {lanes = {}, sets = {}, kept = {}, due = -1}
@@ -151,15 +44,15 @@ if A[6] then
     charges[i] = {before = before, now = now}
   end
 end
--- A hint, which a user may be forbidden to give.
+-- Publishes a hint. An error is ignored, because the user may lack the permission to publish.
 local function tell(session, what) redis.pcall('PUBLISH', prefix .. 'n:' .. session, what) end
 local function sessions() return call('ZRANGE', KEYS[2], 0, -1) end
--- How many listen to a session's messages; nil for a user who may not ask.
+-- The number of subscribers of a session's messages; nil if the user lacks the permission to ask for it.
 local function listeners(session)
   local found = redis.pcall('PUBSUB', 'NUMSUB', prefix .. 'n:' .. session)
   return type(found) == 'table' and found[2] or nil
 end
--- What one wants: its weight, its amounts of the further units, and its set of alternatives.
+-- Reads what a request wants: its amounts of the further units, and its set of alternatives. Adds its weight.
 local function wants_of(weight)
   local wants = {weight}
   for i = 2, 1 + more_units do wants[i], at = unpacked('<d', A[3], at) end
@@ -173,12 +66,12 @@ local function place_of(id, wants)
   return me .. '|' .. s(id) .. '|' .. text
 end
 
--- What all sessions of a process have charged stands under its name.
+-- The field with the charges of all sessions of the caller's process.
 local process = '~' .. (match(me, '^(.*):%d+$') or me)
 local number = tonumber(match(me, ':(%d+)$')) or 0
 local known = call('HMGET', KEYS[1], '*', me, process)
 local last, fence, total, zu, zr, epoch, hold, off, lying, qseq = 0, -1, 0, -1, 0, 0, 0, 0, 0, 0
--- The rates. The first is in the record's numbers, and the further ones are at its end.
+-- The first rate is among the numbers of the limit's record. The further rates are at the end of the record.
 local first, further = nil, {}
 local members, length = call('ZCARD', KEYS[2]), call('ZCARD', KEYS[3])
 local function counts() return members .. ' ' .. length end
@@ -229,8 +122,9 @@ local lasts = math.max(86400000, floor(ttl / 100))
 local is_measured = latest > 0 and latest_epoch == epoch
 local now = raw + off
 if is_measured and now > latest + floor(ttl / 16) then now = latest end
--- A quarantine is for those who have not called since: it ends once for all, whatever their leases say. So where none
--- has measured anything time stands still in it, once; more often, and it would not end where few call, and seldom.
+-- A quarantine lets all sessions call before the script grants again, and ends at one instant for all of them. If no
+-- process has called for long, and the caller has measured no time, the clock may have been set forward. Then time
+-- stands still. That happens once in a quarantine: otherwise the quarantine would not end if calls are rare.
 if not is_measured and hold > last and hold <= epoch + ttl and now - last > ttl / 2 then
   now, hold = last, epoch + ttl + 1
 end
@@ -245,7 +139,7 @@ if is_first or counted ~= counts() then
 end
 -- If the queue is empty, the numbers of arrivals and lanes begin again with 0.
 if any and length == 0 then any.lanes, any.due, qseq = {}, -1, 0 end
--- One who may not ask for the run id can't know of a restart.
+-- A caller whose user may not ask for the run id passes '?'. It can't detect a restart.
 local run_now = A[1]
 if string.byte(run_now) == 63 and run ~= '' then run_now = run end
 local recount = total < 0
@@ -255,7 +149,7 @@ if is_new or (not is_measured and now - last > ttl / 2) then
   for i = 1, #all, 2 do
     local text, ends = call('HGET', KEYS[1], all[i]), tonumber(all[i + 1])
     local _, number = unpacked('<dd', text or '')
-    if is_new and number and number % 1 > 0 then  -- its subscription was seen at another node, or before a restart
+    if is_new and number and number % 1 > 0 then  -- its subscription was at another node, or before a restart
       text = string.sub(text, 1, 8) .. pack('<d', floor(number)) .. string.sub(text, 17)
       call('HSET', KEYS[1], all[i], text)
     end
@@ -265,8 +159,8 @@ if is_new or (not is_measured and now - last > ttl / 2) then
   end
 end
 if is_new then
-  -- A server that has restarted, or lost its data: what it knows may be out of date, so nobody new is let in before
-  -- everybody who holds something has had the time to say so.
+  -- The server has restarted or lost its data, so its records may be out of date. It grants nothing until each session
+  -- has had the time of a lease to call and to state what it holds.
   if my_cap > 0 and string.find(flags, 'q', 1, true) and not is_unheld then hold = now + ttl end
   recount = true
   epoch = math.max(now, epoch + 1)
@@ -327,10 +221,11 @@ end
 local has_charged = charged ~= settled[1]
 for i = 1, more_charges do has_charged = has_charged or charges[i].now ~= settled[i + 1] end
 local was, was_lying, was_seen = 0, 0, false
--- What is granted and not acknowledged: by waiter, and the waiters in the order of their grants.
--- The weight of a limit with alternatives is the number of that which it was granted from.
+-- The grants that are not acknowledged: the token and the weight of each waiter, and the waiters in the order of their
+-- grants. With alternatives, the index of the alternative that granted the request takes the place of the weight.
 local token_of, weight_of, order, before = {}, {}, {}, 0
--- How many permits a session holds of each alternative, granted ones counted. `from`: the place behind its totals.
+-- The number of permits of each alternative that a session holds, with grants that are not acknowledged. `from`: the
+-- position after the totals in the session's record.
 local function held_of(record, from)
   local held = {}
   for i = 1, #any do held[i], from = unpacked('<d', record, from) end
@@ -361,19 +256,19 @@ if known[2] then
   end
   before = #order
 elseif seq > 1 and now >= hold then
-  total = -1  -- who was reaped is to be counted out
+  total = -1  -- the next call counts anew, without the sessions that have ended
   remember()
-  call('PEXPIRE', KEYS[1], lasts)  -- where all was lost it is a new one
+  call('PEXPIRE', KEYS[1], lasts)  -- if all keys were lost, this key is a new one
   return {'NOSESS'}
 end
--- A bit more than asked for, so that not every call has to write it.
+-- The lease ends a little later than requested, so that not every call has to write its end.
 if expiry < now + ttl then
   expiry = now + ttl + floor(ttl / 32)
   members = members + call('ZADD', KEYS[2], expiry, me)
   if expiry < reap then reap = expiry end
 end
 
--- Of the settings those of the highest version count, and of version 0 those of who speaks last.
+-- The settings with the highest version are used; for version 0, those of the latest call.
 for _, b in ipairs(further) do b.old_n, b.old_p, b.old_burst = b.n, b.p, b.burst end
 first.old_n, first.old_p, first.old_burst = n, p, burst
 local set = string.find(flags, '[CRBPM]')
@@ -396,8 +291,8 @@ if changes('P') then pause = end_of(my_pause) end
 if stated > version then version = stated end
 if set then version = version + 1 end
 
--- The rates: a bucket was empty at u + r/n us, which is never more than `burst` tokens ago. In a new epoch it is empty
--- now: what was taken last may have been forgotten.
+-- A bucket was empty at u + r/n us, and has gained at most `burst` tokens since. In a new epoch it is empty now,
+-- because Redis may have forgotten which tokens were taken last.
 local rates, every_rate, slack = {}, {}, 0
 local function add_rate(b, list)
   local n, p, burst = b.n, b.p, b.burst
@@ -423,7 +318,7 @@ local function fill(b, as_of)
   local least = math.max(as_of, b.oldest) - b.full
   if b.u < least then b.u, b.r = least, 0 end
 end
--- Takes them from all rates, or says when the last of them are there, and takes none.
+-- Takes the amounts of a request from all rates. If some are not available, takes none, and returns when all will be.
 local function take(wants, as_of)
   local ready
   for _, b in ipairs(rates) do
@@ -440,7 +335,7 @@ local function take(wants, as_of)
   if ready then return ready end
   for _, b in ipairs(rates) do b.u, b.r = b.next_u, b.next_r end
 end
--- Takes amounts that may not be there; below 0: gives them back.
+-- Takes an amount even if it is not available. A negative amount is given back.
 local function charge(unit, tokens, list)
   for _, b in ipairs(list or rates) do
     if b.unit == unit and tokens ~= 0 then
@@ -475,7 +370,7 @@ local function fits(wants, list)
   end
   return true
 end
--- The alternatives of a set, which comes as two numbers of 32 bits.
+-- The alternatives of a set, which is stored as two numbers of 32 bits.
 local function members_of(wants)
   local name = s(wants.low) .. ',' .. s(wants.high)
   local found = any.sets[name]
@@ -502,7 +397,7 @@ local function is_too_much(wants)
   return true
 end
 
--- What the caller says: what it has got, what it wants no more, what it holds.
+-- Reads the lists of acknowledged and of cancelled requests, and what the session holds.
 for _ = 1, acks do
   local first, count
   first, count, at = unpacked('<dd', A[3], at)
@@ -557,11 +452,12 @@ if recount then
   end
 end
 
--- What it wants, and whoever waits.
--- Tokens are fewer than microseconds, so they go on rising where those that were given last are forgotten.
+-- Grants the requests of the caller, and the waiters of all sessions.
+-- A fencing token is at least the time in us. There are fewer grants than us, so a token is greater than all earlier
+-- ones even if Redis has forgotten them.
 if seen > fence then fence = seen end
 local granted, refused, others = 0, {}, {}
--- A call that comes late costs no tokens: what the bucket has no room for is still given for 20 ms.
+-- A late call loses few tokens: it grants the tokens of the last 20 ms even if they exceed what a bucket holds.
 local as_of = due >= 0 and math.min(now, math.max(due, now - slack)) or now
 for _, a in ipairs(any or {}) do
   a.as_of = a.due >= 0 and math.min(now, math.max(a.due, now - a.slack)) or now
@@ -569,7 +465,7 @@ end
 local gate = math.max(hold, pause)
 local blocked, ready, chosen
 
--- When the last of an alternative's rates has what is wanted: `as_of`, or later.
+-- When all rates of an alternative have the amounts of a request: at its `as_of`, or later.
 local function ready_at(a, wants)
   local last = a.as_of
   for _, b in ipairs(a.rates) do
@@ -582,7 +478,7 @@ local function ready_at(a, wants)
   end
   return last
 end
--- The room that is left, as a share of the burst: the least over the limits that the request needs.
+-- The free part of an alternative: the smallest free part of its cap, and of the bursts that the request needs.
 local function room_of(a, wants)
   local least = a.cap > 0 and (a.cap - a.total) / a.cap or 1
   for _, b in ipairs(a.rates) do
@@ -598,7 +494,7 @@ local function room_of(a, wants)
   end
   return least
 end
--- The alternative that serves a request now, and since when it can. Or nil, and when the first one can.
+-- The alternative that serves a request now, and since when it can. Otherwise nil, and when the first one can.
 local function choose(wants)
   local best, since, room, soonest
   for _, a in ipairs(members_of(wants)) do
@@ -696,7 +592,7 @@ if was_empty then
   due = -1
   for _, a in ipairs(any or {}) do a.as_of = now end
 end
--- Where waiters of this set stand: the waiters of each set are a range of scores. Nil: there are too many sets.
+-- The lane of a set of alternatives: a range of scores for the waiters with this set. nil: there are too many sets.
 local function lane_of(wants)
   local free
   for i, lane in ipairs(any.lanes) do
@@ -720,7 +616,7 @@ for _ = 1, wishes do
   local wants = wants_of(weight)
   for id = first_id, first_id + count - 1 do
     if token_of[id] then
-      -- granted before, as the answer will say again
+      -- granted by an earlier call; the answer contains the grant again
     elseif length == 0 and not is_too_much(wants) and may_go(wants) then
       grant(me, id, places(wants))
     elseif class < 0 and any and length > 0 then
@@ -746,9 +642,9 @@ end
 local old_head = head
 head = ''
 local rounds, passed = 0, 0
--- The waiters of a limit with alternatives. One that finds no room in its alternatives keeps them from all behind it.
--- So it goes as soon as one of them has room. It keeps nothing else. One that only lacks a common limit keeps
--- everything.
+-- Serves the waiters of a limit with alternatives. If all alternatives of a waiter lack capacity, later waiters can't
+-- take from them. So the waiter is granted as soon as one of them has capacity. If a waiter lacks only a common limit,
+-- no later waiter is granted.
 local soonest, is_over = nil, false
 local function find_head(i)
   local lane = any.lanes[i]
@@ -777,7 +673,7 @@ local function serve_lanes()
     end
     if granted >= 1000 or rounds >= 1000 then
       is_over = true
-      -- The rounds were over before others had their turn.
+      -- The rounds ended before all waiters had their turn. nil: another call is useful at once.
       blocked = passed >= 1000 and 'any' or nil
       return
     end
@@ -863,7 +759,7 @@ while not any and length > passed and granted < 1000 and rounds < 1000 do
   end
 end
 if passed > 0 and passed == length then blocked = 'deaf' end
--- The rounds were over before others had their turn.
+-- The rounds ended before all waiters had their turn. nil: another call is useful at once.
 if blocked == 'deaf' and rounds == 1000 and passed < 1000 and passed < length then blocked = nil end
 
 local ahead = 0
@@ -875,7 +771,7 @@ if has_rate and length == 0 and now >= gate and wanted_ahead > 0 then
   idle = idle + ahead
 end
 
--- When there is something to do again, and who does it.
+-- When the next call is useful, and which session makes it.
 local next_call = -1
 if length == 0 then
   due = -1
@@ -908,11 +804,11 @@ elseif blocked == 'rate' then
   end
   due = ready
 else
-  -- Whoever waits for a place, or can't be told, is not late for a token.
+  -- A waiter that lacks a place, or can't be told of a grant, is not late for a token.
   next_call = reap - now + 1000
   due = -1
 end
--- What somebody waits for, from now on, may lie idle somewhere.
+-- Other sessions may have idle permits or tokens that the new waiters need: they are told to give them back.
 if added > 0 and lying > idle and (blocked == 'cap' or blocked == 'rate') then
   local all = call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do
@@ -927,7 +823,7 @@ if set then
   end
 end
 
--- The keys outlive the time until every bucket is full, also one in debt.
+-- The keys outlive the time until every bucket is full, even a bucket in debt.
 local fills = 0
 for _, b in ipairs(every_rate) do fills = math.max(fills, b.u + b.full - now) end
 lasts = lasts + math.ceil(fills / 1000)

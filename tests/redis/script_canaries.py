@@ -30,7 +30,7 @@ DEFECTS = {
     "token_behind_a_caller": ("if seen > fence then fence = seen end", ""),
     "quarantine_ends_with_a_step": ("if not is_measured and hold > last and", "if false and"),
     "quarantine_without_end": ("hold > last and hold <= epoch + ttl and", "hold > last and"),
-    "key_without_an_end": ("  call('PEXPIRE', KEYS[1], lasts)  -- where all was lost it is a new one\n", ""),
+    "key_without_an_end": ("  call('PEXPIRE', KEYS[1], lasts)  -- if all keys were lost, this key is a new one\n", ""),
     "no_quarantine": ("then hold = now + ttl end", "then hold = 0 end"),
     "no_quarantine_after_a_crash": ("members == 0 and parts", "parts"),
     "no_quarantine_after_a_loss": ("and parts[#parts - 3] == counts() and", "and"),
@@ -73,7 +73,8 @@ DEFECTS = {
         "if blocked == 'deaf' and rounds == 1000 and passed < 1000 and passed < length then blocked = nil end\n", ""),
     "called_at_once_behind_too_many_dead": ("rounds == 1000 and passed < 1000 and passed < length",
                                             "rounds == 1000 and passed < length"),
-    "late_by_the_time_for_a_place": ("  -- Whoever waits for a place, or can't be told, is not late for a token.\n"
+    "late_by_the_time_for_a_place": ("  -- A waiter that lacks a place, or can't be told of a grant, "
+                                     "is not late for a token.\n"
                                      "  next_call = reap - now + 1000\n  due = -1", "  next_call = reap - now + 1000"),
     "alternative_over_its_cap": ("a.total >= a.cap", "a.total > a.cap"),
     "alternative_not_counted": ("    if any then chosen.total = chosen.total + 1 end\n", ""),
