@@ -52,7 +52,7 @@ class cancel_source::registry {
     link(r, told_);
     // This visit is safe: while `r` is registered under the lock, its operation and the context exist.
     const detail::context_visit visit{r.context_->visits()};
-    if (!visit.lasts()) return true;  // the operation ends together with its context
+    if (!visit.lasts()) return true;  // the shutdown of the context ends the operation
     const std::shared_ptr<detail::child> c = r.child_;
     lock.unlock();
     try {

@@ -12,7 +12,7 @@ namespace {
 bool is_failure_code(const std::error_code& code) noexcept {
   if (code == asio::error::operation_aborted || code == std::errc::resource_deadlock_would_occur) return false;
   if (code.category() != error_category()) return true;
-  switch (static_cast<errc>(code.value())) {  // without a default, so that the compiler reports a missing code
+  switch (static_cast<errc>(code.value())) {  // there is no default case, so that the compiler reports a missing code
     case errc::timed_out:
     case errc::overloaded:
       return true;

@@ -17,7 +17,8 @@ void check_direction(const metering& m, std::size_t chunk, const char* direction
   try {
     std::ignore = m.limit->estimate(step);
   } catch (const std::system_error& e) {
-    if (e.code() == errc::stopped) return;  // each later operation reports that the scheduler was stopped
+    // the stream is usable, because each later operation reports that the scheduler was stopped
+    if (e.code() == errc::stopped) return;
     if (e.code() == errc::too_large) {
       throw_invalid("metered_stream_options.chunk", chunk, std::string{"1 to the burst of the limit of "} + direction,
                     errc::too_large);
@@ -26,7 +27,8 @@ void check_direction(const metering& m, std::size_t chunk, const char* direction
     if (e.code() == errc::invalid_priority) {
       throw_invalid(field + ".priority", step.priority, "a class of the limit", errc::invalid_priority);
     }
-    const std::string_view why = e.what();  // ends with the code's message, which the new error appends, too
+    // the text ends with the code's message, which the new exception appends again
+    const std::string_view why = e.what();
     throw std::system_error{
         e.code(), field + " is one that the limit never grants: " + std::string{why.substr(0, why.rfind(": "))}};
   }
@@ -44,7 +46,7 @@ bool takes_at_once(scheduler& limit, const request& r) noexcept {
   try {
     return limit.try_acquire(r);
   } catch (const std::system_error&) {
-    return false;  // acquire() reports the reason
+    return false;  // the caller then calls acquire(), which throws the same error
   }
 }
 

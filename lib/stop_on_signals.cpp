@@ -75,7 +75,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     if (!is_for_one_signal_ && stop_) stop_(mode, grace);
     try {
       if (run_) running = run_(mode, grace);
-    } catch (...) {  // `run_` is not a coroutine, and has thrown before it returned an awaitable
+    } catch (...) {  // `run_` is no coroutine, and has thrown an exception instead of returning an awaitable
       end();
       throw;
     }
@@ -129,7 +129,7 @@ stop_on_signals::stop_on_signals(const net::any_io_executor& executor, function 
 stop_on_signals::~stop_on_signals() {
   try {
     watch_->let_go();
-  } catch (...) {  // without memory, the signals are handled until the pool has stopped
+  } catch (...) {  // there is no memory to stop handling the signals now; they are handled until the pool has stopped
   }
 }
 

@@ -126,14 +126,14 @@ struct adaptive_limit_options {
 };
 
 struct adaptive_limit_stats : queue_stats {
-  std::uint64_t held = 0;   ///< permits in use, with those granted but not yet delivered
+  std::uint64_t held = 0;   ///< permits in use, including those that are granted but not yet delivered
   std::uint64_t limit = 0;  ///< the current limit; after it fell, `held` may exceed it for a while
   duration baseline{};      ///< the latency of a callee that is not overloaded, or aimd's target; 0: not known yet
   duration latency{};       ///< the median latency of the last window
   limit_decision last_decision{};
   std::uint64_t succeeded = 0;
   std::uint64_t dropped = 0;
-  std::uint64_t given_up = 0;    ///< calls that were reported as cancelled
+  std::uint64_t given_up = 0;    ///< calls that their callers reported as cancelled
   std::uint64_t unreported = 0;  ///< permits that were released without a report
 };
 
@@ -158,8 +158,8 @@ class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
   adaptive_limit(ExecutionContext& context, const adaptive_limit_options& options)
       : adaptive_limit{net::any_io_executor{context.get_executor()}, options} {}
 
-  /// Requests with only a priority class. limit_handle has the other forms, async_acquire(), pause(), resume() and
-  /// stop().
+  /// Overloads for requests that have only a priority class. limit_handle has the other forms, async_acquire(),
+  /// pause(), resume() and stop().
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard("co_await it")]] net::awaitable<adaptive_permit> acquire(int priority);

@@ -14,7 +14,7 @@
 
 namespace canigo {
 
-/// Cancels operations from any thread: `co_await stop.wrap(op())` runs one, and `stop.cancel()` cancels it.
+/// Cancels operations from any thread: `co_await stop.wrap(op())` runs an operation, and `stop.cancel()` cancels it.
 ///
 /// An Asio cancellation signal may be used only on the executor of its operation. This class posts the cancellation to
 /// that executor.

@@ -97,7 +97,7 @@ struct channel_stats {
   std::uint64_t sent = 0;       ///< number of values that entered the channel
   std::uint64_t received = 0;   ///< number of values that receivers took
   std::uint64_t cancelled = 0;  ///< number of sends and receives that were cancelled while they waited
-  std::uint64_t refused = 0;    ///< number of sends that failed for another reason, such as close()
+  std::uint64_t refused = 0;    ///< number of sends that failed for a reason other than a cancellation, such as close()
   std::uint64_t capacity = 0;   ///< max number of values; 2^62: unlimited
   std::uint64_t most_bytes = 0;
 };
@@ -127,7 +127,7 @@ struct channel_stats {
 /// - errc::closed after close(); errc::stopped if the channel or its execution context is destroyed;
 /// - errc::queue_full if `queue_limit` senders wait;
 /// - errc::too_large immediately if the value exceeds the capacity of the channel;
-/// - errc::invalid_priority immediately; errc::not_enough_memory without memory for the value or the wait.
+/// - errc::invalid_priority immediately; errc::not_enough_memory if there is no memory for the value or the wait.
 /// Errors of receives: errc::closed if the channel is closed and empty; errc::stopped, errc::queue_full and
 /// errc::not_enough_memory as for sends.
 /// Cancellation: terminal, partial, total. The sender or receiver leaves the queue, and no value is lost. Senders
@@ -157,7 +157,7 @@ class channel {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   channel(ExecutionContext& context, const channel_options<T>& options)
       : channel{net::any_io_executor{context.get_executor()}, options} {}
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context>
   channel(const Context&, const detail::misfit_channel_options&)
       : channel{net::any_io_executor{}, channel_options<T>{}} {
@@ -165,7 +165,7 @@ class channel {
                   "channel: a field is another class's, or has another type: .capacity and .bytes are whole numbers, "
                   ".size_of is a function of a const T&, .shared a channel_capacity");
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context, detail::bare_value<channel_options<T>> Value>
   channel(const Context&, const Value&) : channel{net::any_io_executor{}, channel_options<T>{}} {
     static_assert(!detail::any_context<Context>, "channel: name the field: channel<T>{io, {.capacity = 100}}");
@@ -196,7 +196,7 @@ class channel {
     return detail::send_node(core_, node_from(value), priority, &error);
   }
 
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class Never = void>
   net::awaitable<void> send(T&, int = 0)
     requires(!std::copy_constructible<T>)
@@ -235,7 +235,7 @@ class channel {
     return try_send(T(value), priority);
   }
 
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class Never = void>
   bool try_send(T&, int = 0)
     requires(!std::copy_constructible<T>)

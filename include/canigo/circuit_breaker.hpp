@@ -34,7 +34,7 @@ struct circuit_breaker_stats {
   // All counters below count from the construction of the breaker.
   std::uint64_t succeeded = 0;
   std::uint64_t failed = 0;
-  std::uint64_t slow = 0;  ///< calls among succeeded and failed that were slow
+  std::uint64_t slow = 0;  ///< slow calls; `succeeded` or `failed` counts them, too
   /// calls that were cancelled, or ended with an error that says nothing about the callee
   std::uint64_t unreported = 0;
   std::uint64_t refused = 0;

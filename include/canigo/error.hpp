@@ -101,7 +101,7 @@ class error_at : public std::system_error {
 [[noreturn]] void throw_invalid(std::string_view field, duration value, std::string_view allowed,
                                 errc code = errc::invalid_argument);
 
-/// Like throw_invalid() above, for a number.
+/// Like throw_invalid() above, for a value that is a number.
 template <typename Number>
   requires std::is_arithmetic_v<Number>
 [[noreturn]] void throw_invalid(std::string_view field, Number value, std::string_view allowed,

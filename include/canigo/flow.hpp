@@ -39,8 +39,8 @@ struct flow_stats {
   std::uint64_t granted = 0;  ///< number of granted requests
   std::uint64_t tokens = 0;   ///< the sum of the tokens of the granted requests, in the first unit
   std::uint64_t failed = 0;   ///< requests of this flow that were refused, or that waited and were not granted
-  std::uint64_t held = 0;     ///< slots that the flow occupies
-  /// true while the flow's own rate, cap or pause, and not the limit, holds back its first waiter
+  std::uint64_t held = 0;     ///< number of slots that the flow occupies
+  /// whether the flow's own rate, cap or pause holds back its first waiter, and not the limit
   bool is_held_back = false;
   /// the end of the flow's own pause; an instant in the past means: not paused
   time_point paused_until = time_point::min();

@@ -25,9 +25,9 @@ class hedge_delay {
   constexpr hedge_delay(quantile q) noexcept : share_{q.share}, is_quantile_{true} {}
 
   constexpr bool is_quantile() const noexcept { return is_quantile_; }
-  /// The fixed time; meaningless if is_quantile().
+  /// The fixed time after which a copy starts; meaningless if is_quantile().
   constexpr duration after() const noexcept { return after_; }
-  /// The quantile; meaningless unless is_quantile().
+  /// The quantile after which a copy starts; meaningless unless is_quantile().
   constexpr double share() const noexcept { return share_; }
 
  private:
@@ -44,10 +44,12 @@ inline constexpr retry_budget::options hedge_budget{.percent = 5, .reserve = 10,
 ///
 /// The struct is trivially destructible, because some compilers mishandle other types inside a co_await expression.
 struct hedge_options {
-  hedge_delay after = {};    ///< a time, 0 or more; or a quantile from 0 to 1, which needs a `window`
-  std::uint32_t copies = 1;  ///< max copies beside the first operation, 1 to 16; copy n starts n times `after` later
-  retry_budget* budget = nullptr;  ///< required; all callers of the same service share it; must outlive them
-  task_group* group = nullptr;     ///< takes over the copies that lost; null: hedge() waits for them
+  hedge_delay after = {};  ///< when a copy starts: a time, 0 or more; or a quantile from 0 to 1, which needs a `window`
+  /// max copies beside the first operation, 1 to 16; copy n starts n · `after` after the first operation
+  std::uint32_t copies = 1;
+  /// required: the budget that all callers of the same service share; must outlive them
+  retry_budget* budget = nullptr;
+  task_group* group = nullptr;  ///< takes over the copies that lost; null: hedge() waits for them
   /// The latencies of the service, for a quantile; the window must outlive the callers. hedge() records latencies in
   /// it. While the window has too few latencies, no copy starts.
   latency_window* window = nullptr;

@@ -48,7 +48,7 @@ struct keyed_stats {
   std::size_t keys = 0;       ///< number of keys in the table: their state differs from that of a new key
   std::size_t most_keys = 0;  ///< max number of keys in the table
   std::size_t keys_with_waiters = 0;
-  std::size_t waiting = 0;     ///< number of waiters, all keys together
+  std::size_t waiting = 0;     ///< number of waiters, at all keys together
   std::uint64_t granted = 0;   ///< requests that were granted, immediately or after a wait
   std::uint64_t refused = 0;   ///< requests that were refused immediately
   std::uint64_t given_up = 0;  ///< requests that waited and were cancelled, timed out or stopped

@@ -52,7 +52,7 @@ class limit_handle {
   /// permit is empty. `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r, std::error_code& error);
 
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class Never = void>
   net::awaitable<grant> acquire(detail::misfit_request) {
     static_assert(!std::is_void_v<Never>,
@@ -60,7 +60,7 @@ class limit_handle {
                   "of steady_clock, .flow a pointer");
     return {};
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class Other>
     requires(std::is_same_v<Other, int> ||
              !(std::is_convertible_v<Other, request> || std::is_convertible_v<Other, int>))
@@ -68,7 +68,7 @@ class limit_handle {
     static_assert(std::is_void_v<Other>, "acquire: say what it is: acquire({.priority = 1, .tokens = 3})");
     return {};
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class Never = void>
   net::awaitable<grant> acquire(const request& = {}) const {
     static_assert(!std::is_void_v<Never>, "acquire: this limit is const, and asking changes it: take it by reference");

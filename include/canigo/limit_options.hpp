@@ -7,7 +7,7 @@ namespace canigo {
 /// Whether a limit or a policy enforces its decisions, or only counts them.
 enum class enforcement {
   enforce,  ///< requests are refused or delayed
-  shadow,   ///< each request is granted immediately; the statistics count those that would be refused or delayed
+  shadow,   ///< each request is granted immediately; the statistics count the requests that would be refused or delayed
 };
 
 /// When a limit ends waiters with errc::shed, because it is overloaded. Default: never.
@@ -27,7 +27,7 @@ enum class enforcement {
 /// `newest_first`: B. Maurer, "Fail at Scale", ACM Queue 2015.
 struct shedding_options {
   duration target = duration::max();  ///< a wait that is acceptable; more than 0; max: never shed
-  /// more than 0; about the longest burst that does not count as an overload
+  /// how long waits must exceed the target: about the longest burst that is no overload; more than 0
   duration interval = std::chrono::milliseconds{100};
   bool newest_first = false;  ///< whether an overloaded class grants its newest waiter first
 };

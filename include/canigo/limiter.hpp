@@ -62,7 +62,7 @@ class shared_cap {
   /// request is granted until enough of them are released.
   void resize(std::uint64_t permits);
 
-  /// Permits in use, all limiters together, with those granted but not yet delivered.
+  /// Permits in use, all limiters together, including permits that are granted but not yet delivered.
   std::uint64_t held() const noexcept;
   /// The max number of permits; for a while after a resize() to a smaller number, held() may exceed it.
   std::uint64_t permits() const noexcept;
@@ -109,29 +109,29 @@ struct limiter_options {
   std::string name = {};  ///< appears in error messages
 };
 
-/// The statistics of one alternative.
+/// The statistics of one alternative of a limiter.
 struct alternative_stats {
   std::string name;
-  std::vector<std::int64_t> tokens;             ///< available tokens of each rate; below 0: a debt
-  std::uint64_t held = 0;                       ///< permits in use, with those granted but not yet delivered
-  std::uint64_t concurrency = 0;                ///< max number of permits in use
-  std::uint64_t granted = 0;                    ///< number of permits granted so far
+  std::vector<std::int64_t> tokens;  ///< available tokens of each rate; below 0: a debt
+  std::uint64_t held = 0;            ///< permits in use, including those that are granted but not yet delivered
+  std::uint64_t concurrency = 0;     ///< max number of permits of this alternative in use
+  std::uint64_t granted = 0;         ///< number of permits granted so far
   time_point paused_until = time_point::min();  ///< the end of its pause; an instant in the past means: not paused
   bool is_closed = false;
 };
 
-/// The statistics of one sublimit.
+/// The statistics of one sublimit of a limiter.
 struct sublimit_stats {
   std::string name;
   std::vector<std::int64_t> tokens;  ///< available tokens of each rate; below 0: a debt
-  std::uint64_t held = 0;            ///< permits in use, with those granted but not yet delivered
-  std::uint64_t concurrency = 0;     ///< max number of permits in use
+  std::uint64_t held = 0;            ///< permits in use, including those that are granted but not yet delivered
+  std::uint64_t concurrency = 0;     ///< max number of permits of this sublimit in use
   std::uint64_t granted = 0;         ///< number of permits granted so far
 };
 
 struct limiter_stats : queue_stats {
   std::vector<std::int64_t> tokens;  ///< available tokens of each rate; below 0: a debt
-  std::uint64_t held = 0;            ///< permits in use, with those granted but not yet delivered
+  std::uint64_t held = 0;            ///< permits in use, including those that are granted but not yet delivered
   /// max number of permits in use; after it was lowered, `held` may exceed it for a while
   std::uint64_t concurrency = 0;
   binding_stats binding;  ///< how long each limit has held up the first waiter
@@ -251,22 +251,22 @@ class limiter : public limit_handle<detail::permit_waiter> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   limiter(ExecutionContext& context, const limiter_options& options)
       : limiter{net::any_io_executor{context.get_executor()}, options} {}
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context>
   limiter(const Context&, const detail::misfit_limiter_options&) : limiter{net::any_io_executor{}, limiter_options{}} {
     static_assert(!detail::any_context<Context>,
                   "limiter: a field is another class's, or has another type: .rates = {rate::per_second(5)}, or "
                   ".rates = {{.rate = {10, 3s}, .burst = 5}}, .concurrency is a whole number");
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context, detail::bare_value<limiter_options> Value>
   limiter(const Context&, const Value&) : limiter{net::any_io_executor{}, limiter_options{}} {
     static_assert(!detail::any_context<Context>,
                   "limiter: name the field: limiter{io, {.rates = {rate::per_second(5)}, .concurrency = 4}}");
   }
 
-  /// Requests with only a priority class. limit_handle has the other forms, async_acquire(), pause(), resume() and
-  /// stop().
+  /// Overloads for requests that have only a priority class. limit_handle has the other forms, async_acquire(),
+  /// pause(), resume() and stop().
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(int priority);

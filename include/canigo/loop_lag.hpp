@@ -26,8 +26,8 @@ struct loop_lag_options {
 };
 
 struct loop_lag_stats {
-  wait_histogram lag;           ///< the lag of all measurements
-  duration last{0};             ///< the last measurement, or more if the next one is already late
+  wait_histogram lag;           ///< a histogram of the lag, over all measurements
+  duration last{0};             ///< the lag of the last measurement; more than that while the next measurement is late
   std::uint64_t overloads = 0;  ///< how often the lag rose to the threshold
   bool overloaded = false;      ///< whether the lag is at least the threshold
 };

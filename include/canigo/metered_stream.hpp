@@ -223,7 +223,7 @@ class metered_stream {
           if (m.limit != nullptr && n < bytes) m.limit->refund(bytes - n);
           return self.complete(error, n);
         case at::debt:
-          return;  // only reads have a debt
+          return;  // not reached, because a write has no debt to pay
       }
     }
 
@@ -251,7 +251,8 @@ class metered_stream {
 
   Stream next_;
   metered_stream_options options_;
-  bool owes_ = false;  // the tokens of bytes that were handed out are a debt; the next read waits until it is paid
+  // whether the tokens of bytes that were handed out are a debt; the next read waits until it is paid
+  bool owes_ = false;
   std::size_t paid_ahead_ = 0;  // bytes of the next read whose tokens are already paid
 };
 

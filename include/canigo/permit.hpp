@@ -55,7 +55,7 @@ class [[nodiscard]] permit {
   std::size_t alternative() const noexcept;
   std::string_view alternative_name() const noexcept;
   /// Moves the permit to another alternative of its limiter, for example because a later limit has chosen that
-  /// alternative. The new alternative is charged the place and the tokens, beyond its cap and into debt if necessary.
+  /// alternative. The new alternative is charged the slot and the tokens, beyond its cap and into debt if necessary.
   /// The former alternative gets both back.
   ///
   /// Call it only while the permit is held. Throws std::system_error, errc::invalid_argument, if there is no such
@@ -82,7 +82,7 @@ class [[nodiscard]] permit {
       : home_{&home}, places_{places}, kept_{kept} {}
   void give_back() noexcept;
 
-  detail::admission* home_ = nullptr;  // occupied slots keep the engine alive
+  detail::admission* home_ = nullptr;  // the engine; the occupied slots keep it alive
   std::uint64_t places_ = 0;  // the number of slots, combined with the number of their flow: see detail::flow_places
   std::uint64_t kept_ = 0;    // the granted tokens; with units or strict windows, the number of a record instead
 };

@@ -127,7 +127,7 @@ class policy {
     using own = std::decay_t<Make>;
     return detail::named_first<Make, detail::result_of_repeatable<own>>{run_own<own>(std::forward<Make>(make), r)};
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class Make>
     requires(!detail::repeatable<std::decay_t<Make>>)
   net::awaitable<void> run(Make&&, request = {}) {

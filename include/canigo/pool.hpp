@@ -57,9 +57,10 @@ struct task_options {
   std::optional<duration> timeout = {};
   duration delay = duration::zero();  ///< time before the task is queued; 0 or more
   std::uint64_t group = 0;            ///< the group for cancel_group() and wait_group(); 0: no group
-  std::string_view name = {};         ///< appears in the statistics; copied; a pool distinguishes the first 255 names
-  retry_policy retry = {};            ///< the default of 0 attempts means: the pool's policy
-  deadline_point deadline = {};       ///< the end of all attempts and waits together
+  /// the name of the task in the statistics; copied; a pool distinguishes the first 255 names
+  std::string_view name = {};
+  retry_policy retry = {};       ///< the retry policy of the task; with 0 attempts, the default: the pool's policy
+  deadline_point deadline = {};  ///< the latest end of the task, with all attempts and waits
   /// the flow of the pool that the task belongs to; null: a nameless flow of weight 1
   const canigo::flow* flow = nullptr;
 };
@@ -76,7 +77,7 @@ class task_context {
   task_context& operator=(const task_context&) = delete;
 
   std::uint64_t id() const noexcept;
-  /// The instant at which this attempt is cancelled; time_point::max() if it has no time limit.
+  /// The number of this attempt of the task; the first attempt has number 1.
   std::uint32_t attempt() const noexcept;
   /// The instant at which this attempt is cancelled; time_point::max() if it has no time limit.
   time_point deadline() const noexcept;
@@ -110,10 +111,10 @@ class task_context {
 /// The state of one task of a pool when an observer is called.
 struct task_event {
   std::uint64_t id = 0;
-  std::string_view name;  ///< valid only during the call
+  std::string_view name;  ///< the name of the task; valid only during the call
   int priority = 0;
   std::uint64_t group = 0;
-  std::uint32_t attempt = 0;  ///< 1 for the first attempt; 0 if the task never ran
+  std::uint32_t attempt = 0;  ///< number of the attempt, from 1; 0 if the task never ran
   task_state state = task_state::queued;
   duration waited{};  ///< how long the task was queued before the last attempt
   duration ran{};     ///< how long the last attempt ran
@@ -188,9 +189,9 @@ struct name_stats {
   std::string name;
   std::uint64_t attempts = 0;
   std::uint64_t succeeded = 0;
-  std::uint64_t failed = 0;  ///< attempts that did not succeed
+  std::uint64_t failed = 0;  ///< number of attempts that did not succeed
   wait_histogram waited;     ///< the time in the queue, per attempt
-  wait_histogram ran;        ///< the running time, per attempt
+  wait_histogram ran;        ///< how long the attempts ran
 };
 
 /// The statistics of a pool, all read at one instant.
@@ -204,7 +205,7 @@ struct pool_stats {
   std::size_t queued = 0;     ///< tasks that are ready to run
   std::size_t delayed = 0;    ///< tasks that will be queued later: with a delay, or waiting for their next attempt
   std::size_t held_back = 0;  ///< producers that wait for room in the queue
-  std::size_t resources = 0;  ///< resources of a resource_pool
+  std::size_t resources = 0;  ///< number of resources that a resource_pool has made and not destroyed
   std::vector<std::size_t> queued_by_class;
   /// How long the oldest queued task has waited. The value may be too high by one turn of a worker.
   duration oldest_wait{};

@@ -72,7 +72,7 @@ class pool_handle {
         detail::await_task<result_of<F>>(purpose::run, make_task(std::forward<F>(f), o)));
   }
 
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class F>
     requires(!detail::operation<std::decay_t<F>, R>)
   net::awaitable<void> run(F&&, const task_options& = detail::no_options) {

@@ -63,7 +63,7 @@ inline constexpr int no_sublimit = -1;
 /// Why a request of a limit has to wait.
 struct wait_reason {
   enum class cause {
-    none,          ///< no request waits
+    none,          ///< no request waits, so no limit holds one up
     paused,        ///< pause_until() was called on the limit
     rate,          ///< the rate at `index`; if several rates hold up the waiter, the one that is ready last
     concurrency,   ///< all permits are in use
@@ -73,9 +73,9 @@ struct wait_reason {
     sublimit,      ///< the request's sublimit has no free capacity; see `sublimit` and `ceiling`
   };
   cause binds = cause::none;
-  /// The part of the cause. With cause::flow: the flow's rate at `index`, its concurrency, or a pause. With
-  /// cause::alternatives: a rate, the cap or a pause of the alternative that can serve the request first. With
-  /// cause::sublimit: a rate or the cap of the request's sublimit.
+  /// The limit inside `cause` that holds up the request. With cause::flow: the flow's rate at `index`, its concurrency,
+  /// or a pause. With cause::alternatives: a rate, the cap or a pause of the alternative that can serve the request
+  /// first. With cause::sublimit: a rate or the cap of the request's sublimit.
   cause ceiling = cause::none;
   std::size_t index = 0;                 ///< with cause::rate: the index of the rate in limiter_options::rates
   time_point until = time_point::max();  ///< when the cause ends; max: with a resume(), or when a permit is released
@@ -98,7 +98,7 @@ struct waiting_request {
   int sublimit = no_sublimit;  ///< the index of the sublimit that this request names
 };
 
-/// For how long each limit was the one that held up the first waiter. Time without waiters is not counted.
+/// For how long each limit was the limit that held up the first waiter. Time without waiters is not counted.
 struct binding_stats {
   std::vector<duration> rates;
   duration concurrency{};

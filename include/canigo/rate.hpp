@@ -30,18 +30,18 @@ class rate {
     if (tokens_ < 1 || period_.count() < tokens_) reject(tokens_, period_);
   }
 
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class Never = void>
   constexpr rate() noexcept : tokens_{1}, period_{1} {
     static_assert(!std::is_void_v<Never>, "rate: it is missing: .rate = rate::per_second(5), or .rate = {10, 3s}");
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class Tokens>
     requires std::is_arithmetic_v<Tokens>
   constexpr rate(Tokens) noexcept : tokens_{1}, period_{1} {
     static_assert(std::is_void_v<Tokens>, "rate: tokens in what time? rate::per_second(5), or rate{10, 3s}");
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class Tokens, class Period>
     requires std::is_arithmetic_v<Tokens> && std::is_arithmetic_v<Period>
   constexpr rate(Tokens, Period) noexcept : tokens_{1}, period_{1} {
@@ -62,7 +62,7 @@ class rate {
 
   /// Converts to a rate_limit with default fields, so `.rates = {rate::per_second(10)}` has a burst of 1.
   template <std::same_as<rate_limit> Limit>
-  operator Limit() const {  // NOLINT: the conversion is the point
+  operator Limit() const {  // NOLINT: an implicit conversion is intended
     return {.rate = *this};
   }
 

@@ -23,9 +23,9 @@ class unit_key {
                                                                                : most_numbers} {}
 
   bool is_number() const noexcept { return key_ <= most_numbers; }
-  /// The number, if is_number(); 255 if no unit can have that number.
+  /// The number of the unit, if is_number(); 255 if no unit can have that number.
   std::size_t number() const noexcept { return key_; }
-  /// The name, if not is_number().
+  /// The name of the unit, if not is_number().
   std::string_view name() const noexcept { return reinterpret_cast<const char*>(key_); }
 
  private:
@@ -84,7 +84,7 @@ class unit_amounts {
   }
 
   std::size_t size_ = 0;
-  unit_amount items_[most];  // items_[size_] and later are uninitialized
+  unit_amount items_[most];  // the amounts; elements from index size_ on are uninitialized
 };
 
 class flow;

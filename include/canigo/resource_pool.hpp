@@ -77,7 +77,7 @@ class resource_pool : public pool_handle<R> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   resource_pool(ExecutionContext& context, const resource_pool_options<R>& o)
       : resource_pool{net::any_io_executor{context.get_executor()}, o} {}
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context>
   resource_pool(const Context&, const detail::misfit_options&)
       : resource_pool{net::any_io_executor{}, resource_pool_options<R>{}} {

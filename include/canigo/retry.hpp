@@ -89,7 +89,7 @@ template <class Make>
   return detail::named_first<Make, detail::result_of_repeatable<own>>{
       detail::run_retry<own>(std::forward<Make>(make), policy, deadline)};
 }
-/// Catches a misuse at compile time: the compiler's message says what to write instead.
+/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
 template <class Make>
   requires(!detail::repeatable<std::decay_t<Make>>)
 net::awaitable<void> retry(Make&&, retry_policy = {}, deadline_point = {}) {

@@ -66,7 +66,7 @@ class retry_condition {
     requires std::is_empty_v<F> && std::default_initializable<F>
   constexpr retry_condition(F) noexcept : ask_{[](const std::exception_ptr& error) { return answer(F{}(error)); }} {}
 
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <class F>
     requires(!std::is_convertible_v<F, std::nullptr_t> && !std::is_same_v<F, retry_condition> &&
              !(std::invocable<F, const std::exception_ptr&> && std::is_empty_v<F> && std::default_initializable<F>))
@@ -98,8 +98,9 @@ struct retry_policy {
   /// Max number of attempts, including the first. 0: retry() makes 3 attempts, a task uses the whole policy of its
   /// pool, and a pool makes one attempt.
   std::uint32_t attempts = 0;
-  canigo::backoff backoff = {};    ///< the delay between two attempts
-  retry_budget* budget = nullptr;  ///< all callers of the same service share it; must outlive them
+  canigo::backoff backoff = {};  ///< the delay between two attempts
+  /// the budget that all callers of the same service share; must outlive them; null: no budget
+  retry_budget* budget = nullptr;
   /// Which failures are worth another attempt. Null: all except operation_aborted. It is called with the exception of
   /// the attempt and with no lock held. In a pool, an attempt that exceeded its time limit has errc::timed_out. It is
   /// not called once the operation is cancelled.

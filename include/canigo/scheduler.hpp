@@ -86,7 +86,7 @@ class scheduler : public limit_handle<detail::plain_waiter> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   scheduler(ExecutionContext& context, const scheduler_options& options)
       : scheduler{net::any_io_executor{context.get_executor()}, options} {}
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context>
   scheduler(const Context&, const detail::misfit_options&)
       : scheduler{net::any_io_executor{}, {.rate = {1, duration{1}}}} {
@@ -94,15 +94,15 @@ class scheduler : public limit_handle<detail::plain_waiter> {
                   "scheduler: a field is another class's, or has another type: .rate is a rate, .burst a whole number, "
                   ".ageing a span such as 2s");
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context, detail::bare_value<scheduler_options> Value>
   scheduler(const Context&, const Value&) : scheduler{net::any_io_executor{}, {.rate = {1, duration{1}}}} {
     static_assert(!detail::any_context<Context>,
                   "scheduler: name the field: scheduler{io, {.rate = rate::per_second(5)}}");
   }
 
-  /// Requests of one token with only a priority class. limit_handle has the other forms, async_acquire(), pause(),
-  /// resume() and stop().
+  /// Overloads for requests of one token that have only a priority class. limit_handle has the other forms,
+  /// async_acquire(), pause(), resume() and stop().
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(int priority);

@@ -31,7 +31,7 @@ struct semaphore_options {
 };
 
 struct semaphore_stats : queue_stats {
-  std::uint64_t held = 0;      ///< permits in use, with those granted but not yet delivered
+  std::uint64_t held = 0;      ///< permits in use, including those that are granted but not yet delivered
   std::uint64_t capacity = 0;  ///< max number of permits; after it was lowered, `held` may exceed it for a while
   shadow_stats shadow;         ///< how requests that shadow mode granted would have ended
 };
@@ -74,14 +74,14 @@ class semaphore : public limit_handle<detail::permit_waiter> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   semaphore(ExecutionContext& context, const semaphore_options& options)
       : semaphore{net::any_io_executor{context.get_executor()}, options} {}
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context>
   semaphore(const Context&, const detail::misfit_options&) : semaphore{net::any_io_executor{}, semaphore_options{}} {
     static_assert(!detail::any_context<Context>,
                   "semaphore: a field is another class's, or has another type: .permits is a whole number, .ageing a "
                   "span such as 2s");
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context, detail::bare_value<semaphore_options> Value>
   semaphore(const Context&, const Value&) : semaphore{net::any_io_executor{}, semaphore_options{}} {
     static_assert(!detail::any_context<Context>, "semaphore: name the field: semaphore{io, {.permits = 4}}");

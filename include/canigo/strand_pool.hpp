@@ -55,7 +55,7 @@ class strand_pool : public pool_handle<void> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   strand_pool(ExecutionContext& context, const strand_pool_options& options)
       : strand_pool{net::any_io_executor{context.get_executor()}, options} {}
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context>
   strand_pool(const Context&, const detail::misfit_options&)
       : strand_pool{net::any_io_executor{}, strand_pool_options{}} {
@@ -63,7 +63,7 @@ class strand_pool : public pool_handle<void> {
                   "strand_pool: a field is another class's, or has another type: .timeout is a span such as 2s, "
                   ".concurrency a whole number");
   }
-  /// Catches a misuse at compile time: the compiler's message says what to write instead.
+  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
   template <detail::any_context Context, detail::bare_value<strand_pool_options> Value>
   strand_pool(const Context&, const Value&) : strand_pool{net::any_io_executor{}, strand_pool_options{}} {
     static_assert(!detail::any_context<Context>, "strand_pool: name the field: strand_pool{io, {.concurrency = 4}}");

@@ -24,14 +24,14 @@ namespace canigo {
 /// sleep_for() suspends for `d`, measured from the start of its awaitable.
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_until(time_point t);
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_for(duration d);
-/// Catches a misuse at compile time: the compiler's message says what to write instead.
+/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
 template <class T>
   requires(!std::is_convertible_v<T, time_point>)
 net::awaitable<void> sleep_until(T) {
   static_assert(std::is_void_v<T>, "sleep_until: an instant of steady_clock is wanted; for a span there is sleep_for");
   return {};
 }
-/// Catches a misuse at compile time: the compiler's message says what to write instead.
+/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
 template <class D>
   requires(!std::is_convertible_v<D, duration>)
 net::awaitable<void> sleep_for(D) {
@@ -67,7 +67,7 @@ template <class T>
   co_return co_await with_deadline(std::move(op), saturating_add(detail::now_on(executor), d));
 }
 
-/// Catches a misuse at compile time: the compiler's message says what to write instead.
+/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
 template <class T, class Instant>
   requires(!std::is_convertible_v<Instant, time_point>)
 net::awaitable<T> with_deadline(net::awaitable<T>, Instant) {
@@ -75,7 +75,7 @@ net::awaitable<T> with_deadline(net::awaitable<T>, Instant) {
                 "with_deadline: an instant of steady_clock is wanted; for a span there is with_timeout");
   return {};
 }
-/// Catches a misuse at compile time: the compiler's message says what to write instead.
+/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
 template <class T, class Span>
   requires(!std::is_convertible_v<Span, duration>)
 net::awaitable<T> with_timeout(net::awaitable<T>, Span) {

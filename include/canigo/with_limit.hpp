@@ -65,7 +65,7 @@ net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const 
 }
 
 /// `*started` is set when the limit has granted the request. `*ran` tells whether all limits inside `op` have granted
-/// theirs; null if there are none.
+/// their requests; `ran` is null if `op` has no limits.
 template <class T, limit L>
 net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started, const bool* ran) {
   if constexpr (permit_like<grant_of<L>>) {
@@ -129,7 +129,7 @@ template <class T, limit L>
   bool started = false;
   co_return co_await detail::run_inside(std::move(op), &only, r, &started, nullptr);
 }
-/// Catches a misuse at compile time: the compiler's message says what to write instead.
+/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
 template <class Op, class L>
   requires(!detail::is_awaitable<std::remove_cvref_t<Op>> || !detail::names_limit<L>)
 net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
@@ -171,7 +171,7 @@ template <class T, limit... Limits>
   co_return co_await std::apply(
       [&](Limits&... each) { return detail::run_inside_all(std::move(op), r, &started, &each...); }, limits);
 }
-/// Catches a misuse at compile time: the compiler's message says what to write instead.
+/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
 template <class Op, class Limits>
   requires(!detail::names_limits<std::remove_cvref_t<Limits>>)
 net::awaitable<void> with_limits(Op&&, Limits&&, request = {}) {
@@ -179,7 +179,7 @@ net::awaitable<void> with_limits(Op&&, Limits&&, request = {}) {
                 "with_limits: name the limits in a std::tie: with_limits(call(), std::tie(slots, quota), request)");
   return {};
 }
-/// Catches a misuse at compile time: the compiler's message says what to write instead.
+/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
 template <class Op, class First, class Second, class... Rest>
   requires(!detail::names_limits<std::remove_cvref_t<First>>)
 net::awaitable<void> with_limits(Op&& op, First&& first, Second&&, Rest&&...) {

@@ -106,7 +106,7 @@ bool knee_control::has_cut_in_vain() const noexcept {
 }
 
 /// Lowers the limit to the number of calls that succeed at the same time, which is the callee's capacity. The share of
-/// refusals would overstate the load, because a refused call frees its place at once. If hardly any calls succeed, the
+/// refusals would overstate the load, because a refused call frees its slot at once. If hardly any calls succeed, the
 /// number of successes says nothing about the capacity.
 void knee_control::cut_to_what_succeeds(time_point now) noexcept {
   if (trial_back_ == 0) trial_back_ = limit_;
@@ -125,7 +125,7 @@ void knee_control::cut_to_what_succeeds(time_point now) noexcept {
 }
 
 /// Handles a call that its caller gave up before the call could end. A single such call says nothing about the callee.
-/// But if most callers give up after a long wait for a place, the limit is raised. Callers that often cancel for
+/// But if most callers give up after a long wait for a slot, the limit is raised. Callers that often cancel for
 /// another reason, such as the losers of a race, have not waited long. If they have waited long, the raise hardly lets
 /// more calls succeed, and is taken back.
 void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {

@@ -108,8 +108,8 @@ void token_bucket::fill(time_point now) noexcept {
   taken_ = 0;
 }
 
-// tokens_ tokens take exactly period_ nanoseconds, so moving the origin by whole periods has no visible effect. It must
-// not move past `now`, because an origin in the future would count as full.
+// Moves the origin forward by whole periods, each of which adds tokens_ tokens, so this has no visible effect. The
+// origin must not move past `now`, because a bucket with an origin in the future would count as full.
 void token_bucket::reanchor(time_point now) noexcept {
   const std::uint64_t periods = std::min(taken_ / tokens_, elapsed(now) / period_);
   origin_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(origin_) + periods * period_);

@@ -147,30 +147,31 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::unique_ptr<CURL, cleanup> easy_;
   std::unique_ptr<curl_slist, cleanup> agent_;  // the field User-Agent, unless curl writes it itself
   std::unique_ptr<curl_slist, cleanup> known_addresses_;
-  std::unique_ptr<curl_slist, cleanup> fields_;  // null for a request without fields
+  std::unique_ptr<curl_slist, cleanup> fields_;  // the header fields for curl; null for a request without fields
   transfer* transfer_ = nullptr;
   // Why a callback has ended the transfer; an empty error: the answer is valid anyway.
   std::optional<std::error_code> refused_;
   std::size_t most_body_ = 0;
   bool is_body_too_large_ = false;
   bool is_paused_ = false;
-  bool is_starved_ = false;    // curl waits for the caller's next bytes to send
-  bool follows_ = false;       // curl follows redirects
-  bool head_told_ = false;     // the stream has received the head
-  std::error_code no_socket_;  // why no socket could be opened
-  bool has_opened_ = false;    // a socket was opened since the last redirect
+  bool is_starved_ = false;    // whether curl waits for the caller's next bytes to send
+  bool follows_ = false;       // whether curl follows redirects
+  bool head_told_ = false;     // whether the stream has received the head
+  std::error_code no_socket_;  // why no socket could be opened for the transfer
+  bool has_opened_ = false;    // whether a socket was opened since the last redirect
   curl_socket_t newest_socket_ = CURL_SOCKET_BAD;
   net::ip::address refused_address_;
   int local_port_ = 0;
   int sent_hop_ = -1;      // the number of redirects before the request was last sent; -1: not sent yet
   int sent_connects_ = 0;  // the number of connections made when the request was last sent
   bool is_worn_ = false;
-  bool is_spoiled_ = false;  // its connection was shut down: curl must take another one, and gets no body until then
-  bool has_given_ = false;   // curl has got a part of the request's body
-  bool may_resend_ = false;  // the request may be sent once more to the same place
-  bool is_set_for_get_ = false;  // the options are those of a GET, from the transfer before
+  // whether the connection was shut down, so that curl must take another one; until then the body is not sent
+  bool is_spoiled_ = false;
+  bool has_given_ = false;       // whether curl has got a part of the request's body
+  bool may_resend_ = false;      // whether the request may be sent once more to the same place
+  bool is_set_for_get_ = false;  // whether the handle still has the options of a GET from the previous transfer
   response_head head_{0};
-  std::array<char, CURL_ERROR_SIZE> said_{};  // curl's text for the error
+  std::array<char, CURL_ERROR_SIZE> said_{};  // the text that curl writes when an error occurs
 };
 
 }  // namespace canigo::http::detail

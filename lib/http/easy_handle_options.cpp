@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-// The setting of the options of the client and of a request in one of curl's handles.
+// The functions of easy_handle that set the options of the client and of a request in curl's handle.
 
 namespace canigo::http::detail {
 namespace {

@@ -15,7 +15,7 @@
 #include <system_error>
 #include <unistd.h>
 
-// The reason why a transfer has ended, as an error code and as a text.
+// The functions of easy_handle that determine why a transfer has ended, as an error code and as a text.
 
 namespace canigo::http::detail {
 namespace {
@@ -88,7 +88,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
   // Several times the size limit of a header line in curl. If this much memory can be allocated, curl's error was not
   // caused by a lack of memory.
   constexpr std::size_t longest_line = 1 << 20;
-  constexpr int too_large = 100;  // CURLE_TOO_LARGE, which exists since curl 8.6
+  constexpr int too_large = 100;  // the value of CURLE_TOO_LARGE, which exists since curl 8.6
   // curl limits a response's head to 300 KiB. The line that exceeds the limit, of at most 100 KiB, is not counted in
   // the size of the head. So a head of 200 KiB may have reached the limit.
   constexpr std::size_t near_bound_of_head = std::size_t{200} << 10;
@@ -147,11 +147,11 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
 error easy_handle::certificate_problem() const noexcept {
   if (!curl_uses_openssl()) return error::certificate_rejected;
   switch (number(CURLINFO_SSL_VERIFYRESULT)) {
-    case 9:   // X509_V_ERR_CERT_NOT_YET_VALID
-    case 10:  // X509_V_ERR_CERT_HAS_EXPIRED
+    case 9:   // the error X509_V_ERR_CERT_NOT_YET_VALID of OpenSSL
+    case 10:  // the error X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL
       return error::certificate_expired;
-    case 0:  // X509_V_OK: curl has compared the names itself before
-    case 1:  // the initial value in curl
+    case 0:  // the value X509_V_OK of OpenSSL: curl itself has already compared the names
+    case 1:  // the value with which curl initializes the result: OpenSSL has checked nothing
       return error::certificate_of_another_host;
     default:
       return error::certificate_rejected;

@@ -71,11 +71,11 @@ void engine::let_go_of_context() noexcept {
   std::ignore = alarm_.disarm();
   work_guard_ = {};
   loop_executor_ = {};
-  executor_ = {};  // the executor of a strand would use its context in its destructor
+  executor_ = {};  // released here, because the executor of a strand would use its context in its destructor
 }
 
 void engine::context_shutdown() noexcept {
-  const auto keep = weak_from_this().lock();  // null: unreferenced() is running
+  const auto keep = weak_from_this().lock();  // the pointer is null if unreferenced() is running
   linked_list<transfer, in_engine> doomed;
   bool is_mine = false;
   {

@@ -48,7 +48,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   const net::any_io_executor& executor() const noexcept { return executor_; }
   std::size_t most_per_host() const noexcept { return queue_.most_per_host(); }
 
-  // Called for a stream when its head has arrived. Threads: the working thread.
+  // Called when the head of the response of a stream has arrived. Threads: the working thread.
   void head_came(transfer& t) noexcept;
   /// Disables the timeout of the transfer, because from now on its caller determines the duration.
   void time_of_caller_begins(transfer& t) noexcept;
@@ -101,7 +101,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   /// If a time limit of the transfer has passed, ends the transfer and returns true. Otherwise sets the next deadline.
   bool deadline_passed(transfer& t) noexcept;
   void resume(transfer& t) noexcept;
-  /// Names the time limit that has passed, and the step that the transfer was waiting for; empty without memory.
+  /// Names the time limit that has passed, and the step that the transfer was waiting for; empty if there is no memory.
   std::string passed_limit(const transfer& t) const noexcept;
   /// Builds the text of an error: the host, with a note if the transfer is still in the queue, and the problem.
   static std::string with_place(const transfer& t, std::error_code ec) noexcept;
@@ -117,7 +117,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   time_source* time_;
   canigo::detail::context_service* context_;
   net::any_io_executor executor_;
-  net::any_io_executor loop_executor_;  // without a strand, because the work needs none
+  // the executor of the event loop, without the strand of the client's executor: the engine's work needs no strand
+  net::any_io_executor loop_executor_;
   canigo::detail::fixed_memory<128> work_memory_;
 
   // Held by a thread that uses the context outside of the context's own handlers. The destruction of the context waits
@@ -132,18 +133,18 @@ class engine final : public std::enable_shared_from_this<engine>,
   linked_list<transfer, in_mail> transfer_mail_;
   linked_list<socket_watch, in_mail> socket_mail_;
   bool alarm_called_ = false;
-  bool has_mail_ = false;  // the mailbox may contain unread events
+  bool has_mail_ = false;  // whether the mailbox may contain unread events
   bool closing_ = false;
-  bool context_gone_ = false;  // written with context_use_ and mutex_ held
-  bool busy_ = false;          // a thread is working, or work is posted
+  bool context_gone_ = false;  // whether the context was destroyed; written with context_use_ and mutex_ held
+  bool busy_ = false;          // whether a thread is working, or work is posted
   client_stats stats_;
 
   // The following members are used only by the working thread.
   multi multi_;
   host_queue queue_;
-  // transfers whose callers must be notified, and those whose notification failed without memory
+  // transfers whose callers must be notified, and those whose notification failed for lack of memory
   linked_list<transfer, in_delivery> undelivered_;
-  net::any_io_executor work_guard_;  // set while any transfer is pending
+  net::any_io_executor work_guard_;  // keeps the loop running; set while any transfer is pending
   canigo::detail::shared_alarm<engine> alarm_;
 };
 

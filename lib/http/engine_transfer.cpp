@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-// The part of the engine that leads a transfer from the queue through curl and its deadlines to its caller.
+// The functions of engine that lead a transfer from the queue through curl and its deadlines to its caller.
 
 namespace canigo::http::detail {
 namespace {

@@ -14,7 +14,7 @@
 
 namespace canigo::http::detail {
 
-/// One scheme, host and port, with the transfers that wait for it and the number of its occupied places.
+/// One scheme, host and port, with the transfers that wait for it and the number of its occupied slots.
 struct host : list_node<host, struct with_room> {
   std::string_view key;
   std::size_t running = 0;
@@ -25,19 +25,19 @@ struct host : list_node<host, struct with_room> {
 /// host.
 std::string host_in(std::string_view url);
 
-/// Chooses the next transfer. It limits the number of places in total and for each host.
+/// Chooses the next transfer. It limits the number of slots in total and for each host.
 ///
-/// For one host the order is that of arrival. Hosts with a free place and a waiting transfer take turns.
+/// For one host the order is that of arrival. Hosts with a free slot and a waiting transfer take turns.
 class host_queue {
  public:
-  /// `per_host`: places for each host; `unlimited`: hosts are not distinguished.
+  /// `per_host`: slots for each host; `unlimited`: hosts are not distinguished.
   host_queue(std::size_t places, std::uint64_t per_host) noexcept : places_{places}, per_host_{per_host} {}
 
   /// Adds a transfer. Throws std::bad_alloc, without a change.
   void push(transfer& t);
-  /// Returns the next transfer for which a place is free, and gives it the place. Null if there is none.
+  /// Returns the next transfer for which a slot is free, and gives it the slot. Null if there is none.
   transfer* next() noexcept;
-  /// Removes a transfer that waits or holds a place. It has no effect on other transfers.
+  /// Removes a transfer that waits or holds a slot. It has no effect on other transfers.
   void remove(transfer& t) noexcept;
 
   std::size_t waiting() const noexcept { return waiting_; }

@@ -56,13 +56,13 @@ class lingering final : public transfer, public std::enable_shared_from_this<lin
       : transfer{std::move(e), own_request_}, places_{executor}, own_request_{std::move(r)} {}
   ~lingering() = default;
 
-  // The following members are for the caller.
+  // Only the caller calls the following members.
   void ask(lingering_call& c) noexcept;
   void cancel() noexcept;
   ended_transfer take_end() noexcept { return std::move(end_); }
   const net::any_io_executor& executor() const noexcept;
 
-  // The following members are for the engine.
+  // Only the engine calls the following members.
   void resume() override {}
   void post() override;
   void destroy() noexcept override;
@@ -76,9 +76,10 @@ class lingering final : public transfer, public std::enable_shared_from_this<lin
 
   const canigo::detail::kept_places places_;
   request own_request_;
-  std::shared_ptr<lingering> self_;    // set while the engine has the request
-  lingering_call* waiting_ = nullptr;  // after the start, used only by the working thread
-  ended_transfer end_;                 // the result for the caller
+  std::shared_ptr<lingering> self_;  // keeps this object alive while the engine has the request
+  // the call that waits for the end; after the start, only the working thread uses it
+  lingering_call* waiting_ = nullptr;
+  ended_transfer end_;  // the response and the error for the caller
   bool is_left_ = false;
 };
 

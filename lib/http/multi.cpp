@@ -21,7 +21,8 @@ bool initialised_curl() {
 }
 
 CURLM* make_multi() {
-  [[maybe_unused]] static const bool once = initialised_curl();  // if this fails, the next client tries again
+  // if curl can't be initialised, this throws, and the next client tries again
+  [[maybe_unused]] static const bool once = initialised_curl();
   CURLM* m = curl_multi_init();
   if (m == nullptr) throw std::bad_alloc{};
   return m;
@@ -237,7 +238,7 @@ int multi::on_socket(CURL* easy, curl_socket_t fd, int what, void* self, void*) 
   } else if (socket_watch* w = m.sockets_.find(fd)) {
     m.stop_wanting(easy, *w);
   }
-  return 0;  // any other result would end all of curl's transfers
+  return 0;  // curl would end all transfers after any other result
 }
 
 void multi::want(CURL* easy, curl_socket_t fd, int what) noexcept {

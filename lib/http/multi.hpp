@@ -40,7 +40,7 @@ class multi : private connection_source {
   /// Continues the body of a transfer after a pause. After an error the transfer must be aborted.
   std::error_code resume(transfer& t) noexcept;
 
-  /// Ends a transfer in any state. The server is informed at once.
+  /// Ends a transfer in any state, and informs its server at once.
   void abort(transfer& t) noexcept;
 
   struct outcome {
@@ -88,13 +88,13 @@ class multi : private connection_source {
   const trust trust_;
   const time_source* time_;
   socket_table sockets_;
-  std::unique_ptr<CURLM, cleanup> multi_;  // null after close()
+  std::unique_ptr<CURLM, cleanup> multi_;  // curl's multi handle; null after close()
   std::vector<std::unique_ptr<easy_handle>> handles_;
   std::vector<easy_handle*> idle_handles_;
   linked_list<easy_handle, in_unwatched> unwatched_;  // the handles with a socket that could not be watched
   std::size_t taken_ = 0;                             // the bytes of bodies that were accepted during one call of curl
   bool is_due_ = false;
-  bool has_lost_socket_ = false;  // a connecting transfer has lost its socket
+  bool has_lost_socket_ = false;  // whether a connecting transfer has lost its socket
   time_point alarm_at_ = time_point::max();
 };
 

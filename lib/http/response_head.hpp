@@ -25,7 +25,7 @@ class response_head {
 
   /// Whether the last head has ended. When a body begins, the last head is that of the final response.
   bool is_complete() const noexcept { return is_complete_; }
-  /// The bytes of all heads together.
+  /// The number of bytes of all heads together.
   std::size_t bytes() const noexcept { return bytes_; }
 
  private:

@@ -12,7 +12,7 @@
 namespace canigo::http::detail {
 namespace {
 
-/// The completion handler of a wait.
+/// The completion handler of a wait for a socket event.
 struct on_ready {
   using allocator_type = canigo::detail::fixed_allocator<void, socket_watch::wait_size>;
   allocator_type get_allocator() const noexcept {
@@ -55,7 +55,7 @@ void socket_table::reopened(int fd) noexcept {
   const socket_watch* closed = find(fd);
   if (closed == nullptr) return;
   const int wanted = closed->wanted;
-  if (watch(fd, false)) return;  // after an error the transfer ends at its time limit
+  if (watch(fd, false)) return;  // if the socket can't be watched, the transfer ends at its time limit
   socket_watch& w = *find(fd);
   w.wanted = wanted;
   wait(w);
@@ -121,7 +121,7 @@ socket_watch* socket_table::paused_by(const easy_handle& h, int local_port) cons
 }
 
 socket_watch* socket_table::idle_at(int local_port) const noexcept {
-  if (local_port == 0) return nullptr;  // all unix sockets have port 0
+  if (local_port == 0) return nullptr;  // a Unix socket has port 0, which does not identify it
   socket_watch* w = ports_like(local_port).first();
   while (w != nullptr && (w->local_port != local_port || !w->is_idle())) w = port_list::after(*w);
   return w;

@@ -75,8 +75,9 @@ class socket_table {
 
   net::any_io_executor executor_;
   socket_listener* listener_;
-  std::vector<std::unique_ptr<socket_watch>> watches_;  // the index is the descriptor
-  std::array<port_list, 256> by_port_;                  // the index is the local port modulo 256
+  std::vector<std::unique_ptr<socket_watch>>
+      watches_;                         // the watch of each socket; the index is the socket's descriptor
+  std::array<port_list, 256> by_port_;  // the watches by local port; the index is the port modulo 256
   linked_list<socket_watch, in_limbo> let_go_of_;
 };
 

@@ -28,17 +28,17 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   static constexpr std::size_t wait_size = 256;
   using wait_memory = canigo::detail::fixed_memory<wait_size>;
 
-  /// Throws std::system_error, and then holds nothing.
+  /// Watches `socket`. If it throws std::system_error, it holds nothing.
   socket_watch(const net::any_io_executor& executor, int socket, bool connection);
-  /// Removes the socket from the reactor.
+  /// Removes the socket from the reactor, and cancels its waits.
   void let_go() noexcept;
 
   // The socket in the reactor. It is empty after the socket was released, while a wait has not completed yet.
   std::optional<net::posix::stream_descriptor> descriptor;
   const int fd;
-  const bool is_connection;             // only curl's closing callback closes a connection
-  const int local_port;                 // the local port of the socket; 0: the socket has no port
-  bool is_http1 = false;                // the server of an HTTP/1 connection sends nothing without a request
+  const bool is_connection;  // whether the socket is a connection, which is closed only by curl's closing callback
+  const int local_port;      // the local port of the socket; 0: the socket has no port
+  bool is_http1 = false;     // whether this is an HTTP/1 connection, whose server sends nothing without a request
   const easy_handle* paused = nullptr;  // the handle whose transfer is paused on this connection; null: none
   bool is_idle() const noexcept { return is_http1 && wanted == 0 && paused == nullptr; }
   int wanted = 0;   // the events that curl wants: CURL_POLL_IN, CURL_POLL_OUT
@@ -46,7 +46,7 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   wait_memory read_memory;
   wait_memory write_memory;
 
-  // The following members are written with the engine's lock held.
+  // The engine's lock is held while the following members are written.
   int fired = 0;    // the events whose waits have completed
   int aborted = 0;  // the events among `fired` whose waits were cancelled
 };

@@ -40,7 +40,7 @@ bool step::settle(stream& s, bool has_ended) noexcept {
 }
 
 void start(step& w) noexcept {
-  // The operation may end inside ask(), which then releases its reference to the stream.
+  // ask() may end the operation, whose end releases its reference to the stream.
   const auto keep = w.stream_;
   keep->ask(w);
 }

@@ -39,7 +39,7 @@ class step : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the step before the engine knows it.
+  /// Ends the step with an error before the engine knows the step.
   void fail(errc code) noexcept { error_ = code; }
 
   std::error_code error() const noexcept { return error_; }
@@ -87,8 +87,8 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   }
   ~stream() = default;
 
-  // The following members are for the caller.
-  /// Starts the step `w`. The first step also starts the transfer.
+  // Only the caller calls the following members.
+  // Starts the step `w`. The first step also starts the transfer.
   void ask(step& w) noexcept;
   void cancel(const step& w) noexcept;
   /// Ends the transfer if it has started and has not ended.
@@ -111,7 +111,7 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   /// The error with which the transfer has ended.
   std::error_code error() const noexcept { return error_; }
 
-  // The following members are for the engine.
+  // Only the engine calls the following members.
   void resume() override {}
   void post() override;
   void destroy() noexcept override;
@@ -135,16 +135,16 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   request own_request_;
   std::optional<body_length> to_write_;
   std::uint64_t written_ = 0;
-  bool was_told_the_end_ = false;  // curl knows that a body of unknown length has ended
-  bool sends_no_more_ = false;     // curl sends no more bytes of the body
-  bool writes_no_more_ = false;    // the caller knows that no more of its body is accepted
+  bool was_told_the_end_ = false;  // whether curl knows that a body of unknown length has ended
+  bool sends_no_more_ = false;     // whether curl sends no more bytes of the body
+  bool writes_no_more_ = false;    // whether the caller knows that the server accepts no more of its body
   response head_;
   bool is_started_ = false;
   bool has_head_ = false;
   std::string ahead_;             // bytes of the body for which the caller's buffer had no space
   std::size_t ahead_taken_ = 0;   // how many bytes of `ahead_` the caller has read
-  std::shared_ptr<stream> self_;  // set while the engine has the stream
-  step* waiting_ = nullptr;       // guarded by the engine's lock
+  std::shared_ptr<stream> self_;  // keeps this object alive while the engine has the stream
+  step* waiting_ = nullptr;       // the step that the caller waits for; null: none; guarded by the engine's lock
 };
 
 void start(step& w) noexcept;

@@ -15,10 +15,10 @@ namespace canigo::http::detail {
 /// OpenSSL reads only the file that it needs. If curl gets a file and no folder, it reads the file once and keeps the
 /// certificates.
 struct trust {
-  std::string file = {};    // a PEM file
-  std::string folder = {};  // a folder of PEM files whose names c_rehash has made
-  std::string data = {};    // certificates as a PEM text, instead of a file and a folder
-  bool is_known = false;    // false: curl uses its own default
+  std::string file = {};    // the path of a PEM file with trusted certificates
+  std::string folder = {};  // the path of a folder of PEM files, with names that c_rehash has made
+  std::string data = {};    // trusted certificates as a PEM text, instead of a file and a folder
+  bool is_known = false;    // whether a location is known; false: curl uses its own default
 };
 
 /// Chooses between curl's default file and its default folder. Either may be null.
@@ -28,8 +28,8 @@ trust trust_in(const char* file, const char* folder);
 /// curl's default.
 trust trust_of(const client_options& options);
 
-/// Makes curl trust `trusted`, which must outlive `easy`. From libcurl 7.87 on, curl reads a file once for each multi
-/// handle.
+/// Makes curl trust the certificates of `trusted`, which must outlive `easy`. From libcurl 7.87 on, curl reads a file
+/// once for each multi handle.
 CURLcode set_trust(CURL* easy, const trust& trusted) noexcept;
 
 /// Sets the client's own certificate and key, if `options` names them.

@@ -107,7 +107,7 @@ void runs_again(world& w) {
   waits(s, put[2].id);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   is_due(s, put[2].id);
-  // The job has begun, so changes of the batch no longer affect it.
+  // The job has begun, so it does not matter any more whether its batch has ended.
   same(s.requeue(run[1].lease.id).what, requeue_answer::type::requeued);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   same(s.claim(9, "last").size(), 0u);

@@ -76,7 +76,7 @@ class tool {
   /// Claims the one job that is due.
   claimed_job claim_one(const place& at = place::current()) { return claim_one_of("default", at); }
   claimed_job claim_one_of(std::string queue, const place& at = place::current());
-  /// Ends expired leases and deadlines. Each claim does so, even one that gets no job.
+  /// Ends expired leases and deadlines, as each claim does. The claim is for a kind that no job has, so it gets no job.
   void reap() { same(claim(1, "nobody knows it").size(), 0u); }
   /// Returns the numbers of the claimed jobs.
   std::vector<job_id> ids(std::size_t limit, std::string queue = "default");

@@ -78,7 +78,7 @@ void poison_is_set_aside(world& w) {
   const auto id = s.put({});
   const auto crashes = store_policy{}.most_crashes;
   for (unsigned i = 1; i <= crashes; ++i) {
-    s.fail_run(s.claim_one().lease);  // a normal failure keeps the number of crashes
+    s.fail_run(s.claim_one().lease);  // a normal failure does not change the number of crashes
     std::ignore = s.claim_one();
     s.advance(1h);
     same(s.claim(1).size(), 0u);

@@ -11,8 +11,8 @@ struct cron_field {
   std::string_view name;
   unsigned least;
   unsigned most;
-  std::string_view range;                        // the range as error messages show it
-  std::span<const std::string_view> names = {};  // the first name stands for the value `least`
+  std::string_view range;                        // the range of values as text for error messages
+  std::span<const std::string_view> names = {};  // names of values; the first one stands for the value `least`
 };
 
 /// Returns a bit for each value that a text stands for: `*`, values and ranges, separated by commas, and steps of

@@ -9,7 +9,7 @@ namespace {
 
 struct description {
   error code;
-  std::errc like;  // the equivalent std::errc; errc{}: none
+  std::errc like;  // the equivalent std::errc; errc{}: no std::errc is equivalent
   const char* text;
 };
 

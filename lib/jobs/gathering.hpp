@@ -39,7 +39,7 @@ class gathering {
   }
 
  private:
-  /// A single worker may have submitted fewer operations than this, so there is no wait for more.
+  /// With fewer operations than this there is no wait, because all of them may come from a single worker.
   static constexpr std::size_t few = 4;
   static constexpr duration slice = std::chrono::microseconds{50};
   /// The expected duration of a sleep of `slice`. It is longer than `slice`, because the system wakes a thread late.

@@ -61,7 +61,8 @@ void memory_table::wait_no_longer(const row& r) {
   const auto found = after_batches_.find(r.after_batch);
   if (found == after_batches_.end()) return;
   found->second.erase(r.id);
-  if (found->second.empty()) after_batches_.erase(found);  // an empty entry would keep the name of the batch for ever
+  // an empty entry is removed, because otherwise the names of old batches would stay in memory for ever
+  if (found->second.empty()) after_batches_.erase(found);
 }
 
 void memory_table::drop_key(row& r) {

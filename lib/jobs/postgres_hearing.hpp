@@ -17,8 +17,8 @@ namespace canigo::jobs::detail {
 class postgres_hearing {
  public:
   enum class state : std::uint8_t {
-    works,    ///< notifications arrive
-    unknown,  ///< no notification has arrived yet that shows it
+    works,    ///< notifications reach the connection
+    unknown,  ///< it is not known yet whether notifications reach the connection
     lent,     ///< a proxy lends the server connection, so notifications do not arrive
   };
   /// The time after which a test notification counts as lost.
@@ -32,12 +32,12 @@ class postgres_hearing {
   /// Whether another connection should send the notification probe().
   bool needs_probe() const noexcept { return state_ == state::unknown; }
   const std::string& probe() const noexcept { return probe_; }
-  /// Notes that the probe was sent.
+  /// Notes that the test notification probe() was sent.
   void has_sent(time_point now) noexcept { sent_at_ = now; }
 
   /// Call it when a notification of a process has come. Returns true if it is about a change by another connection.
   bool hear(int pid, std::string_view payload) noexcept;
-  /// Notes which process has carried out a transaction.
+  /// Notes the server process that has carried out a transaction of this connection.
   void note_process(int pid) noexcept;
   /// Decides whether the test notification is lost. Precondition: hear() was called for all notifications that have
   /// arrived.
@@ -47,7 +47,7 @@ class postgres_hearing {
  private:
   int pid_;
   state state_;
-  bool is_shared_ = false;  // all clients share one session
+  bool is_shared_ = false;  // whether all clients of the server share one session
   std::string probe_;
   time_point sent_at_ = time_point::max();
 };

@@ -23,8 +23,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t most_at_once = 500;
 /// How often an operation is repeated that has conflicted with another transaction.
 constexpr int most_conflicts = 20;
-/// How long an operation waits for a lock while the other operations of its transaction have to wait. Afterwards the
-/// others continue without it, and it is tried again later.
+/// How long an operation waits for a lock while the other operations of its transaction have to wait. After this time
+/// the other operations continue without it, and it is tried again later.
 constexpr duration lock_wait = 20ms;
 constexpr duration lock_pause = 50ms;
 /// The connection for long reads is closed if no long read has come for this many times `poll`.
@@ -139,7 +139,7 @@ void postgres_store::line::run() noexcept {
       try {
         look_around();
       } catch (...) {
-        lose_link();  // no caller waits for this step: the next operation reports the error
+        lose_link();  // no caller waits for this step, so its error is dropped: the next operation reports the error
       }
       wait((held_.empty() ? look_at_ : std::min(look_at_, retry_at_)) - now());
     }
@@ -213,7 +213,7 @@ void postgres_store::line::connect(duration most) {
     const std::lock_guard lock{mutex_};
     engine_ = link_->engine();
   }
-  news_->bump();  // changes that were made before the connection have caused no notification
+  news_->bump();  // callers check the store, because changes before the connection was made have caused no notification
 }
 
 std::unique_ptr<detail::postgres_link> postgres_store::line::dial(duration most) {
@@ -256,7 +256,7 @@ void postgres_store::line::carry_out(orders list) {
     look_at_ = saturating_add(now(), std::min(options_.poll, duration::max() / idle_polls) * idle_polls);
   bool has_news = false;
   for (const auto& o : all) has_news = has_news || (o->tells && !o->error && !o->is_held);
-  if (has_news) news_->bump();  // before the callers resume, so that they find the new number
+  if (has_news) news_->bump();  // called before the callers resume, so that they find the new number of changes
   for (const auto& o : all) {
     if (!o->is_held) o->done.done();
   }
@@ -266,7 +266,7 @@ void postgres_store::line::carry_out(orders list) {
 /// Returns false if the operation must end now.
 bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::exception_ptr& e) {
   if (has_come(o->lock_end) || is_ending_) return false;
-  o->error = e;  // the caller gets this error if the time limit passes
+  o->error = e;  // the caller gets this error if the operation's time limit passes
   o->is_held = true;
   held_.push_back(o);
   return true;

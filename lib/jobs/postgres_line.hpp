@@ -36,7 +36,7 @@ struct postgres_store::order {
   std::string batch = {};
   // whether the operation must survive a crash of the server; then it fails if its outcome is unknown
   bool is_durable = false;
-  bool tells = false;  // whether other processes are notified of the change, because they may wait for it
+  bool tells = false;  // whether other processes must be notified, because their callers may wait for the change
   bool is_claim = false;
   bool reads_much = false;  // whether the operation is a read that may take long
   std::vector<detail::postgres_query> queries;
@@ -130,7 +130,7 @@ class postgres_store::line {
 
   // The following members are used on the worker thread only.
   std::unique_ptr<detail::postgres_link> link_;
-  bool has_names_ = true;                                  // the server keeps prepared statements for this connection
+  bool has_names_ = true;  // whether the server keeps prepared statements for this connection
   time_point lost_at_ = std::chrono::steady_clock::now();  // when the last connection was lost
   time_point look_at_ = {};
   detail::gathering gathering_;

@@ -252,7 +252,8 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
     try {
       roll_back();
     } catch (const postgres_lost&) {
-      if (refused) throw postgres_lost{refused->what(), false};  // an error before the end undoes everything
+      // the server has refused a statement, and the transaction has not ended: so no statement has an effect
+      if (refused) throw postgres_lost{refused->what(), false};
       throw;
     }
   }
@@ -309,7 +310,7 @@ postgres_rows postgres_link::exec(const std::string& sql) {
 void postgres_link::exec_patiently(const std::string& sql) {
   is_patient_ = true;
   exec(sql);
-  is_patient_ = false;  // after an error the connection is closed
+  is_patient_ = false;  // not reset after an error, because the connection is closed then
 }
 
 void postgres_link::look() {

@@ -26,14 +26,15 @@ namespace canigo::jobs::detail {
 class postgres_link {
  public:
   struct limits {
-    duration connect;                ///< the longest time to connect
-    duration answer;                 ///< how long the server may send nothing
-    duration statement;              ///< how long the server may work on a statement; max: the server's own limit
-    duration lock;                   ///< how long the server waits for a lock while the tables are created
-    duration step_lock;              ///< how long the server waits for a lock in an operation
-    bool listens;                    ///< whether the connection gets notifications of changes
-    bool has_names = true;           ///< whether it uses named prepared statements
-    std::function<bool()> gives_up;  ///< called repeatedly while it connects or changes tables; true ends that
+    duration connect;       ///< the max time for connecting
+    duration answer;        ///< the max time without an answer of the server
+    duration statement;     ///< the time limit of the server for a statement; max: the server's own limit
+    duration lock;          ///< the time limit of the server for a lock while the tables are created
+    duration step_lock;     ///< the time limit of the server for a lock in an operation
+    bool listens;           ///< whether the connection gets notifications of changes
+    bool has_names = true;  ///< whether the connection uses named prepared statements
+    /// called repeatedly while it connects or changes tables; if it returns true, the connection gives up
+    std::function<bool()> gives_up;
   };
 
   /// Connects, creates the tables, and listens. Throws postgres_error, or std::system_error with error::newer_schema.
@@ -88,7 +89,7 @@ class postgres_link {
   bool is_ready_ = false;
   const std::string step_lock_;              // the longest wait for a lock in an operation, in milliseconds
   const std::string statement_;              // the time limit of a statement, in milliseconds; empty: the server's
-  std::optional<postgres_hearing> hearing_;  // set if the connection listens
+  std::optional<postgres_hearing> hearing_;  // whether notifications arrive; set if the connection listens
   std::unique_ptr<PGconn, finish> connection_;
 };
 

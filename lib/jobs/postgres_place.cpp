@@ -11,13 +11,13 @@ namespace canigo::jobs::detail {
 namespace {
 
 struct state_meaning {
-  std::string_view state;  // the first characters of a SQLSTATE
+  std::string_view state;  // the row is for each SQLSTATE that begins with these characters
   error code;
   bool is_for_good;
   const char* advice;
 };
 
-// The first row that matches counts.
+// The first row whose characters match a SQLSTATE is used.
 constexpr state_meaning state_meanings[] = {
     {"28P01", error::cannot_open, true,
      "give the right password, in the URL, in PGPASSWORD or in the file of passwords"},

@@ -34,7 +34,7 @@ class postgres_error : public std::system_error {
 
   /// The SQLSTATE of the error; empty if there is none.
   const std::string& state() const noexcept { return state_; }
-  /// Whether another attempt would fail, too.
+  /// Whether another attempt would fail with the same error.
   bool is_for_good() const noexcept;
   /// Whether this transaction conflicted with another one, so that it may succeed if it is repeated.
   bool is_conflict() const noexcept;

@@ -42,7 +42,7 @@ std::string of_found(const std::string& part) { return " WHERE id = ANY(ARRAY(SE
 std::string one_more(const std::string& c) { return c + " = least(" + c + ", 2147483646) + 1, "; }
 std::string one_less(const std::string& c) { return c + " = greatest(" + c + ", 1) - 1, "; }
 
-/// SQL texts that several statements use.
+/// The following constants are SQL texts that several statements use.
 const std::string ends_run = "lease_until = NULL, result = NULL, ";
 const std::string of_lease = " WHERE id = $1::int8 AND state = 1 AND token = $2::int8 RETURNING 1";
 /// Returns SQL that notifies, and sets the lock timeout for the commit to `most` milliseconds. Commits with a
@@ -342,7 +342,7 @@ template <class T, class Add>
 std::string array_of(const std::vector<T>& list, std::uint32_t of, Add add) {
   std::string a;
   add_number(a, 1, 4);  // the number of dimensions
-  add_number(a, 1, 4);  // whether elements may be null
+  add_number(a, 1, 4);  // a flag: the array may contain nulls
   add_number(a, of, 4);
   add_number(a, list.size(), 4);
   add_number(a, 1, 4);  // the index of the first element

@@ -86,8 +86,8 @@ class postgres_query {
 
  private:
   struct argument {
-    std::optional<std::string_view> bytes = {};  // empty: the bytes are in `own`
-    std::string own = {};                        // the encoded bytes of a number
+    std::optional<std::string_view> bytes = {};  // the bytes of the argument; std::nullopt: `own` contains the bytes
+    std::string own = {};                        // the encoded bytes of a number, if the argument is a number
     bool is_null = false;
     bool is_text = false;
   };

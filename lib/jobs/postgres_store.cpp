@@ -125,7 +125,8 @@ net::awaitable<std::vector<claimed_job>> postgres_store::claim(claim_request r) 
   o->undo.push_back(of(what::undo_claim, mark));
   auto& has_news = o->tells;
   co_return co_await ask<std::vector<claimed_job>>(o, [&has_news](answers a) {
-    // The statements that end leases have already notified other processes.
+    // Callers of this process are told if a statement before the claim has ended a lease. That statement has already
+    // notified other processes.
     has_news = std::ranges::any_of(a.first(a.size() - 1), [](const postgres_rows& rows) { return rows.size() > 0; });
     return detail::read_claimed(a.back());
   });

@@ -23,7 +23,7 @@ bool is_hopeless(const std::exception_ptr& e) noexcept {
 /// Whether the run ended because the service is stopping, instead of by its handler.
 bool is_undone(const run_end& end) noexcept {
   const std::error_code code = code_of(end.error);
-  if (!end.has_begun) return static_cast<bool>(code);  // the pool refused the run
+  if (!end.has_begun) return static_cast<bool>(code);  // the run has an error code only if the pool refused it
   return end.is_service_stopping && !end.was_told_to_end &&
          (code == errc::stopped || code == net::error::operation_aborted);
 }

@@ -18,12 +18,12 @@ namespace canigo::jobs::detail {
 
 /// How a run of a job ended, according to its service.
 struct run_end {
-  std::exception_ptr error;             // null: the handler has returned normally
+  std::exception_ptr error;             // the exception of the handler; null: it has returned normally
   std::string result = {};              // the result of a handler that has returned
   std::optional<duration> snooze = {};  // the time for which the handler wants to snooze the job
   bool has_begun = {};                  // whether the handler was called
-  bool is_lost = {};                    // another process may have claimed the job
-  bool was_told_to_end = {};            // the service ended the run: the job was cancelled, expired, or lost
+  bool is_lost = {};                    // whether another process may have claimed the job
+  bool was_told_to_end = {};  // whether the service ended the run, because the job was cancelled, expired or lost
   bool is_service_stopping = {};
 };
 
@@ -32,7 +32,7 @@ struct run_report {
   enum class type : std::uint8_t { nothing, complete, fail, snooze, give_back };
   type what = type::nothing;
   std::string text = {};             // the result, or the text of the failure
-  duration span = duration::zero();  // the time until the next attempt; max: there is none
+  duration span = duration::zero();  // the time until the next attempt; max: no further attempt is made
 };
 
 /// Makes the report of a run. `attempt`: its number. `random`: 64 random bits, which determine the time until the next

@@ -47,11 +47,11 @@ struct running_job {
   std::optional<duration> snooze;
   std::optional<std::string> progress;  // progress that the store does not know yet
 
-  // The following members are guarded by the service's lock.
+  // The service's lock guards the following members.
   time_point renewed_at;
   time_point renew_at;
   bool is_renewing = false;
-  bool is_reporting = false;  // its handler has ended, and the store does not know that yet
+  bool is_reporting = false;  // whether the handler has ended, and the store does not know that yet
 };
 
 }  // namespace canigo::jobs::detail

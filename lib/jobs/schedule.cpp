@@ -36,7 +36,7 @@ const std::array<detail::cron_field, 5> fields = {{{"minute", 0, 59, "0 to 59"},
                                                    {"month", 1, 12, "1 to 12, jan to dec", month_names},
                                                    {"day of the week", 0, 7, "0 to 7, sun to sat", day_names}}};
 
-/// Splits the text at blanks.
+/// Splits the text into five fields at its blanks.
 std::array<std::string_view, 5> split(std::string_view text) {
   std::array<std::string_view, 5> parts;
   std::string_view rest = text;
@@ -137,7 +137,9 @@ instant schedule::next_after(instant t) const {
   if (t >= past_end) return instant::max();
   if (period_ > 0s) {
     const auto before = std::chrono::floor<std::chrono::seconds>(t).time_since_epoch();
-    const auto into = (before % period_ + period_) % period_;  // `t` may be before 1970
+    const auto into =
+        // two modulo operations, because `before` is negative if `t` is before 1970
+        (before % period_ + period_) % period_;
     const instant next{before - into + period_};
     return next < past_end ? next : instant::max();
   }

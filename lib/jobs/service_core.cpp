@@ -110,8 +110,8 @@ net::awaitable<void> service_core::counted(at_work, net::awaitable<void> work) {
 
 /// Starts a coroutine for whose end stop() waits.
 void service_core::spawn(net::awaitable<void> work) {
-  // The executor is a worker_strand: without memory to schedule it, a strand of Asio may accept a function and never
-  // run it.
+  // The executor is a worker_strand, because a strand of Asio may accept a function and never run it, if there is no
+  // memory to schedule the strand.
   net::co_spawn(canigo::detail::worker_strand::of_no_worker(executor_),
                 counted(at_work{shared_from_this()}, std::move(work)),
                 [keeps_loop = net::prefer(executor_, net::execution::outstanding_work.tracked)](std::exception_ptr) {});
@@ -178,7 +178,8 @@ void service_core::abandon() noexcept {
   store_news_->stop();
 }
 
-/// A pool stops itself if its workers fail too often. Then the service stops, too, with the same error.
+/// Waits until the pool of a queue has stopped. A pool stops itself if its workers fail too often. Then the service
+/// stops, too, with the same error.
 net::awaitable<void> service_core::watch(std::shared_ptr<service_core> core, queue& q) {
   for (;;) {
     std::exception_ptr cause;
@@ -190,7 +191,8 @@ net::awaitable<void> service_core::watch(std::shared_ptr<service_core> core, que
     }
     if (q.pool.is_closed()) core->request_stop(stop_mode::finish_running, duration::max(), cause);
     if (core->is_stopping()) co_return;
-    co_await core->pause_after(1);  // there was no memory to wait
+    // the wait failed because there was no memory, so this coroutine waits again after a pause
+    co_await core->pause_after(1);
   }
 }
 
@@ -348,13 +350,13 @@ net::awaitable<void> service_core::pause_after(std::uint32_t failures) {
   try {
     co_await life_.wrap(sleep_for(least));
   } catch (const std::system_error&) {
-    co_return;  // the service stops
+    co_return;  // the service stops, so the pause ends
   }
   if (whole == least) co_return;
   try {
     co_await life_.wrap(with_timeout(changes::after(store_news_, seen), whole - least));
   } catch (...) {
-    co_return;  // the time is over, the service stops, or there is no memory to wait
+    co_return;  // the pause ends: its time is over, the service stops, or there is no memory to wait
   }
 }
 

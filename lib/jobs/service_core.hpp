@@ -43,7 +43,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
   void start();
   /// Begins to stop the service. Idempotent; a later call may name a harder mode.
   void request_stop(stop_mode mode, duration grace, std::exception_ptr cause = nullptr);
-  /// Cancels everything, and waits for nothing.
+  /// Cancels all running jobs, and does not wait for their end.
   void abandon() noexcept;
 
   static net::awaitable<std::string> result(std::shared_ptr<service_core> core, job_id id);
@@ -60,7 +60,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
     queue(const net::any_io_executor& executor, queue_options q);
     queue_options options;
     strand_pool pool;
-    // The following members are guarded by the lock.
+    // The service's lock guards the following members.
     std::size_t taken = 0;      // the jobs that were claimed and not reported yet
     std::size_t reporting = 0;  // how many of the `taken` jobs have a handler that has ended
     job_queue_stats counts = {};
@@ -112,13 +112,13 @@ class service_core : public std::enable_shared_from_this<service_core> {
   time_source& time_;
   store& store_;
   const service_options options_;
-  std::map<std::string, handler> handlers_;  // constant after start()
+  std::map<std::string, handler> handlers_;  // the handler of each kind; constant after start()
   std::list<queue> queues_;
   store_health health_;
-  std::list<repetition> repetitions_;  // constant after start()
+  std::list<repetition> repetitions_;  // the schedules; constant after start()
 
   const std::shared_ptr<changes> news_;        // counts changes in the service or the store
-  const std::shared_ptr<changes> store_news_;  // counts changes in the store
+  const std::shared_ptr<changes> store_news_;  // counts only changes in the store
   std::atomic<std::uint64_t> store_changes_{0};
   cancel_source life_;     // ends all waits except those for running jobs
   wait_group not_closed_;  // counts 1 until the service has stopped

@@ -9,7 +9,8 @@
 #include <system_error>
 #include <utility>
 
-// The renewal of leases. The answer to a renewal also tells the service whether another process has changed the job.
+// The functions of service_core that renew leases. The answer to a renewal also tells the service whether another
+// process has changed the job.
 
 namespace canigo::jobs::detail {
 namespace {
@@ -42,8 +43,9 @@ std::vector<service_core::running> service_core::to_renew(bool all) {
 
 net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> core) {
   std::uint64_t seen = 0;
-  std::uint64_t looked_at = core->store_changes_;  // the change of the store before the last search for cancelled jobs
-  time_point look_at = time_point::min();          // no search for cancelled jobs is made before this time
+  // the number of changes of the store at the last search for cancelled jobs
+  std::uint64_t looked_at = core->store_changes_;
+  time_point look_at = time_point::min();  // the next search for cancelled jobs is made at this time or later
   for (;;) {
     {
       const std::lock_guard lock{core->mutex_};
@@ -65,7 +67,8 @@ net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> cor
     } catch (...) {
       if (core->is_abandoned_) co_return;
     }
-    co_await core->pause_after(1);  // there was no memory to wait
+    // the wait failed because there was no memory, so this coroutine waits again after a pause
+    co_await core->pause_after(1);
   }
 }
 

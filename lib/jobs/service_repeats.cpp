@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-// The repetition of jobs at the times of a schedule.
+// The functions of service_core that put jobs at the times of a schedule.
 
 namespace canigo::jobs::detail {
 namespace {

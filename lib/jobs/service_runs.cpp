@@ -10,7 +10,7 @@
 #include <system_error>
 #include <utility>
 
-// The beginning, running and ending of jobs.
+// The functions of service_core that begin, run and end jobs.
 
 namespace canigo::jobs::detail {
 namespace {
@@ -31,7 +31,7 @@ std::size_t service_core::free_places(const queue& q) const {
 
 net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, queue& q) {
   std::uint64_t seen = 0;
-  bool has_more = false;  // the last claim got as many jobs as it had asked for
+  bool has_more = false;  // whether the last claim got as many jobs as it had asked for
   for (std::uint32_t failures = 0; !core->is_stopping();) {
     std::exception_ptr failed;
     try {
@@ -48,11 +48,12 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
           has_more = came == places && !q.options.limit;
           continue;
         }
-        // The claim found no job: only a lease or a deadline was due, or another process was faster.
+        // The claim found no job: only a lease or a deadline was due, or another process claimed the job first.
         due = std::max<duration>(co_await core->store_.next_due(q.options.name), std::chrono::milliseconds{1});
       }
       failures = 0;
-      if (places > 0) core->health_.succeeded(q.claims);  // otherwise the store was not used
+      // without a free slot the store was not used, so its health is unknown
+      if (places > 0) core->health_.succeeded(q.claims);
       co_await core->wait(seen, has_more ? duration::max() : due);
     } catch (...) {
       failed = std::current_exception();
@@ -152,7 +153,7 @@ net::awaitable<void> service_core::drive(std::shared_ptr<service_core> core, que
   try {
     co_await report_end(core, q, r, std::move(end));
   } catch (...) {
-    // Without memory to report the end, another process gets the job when its lease ends.
+    // If there is no memory to report the end, another process gets the job when its lease ends.
     core->health_.failed(store_health::runs, std::current_exception());
   }
   core->let_go(q, r);
@@ -228,7 +229,7 @@ net::awaitable<void> service_core::trim(std::shared_ptr<service_core> core, queu
       if (co_await core->store_.trim(r) == 0) break;
     }
   } catch (...) {
-    co_return;  // the jobs will be trimmed at another time
+    co_return;  // the next trim deletes the jobs
   }
 }
 

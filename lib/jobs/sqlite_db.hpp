@@ -61,7 +61,7 @@ class sqlite_statement {
     return static_cast<std::uint32_t>(std::clamp<std::int64_t>(integer(column), 0, INT32_MAX));
   }
   const char* name(int column) const noexcept { return ::sqlite3_column_name(statement_.get(), column); }
-  /// Returns a text or a blob.
+  /// Returns the text or blob in a column of the row.
   std::string text(int column) const;
 
  private:

@@ -156,7 +156,8 @@ void sqlite_store::line::run() noexcept {
         look_at = clock::now() + options_.poll;
       }
     } catch (...) {
-      connection_.reset();  // no caller waits for this step: the next operation tries again, and reports the error
+      // no caller waits for this step, so its error is dropped: the next operation tries again, and reports the error
+      connection_.reset();
       look_at = clock::now() + options_.poll;
     }
     if (goes_on && is_idle) wait(look_at - clock::now());
@@ -189,7 +190,7 @@ bool sqlite_store::line::try_all(const orders& list) {
 
 void sqlite_store::line::carry_out(const orders& list) {
   const bool has_news = try_all(list);
-  if (has_news) news_->bump();  // before the callers resume, so that they find the new number
+  if (has_news) news_->bump();  // called before the callers resume, so that they find the new number of changes
   for (const auto& o : list) o->done.done();
   if (has_news) tell_others(true);
   if (std::exchange(wal_pages_, 0) >= checkpoint_pages && connection_) connection_->checkpoint();
@@ -202,7 +203,7 @@ void sqlite_store::line::throw_gone() const {
                               "opens the file of this name, or makes one"};
 }
 
-/// Commits all operations in one transaction.
+/// Carries out all operations of the list in one transaction.
 void sqlite_store::line::commit(const orders& list) {
   weight most = weight::reads;
   for (const auto& o : list) most = std::max(most, o->how);
@@ -252,7 +253,7 @@ void sqlite_store::line::open() {
   auto opened = connect();
   if (!socket_) socket_.emplace(file_ + "-wake", holder_);
   connection_ = std::move(opened);
-  news_->bump();  // changes that were made before the file was opened have caused no wake-up
+  news_->bump();  // callers check the store, because changes before the file was opened have caused no wake-up
 }
 
 /// Sends a wake-up to all other processes. Processes that have ended run no jobs any more, so their leases are ended,

@@ -77,7 +77,8 @@ void make_tables(sqlite_db& db) {
     const bool is_own = ::sqlite3_get_autocommit(db.connection()) != 0;
     if (is_own) db.exec("BEGIN IMMEDIATE");
     try {
-      version = version_of(db);  // another process may have migrated the tables meanwhile
+      // read again in the transaction, because another process may have migrated the tables meanwhile
+      version = version_of(db);
       if (version < schema_version) {
         db.exec("CREATE TABLE IF NOT EXISTS canigo_schema(version INTEGER NOT NULL) STRICT");
         for (; version < schema_version; ++version) db.exec(migrations[version]);

@@ -1,4 +1,4 @@
-// The queries about jobs in an SQLite file: one job, a list of jobs, the counts.
+// The functions of sqlite_table that read jobs: one job, a list of jobs, the counts.
 
 #include "history.hpp"
 #include "sqlite_table.hpp"

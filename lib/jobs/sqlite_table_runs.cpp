@@ -1,4 +1,4 @@
-// The runs of jobs in an SQLite file: how they end, continue, or are found to be lost.
+// The functions of sqlite_table for runs of jobs: how runs end, continue, or are found to be lost.
 
 #include "canigo/algorithms/backoff.hpp"
 

@@ -32,7 +32,7 @@ class store_health {
  private:
   struct failure {
     std::uint32_t in_a_row = 0;
-    std::uint64_t place = 0;  // the position of this error among all errors
+    std::uint64_t place = 0;  // the number of this error, counted over all purposes
     std::string text = {};
     std::error_code code = {};
   };

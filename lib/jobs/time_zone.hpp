@@ -13,12 +13,12 @@ namespace canigo::jobs::detail {
 /// The offsets of local time from UTC in one zone of the time zone database. A value.
 class time_zone {
  public:
-  /// A period with one offset.
+  /// A period in which the offset does not change.
   struct period {
-    zone_time begin;  ///< zone_time::min() for the first period
-    zone_time end;    ///< zone_time::max() for the last period
+    zone_time begin;  ///< when the period begins; zone_time::min() for the first period
+    zone_time end;    ///< when the period ends; zone_time::max() for the last period
     std::chrono::seconds offset;
-    std::chrono::seconds offset_before;  ///< the offset before `begin`
+    std::chrono::seconds offset_before;  ///< the offset of the previous period
   };
 
   /// Reads a zone from the folder that TZDIR names, or from /usr/share/zoneinfo. Throws errc::invalid_argument, which
@@ -32,8 +32,8 @@ class time_zone {
  private:
   std::chrono::seconds first_{0};      // the offset before the first change
   std::vector<zone_change> changes_;   // the changes listed in the file
-  zone_time last_ = zone_time::min();  // after this time the rule determines the changes, before it the file's list
-  std::optional<zone_rule> rule_;      // the rule for the time after the listed changes
+  zone_time last_ = zone_time::min();  // `changes_` has the changes up to this time; `rule_` determines later changes
+  std::optional<zone_rule> rule_;      // determines the changes after `last_`
 };
 
 }  // namespace canigo::jobs::detail

@@ -52,7 +52,7 @@ wake_socket::~wake_socket() {
   if (socket_ == -1) return;
   ::unlink(path_of(number_).c_str());
   ::close(socket_);
-  ::rmdir(folder_.c_str());  // fails if another socket is in the folder
+  ::rmdir(folder_.c_str());  // this fails if another process's socket is in the folder, and then the folder stays
 }
 
 bool wake_socket::drain() noexcept {
@@ -66,7 +66,7 @@ bool wake_socket::drain() noexcept {
   try {
     if (has_newcomer) look_round();
   } catch (...) {
-    return has_news;  // without memory, the other processes are found at the next look
+    return has_news;  // there is no memory to search the folder, so the new process is found by a later search
   }
   return has_news;
 }

@@ -22,7 +22,7 @@ void show(families& f, const std::string& object, const loop_lag_stats& s);
 void show(families& f, const std::string& object, const connection_stats& s);
 void show(families& f, const std::string& object, const http_stats& s);
 void show(families& f, const std::string& object, const jobs_stats& s);
-/// Adds the metrics of the policy itself, and of all its parts.
+/// Adds the metrics of the policy itself, and of all of its parts.
 void show(families& f, const std::string& object, const policy& p);
 
 }  // namespace canigo::metrics

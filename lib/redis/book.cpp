@@ -59,7 +59,7 @@ void book::clear() noexcept {
   asked_.clear();
 }
 
-/// Compares only the first request of each class.
+/// Compares the first request of each class, which is the earliest one of its class.
 limit_request& book::oldest() const noexcept {
   limit_request* found = &first();
   for (auto next = waiting_.begin(); next != waiting_.end();) {
@@ -143,8 +143,8 @@ void book::tell_again(std::shared_ptr<holding> h) noexcept {
 void book::put_idle(std::uint64_t n, time_point now, const rate_setting& r) noexcept {
   if (idle_ == 0) {
     if (!has_permits_) {
-      // All tokens taken ahead were used in time, so the number doubles. Its bound is the number of tokens that the
-      // rate supplies within the horizon.
+      // All tokens that were taken in advance were used in time, so the next call takes twice as many. The bound is the
+      // number of tokens that the rate supplies within the horizon.
       const auto within =
           static_cast<double>(horizon_.count()) / 1000 / static_cast<double>(r.period) * static_cast<double>(r.tokens);
       const auto most_ahead = std::min<double>(static_cast<double>(r.burst), std::max(1.0, within));

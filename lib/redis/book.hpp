@@ -137,7 +137,7 @@ class book {
   std::uint64_t new_id() noexcept { return next_id_++; }
 
  private:
-  using order = std::pair<int, std::uint64_t>;  // the class and the arrival
+  using order = std::pair<int, std::uint64_t>;  // the order of requests: first by class, then by arrival
   void let_go(const holding& h) noexcept;
   static order place_of(const limit_request& r) noexcept { return {r.wanted.priority, r.arrival}; }
   std::size_t per_call() const noexcept;

@@ -19,7 +19,7 @@ client::~client() { engine_->close(); }
 
 net::awaitable<reply> client::run(command c) {
   using detail::answer;
-  const auto home = engine_;  // keeps the engine alive, because the client may be destroyed meanwhile
+  const auto home = engine_;  // keeps the engine alive, because the client may be destroyed during this operation
   const auto slot = detail::slot_of(c);
   auto at = slot ? home->cluster().of(*slot) : home;
   answer a;

@@ -207,7 +207,7 @@ void engine::close() noexcept {
   want_turn();
 }
 
-/// Precondition: the lock is held.
+/// Returns the reason why there is no connection, or `otherwise`. Precondition: the lock is held.
 std::string engine::why_down(const char* otherwise) const {
   return where() + ": " + (!why_down_.empty() ? why_down_ : cause_ ? cause_.message() : otherwise);
 }
@@ -249,7 +249,7 @@ void engine::take_out(call& c) noexcept {
 
 void engine::finish(call& c, std::error_code ec) noexcept {
   c.error_ = ec;
-  if (c.deadline_.end(*time_)) post_kept(c);  // otherwise the handler of the deadline posts it
+  if (c.deadline_.end(*time_)) post_kept(c);  // if the deadline has just passed, its handler posts the call instead
 }
 
 void engine::fail_all(calls& list, std::error_code ec) noexcept {

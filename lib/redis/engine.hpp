@@ -57,7 +57,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   /// Returns why there is no connection: a code, and a text that names the server. Both are empty if there is a
   /// connection, or if the cause is unknown.
   std::pair<std::error_code, std::string> trouble() const noexcept;
-  /// Whether trouble() has a code.
+  /// Whether trouble() returns an error code.
   bool has_trouble() const noexcept;
   /// The time after which an answer counts as late. It includes the time to connect if there is no connection. 0: no
   /// round trip was measured yet.
@@ -83,7 +83,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  // Precondition: the lock is held.
+  // Removes a call from its list. Precondition: the lock is held.
   void take_out(call& c) noexcept;
   void finish(call& c, std::error_code ec) noexcept;
   void fail_all(calls& list, std::error_code ec) noexcept;
@@ -118,27 +118,27 @@ class engine final : public std::enable_shared_from_this<engine>,
   nodes nodes_;
 
   calls waiting_;
-  calls sent_;  // an entry stays until its reply comes, even if its call has ended
+  calls sent_;  // the entry of a call stays until its reply comes, even if the call has ended
   std::shared_ptr<subscriber> subscriber_;
-  std::string why_down_;  // the server's error text when it refused the connection
+  std::string why_down_;  // the error text with which the server refused the connection
   std::error_code cause_;
   client_stats stats_;
   std::size_t abandoned_ = 0;  // the number of ended calls in sent_
   std::size_t minding_ = 0;    // the number of calls in sent_ whose content no later call repeats
   round_trips line_;
-  time_point silent_at_ = time_point::max();  // a server that is silent until this time loses the connection
+  time_point silent_at_ = time_point::max();  // if the server sends nothing until this time, the connection is dropped
   time_point last_read_ = time_point::min();
   turn_call<engine> turn_;
   bool alarm_rang_ = false;
-  // The connection is to be dropped: the server was silent for too long, or another server should be asked.
+  // Whether the connection must be dropped: the server was silent for too long, or another server should be asked.
   bool is_suspect_ = false;
   bool closing_ = false;
 
-  // The following members are used on the strand only.
-  std::atomic<phase> phase_ = phase::down;  // also read from other threads
+  // Only functions on the strand use the following members.
+  std::atomic<phase> phase_ = phase::down;  // the phase of the connection; other threads may read it, too
   std::shared_ptr<link> link_;
   std::uint32_t failures_ = 0;  // the number of failed connections in a row
-  bool has_answered_ = false;   // the server has answered a call on this link
+  bool has_answered_ = false;   // whether the server has answered a call on this link
   time_point not_before_ = time_point::min();
   time_point dialed_at_ = time_point::min();
   time_point unwanted_at_ = time_point::max();  // when the last caller stopped waiting for a connection

@@ -1,4 +1,4 @@
-// The part of the engine that handles the connection and its bytes. All of it runs on the client's strand.
+// The functions of engine that handle the connection and its bytes. All of them run on the client's strand.
 #include "canigo/detail/base/random.hpp"
 #include "canigo/error.hpp"
 
@@ -116,7 +116,7 @@ void engine::send_waiting() noexcept {
     const std::lock_guard lock{mutex_};
     static const std::string asking = command{"ASKING"}.encoded();
     std::size_t size = 0;
-    calls answers_to_asking;  // entries without a caller
+    calls answers_to_asking;  // entries for the replies to ASKING, which have no caller
     for (const auto& [c, sent_at] : waiting_) {
       size += c->bytes_.size();
       if (!c->asks_first_) continue;

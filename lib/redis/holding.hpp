@@ -23,8 +23,8 @@ struct holding {
   std::uint64_t token = 0;
   std::size_t alternative = 0;                // if the limit has alternatives: the alternative that granted the permit
   canigo::detail::amounts_by_unit amounts{};  // the amount of each unit, as granted or settled
-  bool settles = false;                       // Redis has charged these amounts, so settle() has an effect
-  std::atomic<state> now = state::held;       // also read without the lock
+  bool settles = false;                       // whether Redis has charged these amounts, so that settle() has an effect
+  std::atomic<state> now = state::held;       // the state of the grant; it is also read without the lock
   cancel_source ended;
   std::shared_ptr<holding> next_to_tell;
 };

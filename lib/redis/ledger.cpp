@@ -147,7 +147,7 @@ void ledger::start(limit_waiter& w) noexcept {
   w.destroy();
 }
 
-/// Computes the amount of each unit to request from Redis. Without a rate, a limiter counts only places.
+/// Computes the amount of each unit to request from Redis. Without a rate, a limiter counts only slots.
 bool ledger::resolve(const request& r, amounts_by_unit& amounts) const noexcept {
   amounts = {r.tokens};
   if (options_.units == nullptr) return r.amounts.empty();
@@ -433,7 +433,7 @@ void ledger::check(const request& r) const {
   if (r.flow != nullptr) throw_invalid("request.flow", "a flow", "none, because flows share a limit of one process");
   if (options_.units != nullptr) {
     options_.units->check(r.amounts);
-    if (options_.rates.empty()) return;  // without rates, token amounts have no effect
+    if (options_.rates.empty()) return;  // without a rate, a limiter counts only slots, so token amounts have no effect
   } else if (!r.amounts.empty()) {
     throw_invalid("request.amounts.size()", r.amounts.size(), "0, because this limit has no other unit");
   }
@@ -502,7 +502,7 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   } else {
     canigo::detail::count_rejection(counts_, is_ours ? static_cast<errc>(ec.value()) : errc::store_unavailable);
   }
-  if (w.deadline_.end(*time_)) post_kept(w);  // otherwise the handler of the deadline posts it
+  if (w.deadline_.end(*time_)) post_kept(w);  // if the deadline has just passed, its handler posts the waiter instead
 }
 
 /// Evicts a waiter. The new request is already in the queue.

@@ -43,9 +43,9 @@ struct ledger_options {
   std::string kind;  // a part of the keys: "s" semaphore, "r" scheduler, "l" limiter
   std::string name;
   std::string space;
-  std::uint64_t permits = 0;  // the cap; 0: no cap
+  std::uint64_t permits = 0;  // the cap of the limit; 0: no cap
   std::vector<rate_limit> rates = {};
-  std::shared_ptr<const unit_table> units = {};  // the units of a limiter
+  std::shared_ptr<const unit_table> units = {};  // the units of a limiter; null for other limits
   duration lease{};
   int priorities = 1;
   std::size_t queue_limit = 10'000;
@@ -55,7 +55,8 @@ struct ledger_options {
   failure_mode on_failure = failure_mode::closed();
   // the alternatives of a limiter; their rates are the last ones of `rates`
   std::vector<alternative_terms> alternatives = {};
-  duration horizon{};  // 0: idle permits are given back at once, and no tokens are taken in advance
+  // how long permits or tokens may be idle in this process; 0: no permits and no tokens are kept idle
+  duration horizon{};
 };
 
 /// One process's client of a limit in Redis. It has the lock, the client and the alarm around four values that decide.
@@ -200,34 +201,35 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::string channel(std::uint64_t n) const { return prefix_ + "n:" + session_.name_of(n); }
 
   const ledger_options options_;
-  const std::string prefix_;  // the prefix of the limit's keys
+  const std::string prefix_;  // the text with which all keys of the limit begin
   session session_;
   book book_;
   terms terms_;
   sync_plan plan_;
   bool closing_ = false;
   queue_stats counts_;
-  limit_stats stats_;  // its `alternatives` has an element for each alternative
+  limit_stats stats_;  // stats_.alternatives has an element for each alternative of the limit
 
-  const std::shared_ptr<engine> home_;  // the engine of the client
+  const std::shared_ptr<engine> home_;  // the engine of the client, which the limit calls first
   const unsigned slot_;
   std::shared_ptr<engine> engine_;  // the engine of the node that has the limit; in a cluster it may differ from home_
-  std::shared_ptr<engine> for_once_;  // the node that gets only the next call; null: engine_ gets it
+  std::shared_ptr<engine> for_once_;  // the engine of the node that gets only the next call; null: engine_ gets it
   int redirections_ = 0;              // the number of redirections in a row
-  bool send_text_ = false;            // Redis does not know the script, so the next call contains the script's text
+  bool send_text_ = false;  // whether the next call contains the script's text, because Redis does not know the script
 
   std::uint64_t listening_to_ = 0;        // the number of the session whose messages are subscribed to; 0: none
   std::shared_ptr<engine> listening_at_;  // the node that publishes these messages; null: none
-  bool is_subscribed_ = false;            // that node has confirmed the subscription
+  bool is_subscribed_ = false;            // whether that node has confirmed the subscription
   time_point listen_after_ = time_point::min();
   time_point check_after_ = time_point::min();
   std::error_code unheard_;  // why published messages do not arrive
   std::string unheard_text_;
 
   // Work that a change prepares under the lock, to be done after the lock is released.
-  std::optional<command> call_;  // the call to send
+  std::optional<command> call_;  // the call that is ready to be sent; std::nullopt: none
   turn_call<ledger> turn_;
-  bool may_send_ = false;  // set during a turn: all changes so far go into one call
+  // whether step() may send a call; set only by turn() and by the alarm, so that changes share a call
+  bool may_send_ = false;
 
   canigo::detail::shared_alarm<ledger> alarm_;
 };

@@ -1,4 +1,4 @@
-// The call of the script for a limit, and the handling of its answer.
+// The functions of ledger that call the script for a limit, and read its answer.
 #include "canigo/error.hpp"
 #include "canigo/redis/error.hpp"
 
@@ -61,7 +61,7 @@ void ledger::answered(engine& from, const answer& given) noexcept {
   if (given.sent_at != 0) session_.sent(given.sent_at);
   plan_.call_ended();
   const time_point now = time_->now();
-  if (given.error == errc::stopped) {  // the client is closed
+  if (given.error == errc::stopped) {  // the client is closed, so the limit stops calling Redis
     closing_ = true;
     plan_.stop();
     return finish_all(errc::stopped);
@@ -96,7 +96,7 @@ void ledger::answered(engine& from, const answer& given) noexcept {
       return is_ours ? lose_session() : void();
     }
   } catch (...) {
-    // Without memory for the answer, the next call tells and asks the same again.
+    // There was no memory for the answer, so the next call sends the same changes again.
     terms_.tell_again();
     cause = errc::not_enough_memory;
   }
@@ -137,7 +137,7 @@ bool ledger::is_redirected(engine& from, const reply& r) noexcept {
     }
     return true;
   } catch (...) {
-    return false;  // there is no memory for the call
+    return false;  // there is no memory to follow the redirection
   }
 }
 

@@ -1,5 +1,5 @@
-// The handling of the messages that Redis publishes for a limit. Each message is a hint: the next call brings the same
-// information.
+// The functions of ledger that handle the messages of Redis for a limit. Each message is a hint: the next call brings
+// the same information.
 #include "canigo/error.hpp"
 
 #include "awake.hpp"
@@ -16,7 +16,7 @@
 namespace canigo::redis::detail {
 namespace {
 
-// After Redis has refused the subscription, it is requested again after this time.
+// How long the process waits before it subscribes again after Redis has refused the subscription.
 constexpr duration refused_for = std::chrono::seconds{30};
 
 }  // namespace
@@ -101,14 +101,15 @@ void ledger::published(std::string_view message) noexcept {
     plan_.is_useful_at(saturating_add(time_->now(), us(in)));
   } else if (what == 'g' && space != std::string_view::npos) {
     if (number(message.substr(last + 1)) != static_cast<std::uint64_t>(session_.epoch())) {
-      plan_.hint();  // Redis has forgotten the cancellation, or this process has not seen the new epoch yet
+      // Redis has forgotten the cancellation, or this process does not know the new epoch yet, so a call asks Redis
+      plan_.hint();
     } else if (r != nullptr) {
-      // With alternatives: "id token alternative epoch".
+      // With alternatives the message is "id token alternative epoch".
       const std::string_view behind = message.substr(space + 1);
       const std::uint64_t from = has_alternatives() ? number(behind.substr(std::min(behind.find(' '), last) + 1)) : 1;
       grant(waiter_of(*r), static_cast<std::int64_t>(number(behind)), static_cast<std::size_t>(from - 1));
     } else if (!book_.is_told_of(id)) {
-      plan_.hint();  // the next answer tells whether the grant has no owner
+      plan_.hint();  // a call is made, whose answer tells whether the grant has no owner
     }
   } else if (what == 'x') {
     if (r != nullptr) grant(waiter_of(*r), 0, 0);

@@ -1,4 +1,4 @@
-// The limit's own step. It decides whether to call Redis, serves waiters without Redis, and sets the alarm.
+// The functions of ledger that decide whether to call Redis, serve waiters without Redis, and set the alarm.
 #include "canigo/error.hpp"
 
 #include "awake.hpp"
@@ -18,7 +18,8 @@
 namespace canigo::redis::detail {
 namespace {
 
-// If more requests than this have left without Redis knowing it, a session that Redis does not know is replaced.
+// If more requests than this have ended without a call that tells Redis, a session that Redis does not know is
+// replaced.
 constexpr std::size_t most_untold = 1000;
 
 }  // namespace
@@ -164,8 +165,8 @@ std::error_code ledger::decide(limit_waiter& w, time_point now, std::uint64_t ex
   return ec;
 }
 
-/// Serves waiters in the order of the script. A waiter that lacks all of its alternatives keeps them from later
-/// waiters. A waiter that lacks only a common limit keeps everything from later waiters.
+/// Serves waiters in the order of the script. If a waiter lacks capacity in all of its alternatives, these are reserved
+/// for the waiter. If it lacks capacity only in the common limits, no later waiter is served.
 void ledger::grant_any_without_redis(time_point now) noexcept {
   std::uint64_t kept = 0;
   bool is_open = now >= terms_.paused_until();

@@ -255,7 +255,7 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
       if (ec) throw std::system_error{ec};
     }
   } catch (const std::system_error& e) {
-    // A server that rejects the client, for example because it has too many, sends a reason and closes.
+    // A server that rejects the client, for example because it has too many clients, sends a reason and closes.
     if (!answers.empty() && answers.back().is_error()) refusal_ = answers.back().text();
     // A server that rejects the TLS handshake sends its reason as an alert.
     if (unwritten && e.code().category() != net::error::get_ssl_category()) std::rethrow_exception(unwritten);
@@ -359,7 +359,7 @@ void link::has_read(std::error_code ec, std::size_t n) noexcept {
 }
 
 void link::fail(std::error_code ec, std::error_code cause) noexcept {
-  if (listener_ == nullptr) return;  // the other operation, read or write, has already failed
+  if (listener_ == nullptr) return;  // the link has already failed in its other operation, a read or a write
   const auto keep = shared_from_this();
   const auto listener = listener_;
   close();
@@ -374,7 +374,8 @@ void link::close() noexcept {
     try {
       dialing_.cancel();
     } catch (...) {
-      // Without memory for the report, the attempt is dropped. Its listener no longer exists.
+      // If there is no memory for the report, the attempt is dropped. Its listener no longer exists, so it needs no
+      // report.
     }
   }
 }

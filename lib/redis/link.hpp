@@ -32,8 +32,9 @@ struct link_options {
   duration connect_timeout;
   std::size_t max_reply;
   std::optional<command> sentinel_login;
-  bool is_sentinel_login_first = false;  // the login is meant for sentinels, so it is sent before the question
-  bool asks_for_nodes = true;            // asks a server in a cluster for the other nodes
+  // whether the login is sent before the question, because it is meant for sentinels
+  bool is_sentinel_login_first = false;
+  bool asks_for_nodes = true;  // whether to ask a server in a cluster for the other nodes
   /// The index in `where` of the sentinel that is asked first. All links of a client share it, and use it on its
   /// strand.
   std::shared_ptr<std::size_t> first_sentinel = std::make_shared<std::size_t>(0);
@@ -125,7 +126,7 @@ class link : public std::enable_shared_from_this<link> {
   bool may_be_in_cluster_ = true;
   std::size_t sentinel_ = 0;  // the index of the sentinel that has named the master
   std::string refusal_;       // the server's error reply to a command of log_in
-  std::string out_;           // the bytes to write next
+  std::string out_;           // the bytes of the next write
   std::string writing_;
   bool is_writing_ = false;
   bool is_reading_ = false;

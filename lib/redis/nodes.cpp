@@ -74,7 +74,8 @@ std::size_t nodes::number_of(endpoint::address a) {
   std::shared_ptr<engine> new_one;
   if (const auto& home = link_->where.addresses; home.empty() || !is(home.front())) {
     link_options its = *link_;
-    const endpoint& first = link_->where;  // may be a unix socket, or a name that only sentinels know
+    // the address of the first node may be a unix socket, or a name that only sentinels know
+    const endpoint& first = link_->where;
     its.where = {.addresses = {a},
                  .path = {},
                  .master = {},
@@ -154,7 +155,7 @@ void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropp
   nodes_ = std::move(kept);
   for (auto& o : owners) o = new_number[o];
   owners_ = std::move(owners);
-  front_ = nodes_.size();  // the node that has answered
+  front_ = nodes_.size();  // the node that has answered is asked for slots whose owner is unknown
   while (front_ != 0 && at(front_).get() != &teller) --front_;
 }
 

@@ -30,8 +30,8 @@ class nodes {
   nodes(engine& home, std::shared_ptr<const link_options> link, const client_options& options);
 
   struct place {
-    std::shared_ptr<engine> where;  // null: there is no such node
-    bool is_once = false;           // the node serves only this command, which must follow ASKING
+    std::shared_ptr<engine> where;  // the engine of the node; null: there is no such node
+    bool is_once = false;           // whether the node serves only this command, which must follow ASKING
   };
 
   /// Returns the engine of the node that has the slot, or of a node that may know the owner.
@@ -53,7 +53,7 @@ class nodes {
 
   static std::string host_of(const engine& e);
 
-  // Precondition: the lock is held.
+  // Returns the engine of the node with this number. Precondition: the lock is held.
   std::shared_ptr<engine> at(std::size_t number) const;
   void learn(const reply& r, const engine& teller, std::vector<node>& dropped);
   std::size_t number_of(endpoint::address a);

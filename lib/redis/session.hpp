@@ -68,14 +68,14 @@ class session {
   const bool has_permits_;
   std::string name_;
   std::uint64_t number_ = 0;
-  std::uint64_t number_of_call_ = 0;  // the session to which the last call belongs
+  std::uint64_t number_of_call_ = 0;  // the number of the session to which the last call belongs
   std::uint64_t calls_ = 0;
   bool is_registered_ = false;
-  bool leaves_ = false;  // the running call says that the session ends
+  bool leaves_ = false;  // whether the running call tells Redis that the session ends
   std::int64_t lease_until_ = 0;
   std::int64_t sent_at_ = 0;
   std::int64_t told_at_ = 0;   // when the last answered call was sent
-  std::int64_t told_now_ = 0;  // the server's time in that call's answer; 0: there was none
+  std::int64_t told_now_ = 0;  // the server's time in the answer of that call; 0: no call was answered yet
   duration too_slow_{};
   std::int64_t epoch_ = 0;
   std::uint64_t last_token_ = 0;

@@ -23,8 +23,9 @@ std::optional<unsigned> slot_of(const command& c);
 /// The node that has a slot, as another node names it.
 struct redirection {
   unsigned slot = 0;
-  endpoint::address where;  // an empty host means the host of the node that names it
-  bool is_once = false;     // valid only for this command, which must follow ASKING
+  // where the slot is; if the host is empty, it is the host of the node that has named the slot's node
+  endpoint::address where;
+  bool is_once = false;  // whether the node serves only this command, which must follow ASKING
 };
 
 /// Parses an error reply such as "MOVED 3999 127.0.0.1:6381" or "ASK 3999 …". Returns nothing for any other text.
@@ -34,7 +35,7 @@ std::optional<redirection> redirection_of(std::string_view text);
 struct slot_range {
   unsigned first = 0;
   unsigned last = 0;
-  endpoint::address where;  // the address of the node
+  endpoint::address where;  // the address of the node that has the slots
   std::vector<endpoint::address> replicas = {};
 };
 

@@ -49,7 +49,7 @@ class stream {
   virtual std::string hint() const { return {}; }
 
  protected:
-  /// Like is_open(), for a socket.
+  /// Like is_open() above, for the descriptor of a socket.
   static bool is_open(int socket, bool may_have_data) noexcept;
 };
 

@@ -91,7 +91,7 @@ class tls_stream final : public stream {
   }
 
  private:
-  /// Called if the server asks for a certificate and the client has none. The server may accept that.
+  /// Called by OpenSSL if the server asks for a certificate and the client has none. The server may accept that.
   static int is_asked(SSL*, void* lacks_certificate) noexcept {
     *static_cast<bool*>(lacks_certificate) = true;
     return 1;

@@ -75,7 +75,8 @@ void subscriber::shut_down() noexcept {
 
 template <class Change>
 void subscriber::change(Change c) noexcept {
-  if (is_closing_) return;  // a link and its listener own each other, so a new link would never be destroyed
+  // no link is made any more, because a link and its listener own each other and would never be destroyed
+  if (is_closing_) return;
   try {
     c();
     act();
@@ -90,7 +91,7 @@ void subscriber::act() {
     if (link_ != nullptr) {
       wait(linger);
     } else if (is_waiting_) {
-      timer_->cancel();  // a running timer would keep the event loop running
+      timer_->cancel();  // the timer is cancelled, because a running timer would keep the event loop running
     }
   } else if (link_ == nullptr) {
     const time_point now = clock::now();
@@ -161,7 +162,7 @@ bool subscriber::link_reply(reply&& r) noexcept {
   if (what != "message" && !asked_.empty()) asked_.pop_front();
   failures_ = 0;  // reset after a subscription, because a server may permit the login and then reject the subscription
   const auto found = channels_.find(parts[1].text());
-  if (found == channels_.end()) return true;  // the message was sent before the channel was removed
+  if (found == channels_.end()) return true;  // the channel was removed after the server had sent the message
   const auto who = found->second.lock();
   if (who == nullptr) return true;
   if (what == "subscribe") who->subscribed();
@@ -194,7 +195,7 @@ void subscriber::link_down(std::error_code ec, std::error_code cause, const std:
   try {
     if (!channels_.empty() && !is_waiting_) wait(delay);
   } catch (...) {
-    // Without memory for the connection, the next add() makes it.
+    // There was no memory for the connection. The next call of add() makes it.
   }
 }
 

@@ -90,7 +90,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   bool is_closing_ = false;
   bool is_up_ = false;
   bool is_waiting_ = false;
-  bool is_asked_ = false;                      // check() waits for any message
+  bool is_asked_ = false;                      // whether check() waits for any message of the server
   time_point not_before_ = time_point::min();  // no attempt to connect is made before this time
   std::uint32_t failures_ = 0;
   std::uint64_t random_;

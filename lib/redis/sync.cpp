@@ -45,7 +45,7 @@ std::optional<std::int64_t> whole(std::string_view bytes) noexcept {
 void add_lists(const sync_call& c, std::vector<double>& numbers) {
   const std::size_t counts = numbers.size() - 3;
   numbers.reserve(numbers.size() + 2 * c.acknowledged->size() + 2 * c.cancels->size() + 4 * c.wanted.size());
-  std::uint64_t last = 0;  // no waiter has this number
+  std::uint64_t last = 0;  // the last id that was added; 0 is the id of no request
   for (const auto id : *c.acknowledged) {
     if (last != 0 && id == last + 1) {
       ++numbers.back();

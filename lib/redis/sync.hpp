@@ -36,7 +36,7 @@ struct rate_setting {
 
 /// The settings of an alternative, in the units of the script.
 struct alternative_setting {
-  std::uint64_t permits = 0;  // the cap; 0: no cap
+  std::uint64_t permits = 0;  // the cap of the alternative; 0: no cap
   std::int64_t pause = 0;     // the remaining microseconds of the pause; below 0: the pause lasts until resume()
 };
 
@@ -44,7 +44,7 @@ struct alternative_setting {
 /// the alternatives come after the common rates. Without common rates, the first rate has 0 tokens and counts nothing.
 struct limit_settings {
   std::uint64_t version = 0;
-  std::uint64_t permits = 0;  // the cap; 0: no cap
+  std::uint64_t permits = 0;  // the cap of the limit; 0: no cap
   std::array<rate_setting, most_rates> rates{};
   std::size_t rate_count = 0;
   std::int64_t pause = 0;  // the remaining microseconds of the pause; below 0: the pause lasts until resume()
@@ -96,9 +96,9 @@ struct charge_total {
 struct sync_call {
   struct wish {
     std::uint64_t id;
-    int priority;  // below 0: the request must be granted at once, or refused
+    int priority;  // the class of the request; below 0: the request must be granted at once, or refused
     std::uint64_t weight;
-    amounts_by_unit amounts{};  // only the amounts of further units are used
+    amounts_by_unit amounts{};  // only the amounts of the units after the first are used
     std::uint64_t set = 0;      // the alternatives that can serve the request
   };
   struct withdrawal {
@@ -115,7 +115,7 @@ struct sync_call {
   duration lease{};
   bool quarantine = true;
   bool leave = false;
-  bool is_subscribed = false;  // the called node has confirmed the subscription of this session
+  bool is_subscribed = false;  // whether the called node has confirmed the subscription of this session
   std::uint64_t held = 0;
   std::uint64_t idle = 0;
   std::uint64_t ahead = 0;
@@ -142,7 +142,7 @@ struct sync_call {
   command encoded(bool with_text) const;
 };
 
-/// The answer of the script.
+/// The parsed answer of the script.
 struct sync_answer {
   enum class status { ok, no_session, other_form, other_shape, other };
   /// A group of waiters with consecutive numbers.
@@ -153,9 +153,9 @@ struct sync_answer {
     // be granted now. -2: waiters have too many different sets of alternatives.
     std::int64_t token;
     std::size_t from = 0;  // the alternative that granted the request
-    bool is_news = true;   // neither a message nor an earlier answer contained it
+    bool is_news = true;   // whether neither a message nor an earlier answer contained this grant
   };
-  /// The state of an alternative.
+  /// The state of an alternative in the answer.
   struct alternative {
     std::uint64_t held_by_all = 0;
     alternative_setting settings;
@@ -176,7 +176,7 @@ struct sync_answer {
   std::vector<run> grants;
   std::vector<alternative> alternatives;
   std::int64_t now = 0;  // the server's time in microseconds
-  int form = 0;          // the format of the limit, if it is not this version's
+  int form = 0;          // the format in which the limit is stored, if it differs from limit_form; otherwise 0
 };
 
 /// Encodes numbers for the script: as little-endian doubles.

@@ -24,8 +24,8 @@ using std::chrono::seconds;
 // server: both together are less than 2 s.
 constexpr backoff after_failures{.first = milliseconds{50}, .cap = milliseconds{500}};
 
-// How long an outage counts as known after a failed call. It is longer than the longest delay. So while requests come,
-// the next call comes before known_until_.
+// After a failed call, Redis counts as unreachable for this time, unless another call begins. The time is longer than
+// the longest delay between calls. So while requests come, another call begins before known_until_.
 constexpr duration known_for = seconds{1};
 
 // If a call of the script takes longer than this, requests that must be answered now do not wait for its result. The
@@ -63,7 +63,8 @@ void sync_plan::request_came() noexcept {
 void sync_plan::call_begins(time_point now, duration answer_within) noexcept {
   is_under_way_ = true;
   is_decided_ = is_hinted_ = is_wanted_ = false;
-  if (now < known_until_) known_until_ = time_point::max();  // no expiry until the call has been answered or has failed
+  // a known outage lasts until this call was answered or has failed
+  if (now < known_until_) known_until_ = time_point::max();
   next_at_ = time_point::max();
   called_at_ = now;
   const duration soonest = is_closed() ? decided_if_closed : decided_soonest;
@@ -228,7 +229,7 @@ std::error_code sync_plan::decide(time_point now, const canigo::detail::demand& 
 std::error_code sync_plan::choose(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
                                   std::size_t& from) noexcept {
   bool is_any_large_enough =
-      set == 0;  // an empty set means that all alternatives that may serve the request are paused
+      set == 0;  // if the set is empty, all alternatives that may serve the request are paused, so it is not too large
   bool is_found = false;
   double most = 0;
   for (std::size_t i = 0; i < options_.alternatives.size(); ++i) {

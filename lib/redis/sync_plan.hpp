@@ -43,14 +43,14 @@ class sync_plan {
 
   /// The state of the limit that decides whether and when it must call Redis.
   struct needs {
-    bool is_registered = false;  // Redis knows the session
+    bool is_registered = false;  // whether Redis knows the session of this process
     bool has_waiters = false;
-    bool has_fresh = false;       // Redis does not know some of the waiters
-    bool is_engaged = false;      // there are waiters, held permits, or idle permits or tokens
-    bool has_returns = false;     // permits were given back, or waiters that Redis knows have left
-    bool has_changes = false;     // settings were changed, or charges made
-    bool may_hold_there = false;  // Redis may count permits or tokens as held by this process
-    bool is_leaving = false;      // the limit was stopped, and holds nothing
+    bool has_fresh = false;       // whether there are waiters that Redis does not know
+    bool is_engaged = false;      // whether there are waiters, held permits, or idle permits or tokens
+    bool has_returns = false;     // whether permits were given back, or waiters that Redis knows have left
+    bool has_changes = false;     // whether settings were changed, or tokens charged
+    bool may_hold_there = false;  // whether Redis may count permits or tokens as held by this process
+    bool is_leaving = false;      // whether the limit was stopped, and holds nothing
   };
 
   sync_plan(const options& o, std::uint64_t random);
@@ -158,31 +158,31 @@ class sync_plan {
 
   const options options_;
 
-  // The state of the calls.
+  // The following members describe the calls.
   bool is_under_way_ = false;
-  bool is_decided_ = false;  // the requests that can't wait for the running call were decided
+  bool is_decided_ = false;  // whether the requests that can't wait for the running call were decided
   bool is_hinted_ = false;
-  bool is_wanted_ = false;  // during an outage: requests came since the last call
+  bool is_wanted_ = false;  // whether requests came since the last call; only used in an outage
   time_point called_at_ = time_point::min();
   time_point late_at_ = time_point::max();
   time_point renew_at_ = time_point::max();
-  time_point next_at_ = time_point::max();   // when a call becomes useful
+  time_point next_at_ = time_point::max();   // when the next call becomes useful
   time_point retry_at_ = time_point::min();  // no call is made before this time
 
-  // The state of the outage.
+  // The following members describe an outage.
   bool is_failing_ = false;
-  bool is_permanent_ = false;  // another call would fail, too
+  bool is_permanent_ = false;  // whether another call would fail, too
   std::error_code cause_;
   std::string cause_text_;
   time_point failing_since_ = time_point::max();
-  time_point known_until_ = time_point::min();  // until this time requests need not ask Redis first
+  time_point known_until_ = time_point::min();  // a known outage: until this time, requests need not ask Redis first
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
   std::size_t turn_ = 0;  // in mode open: the alternative that serves the next request, if its `prefer` allows it
 
   // Whether this process has begun to grant from its share of the rates. The share fills from then on.
   bool has_share_ = false;
-  std::vector<rate_share> shares_;           // this process's share of each rate; the memory is reserved
+  std::vector<rate_share> shares_;  // this process's share of each rate; the constructor has reserved the memory
   time_point share_at_ = time_point::max();  // when the share may have enough tokens for the first waiter
 };
 

@@ -29,7 +29,7 @@ std::uint64_t checked_tokens(std::string_view field, std::uint64_t n, std::uint6
 struct alternative_terms {
   std::string name;
   std::size_t rates = 0;      // the number of the limit's rates that belong to this alternative
-  std::uint64_t permits = 0;  // the cap; 0: no cap
+  std::uint64_t permits = 0;  // the cap of the alternative; 0: no cap
   int prefer = 1;
 };
 
@@ -160,7 +160,7 @@ class terms {
   totals charged_and_answered_;
   totals overdue_;  // charges up to these totals need no call of their own
   time_point tell_until_ = time_point::max();
-  time_point closed_until_ = time_point::min();  // the end of a quarantine
+  time_point closed_until_ = time_point::min();  // the end of a quarantine, until which Redis grants nothing
   bool is_heard_ = false;                        // whether the state of the buckets is known
   std::array<time_point, most_rates> empty_at_{};
 };

@@ -198,7 +198,7 @@ DEFECTS = {
     "cancelled_after_its_end": (ENGINE, interleaving("who is cancelled while the permit is given back*"),
                                 "«if (w.state_ != waiter::state::queued) return;»", ""),
     "call_of_a_limit_without_reference": (ENGINE, interleaving("a deadline that passes while the permit*"),
-                                          "«add_ref();»  // for the call of the limit", ""),
+                                          "still uses the engine\n    «add_ref();»", ""),
     "end_waits_for_its_limit": (ENGINE, interleaving("a deadline that passes while the permit*"),
                                 "«if (w.state_ == waiter::state::awaiting_limit) {\n      release = true;\n"
                                 "      ready(w);\n    }»", ""),

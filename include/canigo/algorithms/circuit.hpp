@@ -49,12 +49,12 @@ struct circuit_breaker_options {
   int slow_percent = 80;  ///< percent of slow calls in the window at which the breaker opens; 1 to 100
   duration open_for = std::chrono::seconds{5};  ///< how long the breaker stays open the first time; more than 0
   duration most_open_for =
-      std::chrono::seconds{60};  ///< upper bound of that time, which doubles with each failed trial
+      std::chrono::seconds{60};  ///< upper bound of the open time, which doubles with each failed trial
   int probes = 3;                ///< number of calls that pass in the half-open state and decide; 1 to 1000
   /// Decides which exceptions of a call are failures. Null: is_failure_of_callee(). Called with no lock held.
   bool (*failed_if)(const std::exception_ptr& error) = nullptr;
   circuit_observer* observer = nullptr;  ///< called when the state changes; must outlive the breaker and its calls
-  /// In shadow mode the breaker refuses no call. The statistics count the calls that it refuses in the other mode.
+  /// In shadow mode the breaker refuses no call, and the statistics count the calls that it would refuse.
   enforcement mode = enforcement::enforce;
   std::string name = {};  ///< appears in error messages
 };
@@ -149,7 +149,7 @@ class circuit {
   circuit_change last_{};
   epoch epoch_ = 1;
   duration open_for_;                          // how long the circuit stays open the next time
-  time_point open_until_ = time_point::max();  // the end of the open state
+  time_point open_until_ = time_point::max();  // when the open state ends
   std::uint64_t probing_ = 0;                  // in the half-open state: probes that have not reported
   tally all_{};  // the sum of all buckets of the window; in the half-open state, the tally of the probes
   std::array<tally, buckets> window_{};

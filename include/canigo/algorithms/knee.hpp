@@ -65,7 +65,7 @@ class knee_control : public detail::windowed_limit {
   bool is_used() const noexcept { return static_cast<double>(window_.peak()) >= limit_ / 2; }
   double any_of(double low, double high) noexcept;
 
-  // All latencies are in nanoseconds.
+  // All latencies in the following members are in nanoseconds.
   double baseline_ = 0;   // r0, the latency without load
   double smoothed_ = 0;   // R, the smoothed median latency; 0: not known
   double reference_ = 0;  // the greatest limit since the last probe

@@ -31,7 +31,7 @@ struct limit_bounds {
 
 /// Why an adaptive limit has changed, or stayed the same.
 enum class limit_reason : std::uint8_t {
-  none,       ///< there was no decision yet
+  none,       ///< the limit has not made a decision yet
   learning,   ///< the first windows measure the baseline
   unused,     ///< so few calls are under way that they tell nothing about the limit
   dropped,    ///< many calls were dropped
@@ -72,7 +72,7 @@ constexpr std::string_view to_string(limit_reason r) noexcept {
   return "?";
 }
 
-/// One decision of an adaptive limit.
+/// A decision of an adaptive limit: the limit before and after, the reason, and the time.
 struct limit_decision {
   limit_reason why = limit_reason::none;
   double from = 0;  ///< the limit before the decision; a real number, of which the whole part is used

@@ -40,13 +40,13 @@ namespace canigo::http {
 enum class http_version {
   /// HTTP/2 if a server offers it in the TLS handshake, otherwise HTTP/1.1; HTTP/1.1 for requests with a body.
   negotiated,
-  http1,  ///< HTTP/1.1
+  http1,  ///< HTTP/1.1 for all requests
   http2,  ///< HTTP/2 from the first byte, also without TLS; the server must support it
 };
 
 /// The address of a host, with which the client needs no name lookup.
 struct known_address {
-  std::string host;  ///< as in a URL: ASCII letters, digits, and - . _
+  std::string host;  ///< the name of the host as in a URL: ASCII letters, digits, and - . _
   std::uint16_t port = 0;
   net::ip::address address;
 };
@@ -77,7 +77,7 @@ struct client_options {
   /// if as many bytes came as announced, or if the server ended the body normally. So a body that a broken cache has
   /// cut off may look complete. libcurl decodes one gzip member: bytes after it are error::bad_content_encoding.
   bool decode_body = false;
-  http_version version = http_version::negotiated;  ///< the version of HTTP to speak
+  http_version version = http_version::negotiated;  ///< the version of HTTP that the client uses
   std::string user_agent = "canigo";                ///< the header field User-Agent; empty: not sent
   bool verify_tls = true;                           ///< whether to check the server's certificate and its host name
   /// A PEM file of trusted certificates, which the constructor reads once. Empty: the file in CURL_CA_BUNDLE or
@@ -106,7 +106,7 @@ struct client_options {
 };
 
 struct client_stats {
-  std::size_t waiting = 0;  ///< requests that wait for a connection
+  std::size_t waiting = 0;  ///< requests that wait for a free connection
   std::size_t running = 0;
   std::uint64_t finished = 0;  ///< requests that ended, with a response or an error
 };

@@ -19,7 +19,7 @@ enum class error {
   could_not_resolve_host = 6,
   could_not_connect = 7,    ///< connection refused, host unreachable, or no route
   weird_server_reply = 8,   ///< the answer is not HTTP
-  http2_failed = 16,        ///< the HTTP/2 framing layer failed
+  http2_failed = 16,        ///< an error in the framing layer of HTTP/2
   partial_response = 18,    ///< the server closed the connection in the middle of the body
   tls_connect_failed = 35,  ///< the TLS handshake failed
   too_many_redirects = 47,

@@ -19,14 +19,15 @@ namespace canigo::http {
 struct request {
   std::string method = "GET";
   std::string url;        ///< an absolute URL with http:// or https://
-  http::headers headers;  ///< added to the fields that the client sends in any case
+  http::headers headers;  ///< the fields to add to those that the client sends in any case
   std::string body;       ///< the body, sent unchanged; not for GET and HEAD
-  /// instead of the client's timeout, from send() to the last byte; more than 0; max: no time limit
+  /// the time limit from send() to the last byte, instead of the client's timeout; more than 0; max: no time limit
   std::optional<duration> timeout;
   /// Sent unchanged instead of the path and query of the URL, for example "*" for OPTIONS. Only visible ASCII
   /// characters are allowed. Redirects are not followed then. Empty: the path and query of the URL are sent.
   std::string target;
-  bool keep_body = true;  ///< false: the body of the response is counted, and dropped as it arrives
+  /// whether to store the body of the response; false: its bytes are counted and dropped as they arrive
+  bool keep_body = true;
   /// How long the client still waits for the answer after the caller has stopped waiting, by a timeout or a
   /// cancellation. Meanwhile a request that was sent completely keeps its connection, its slot in the client, and its
   /// slot in the `limits` of a policy around it. So the server never has more requests under way than these caps allow.

@@ -15,7 +15,7 @@ namespace canigo::http {
 struct timing {
   duration queued{};      ///< time of waiting for one of the client's connections
   duration resolved{};    ///< time until the host name was resolved
-  duration connected{};   ///< time until TCP was connected
+  duration connected{};   ///< time until the TCP connection was made
   duration secured{};     ///< time until the TLS handshake was complete; zero without TLS
   duration first_byte{};  ///< time until the first byte of the response arrived
   duration total{};       ///< time until the whole response had arrived

@@ -40,8 +40,8 @@ class world {
 
 /// A test case for a promise that every store must keep.
 struct test_case {
-  int number;               ///< number of the promise; several cases may have the same
-  std::string_view name;    ///< describes the promise in a sentence
+  int number;               ///< number of the promise; several cases may have the same number
+  std::string_view name;    ///< a sentence that describes the promise
   void (*check)(world& w);  ///< throws failure if the store breaks the promise
 };
 

@@ -25,11 +25,11 @@ inline constexpr int most_priorities = 16;
 inline constexpr std::size_t most_bytes = std::size_t{64} << 20;
 /// The longest name of a queue or kind, and the longest key of a unique job, in bytes.
 inline constexpr std::size_t most_name = 255;
-/// Every store counts the jobs of one state exactly up to this number.
+/// Every store counts the jobs of one state exactly, up to this number.
 inline constexpr std::size_t most_counted = 100'000;
 /// A store keeps this many bytes of the text of a failure, from its beginning.
 inline constexpr std::size_t most_error_text = 1000;
-/// A store keeps this many entries of a job's history, the latest ones.
+/// A store keeps the history of a job up to this number of entries, the latest ones.
 inline constexpr std::size_t most_events = 32;
 
 /// The state of a job. A job whose delay has not ended, or that waits for another attempt, is in the state `waiting`,
@@ -58,7 +58,7 @@ enum class unique_scope : std::uint8_t {
 /// A job to be submitted. Time spans are measured from the submission, by the store's clock.
 struct new_job {
   std::string queue = "default";      ///< the name of the queue; 1 to most_name bytes
-  std::string kind = {};              ///< selects the handler; 1 to most_name bytes
+  std::string kind = {};              ///< the kind of the job, which selects the handler; 1 to most_name bytes
   std::string payload = {};           ///< the input for the handler; any bytes, up to most_bytes
   int priority = 0;                   ///< priority class, 0 (goes first) … 15
   duration delay = duration::zero();  ///< time before the job can be claimed; 0 or more
@@ -79,7 +79,7 @@ struct new_job {
 /// The result of submitting a job.
 struct put_answer {
   job_id id = 0;        ///< the number of the new job, or of the existing job with the same unique key
-  bool is_new = false;  ///< false: a job with the same key exists and was not changed
+  bool is_new = false;  ///< whether the job was added; false: a job with the same key exists and was not changed
 };
 
 /// The right to report the end of one run of a job. The token rises with every claim, so an old lease has no effect.
@@ -114,7 +114,7 @@ struct event {
   instant at;
   type what = type::failed;
   std::uint32_t attempt = 0;
-  std::string text = {};  ///< the text of the failure
+  std::string text = {};  ///< the text of the failure; empty if the entry has no text
   bool operator==(const event&) const = default;
 };
 
@@ -155,7 +155,7 @@ struct job_info {
 struct queue_count {
   std::string queue;
   bool is_paused = false;
-  std::size_t by_state[5] = {};  ///< number of jobs, by job_state; for `done`, only among the jobs that ended last
+  std::size_t by_state[5] = {};  ///< number of jobs in each job_state; for `done`, only among the jobs that ended last
   bool has_more[5] = {};         ///< indexed by job_state; true: the number in by_state is only a lower bound
   /// How long the earliest due job has been due; 0: no job is due.
   duration oldest = duration::zero();

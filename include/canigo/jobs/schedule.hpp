@@ -66,7 +66,7 @@ class schedule {
   instant next_in_zone(instant t) const;
 
   std::string text_;
-  std::chrono::seconds period_{0};  // 0: cron() made the schedule
+  std::chrono::seconds period_{0};  // the period of every(); 0: cron() made the schedule
   // The matching values of a field are a bit mask with one bit for each value.
   std::uint64_t minutes_ = 0;
   std::uint32_t hours_ = 0;

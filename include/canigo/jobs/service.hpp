@@ -133,7 +133,7 @@ struct service_options {
   /// database, or tables of a newer version. If false, the service stops, with the store's error as the cause. In
   /// either case the service waits for a store that is full or locked by other processes.
   bool waits_for_store = false;
-  store_observer* observer = nullptr;  ///< told of failures of the store; must outlive the service and its jobs
+  store_observer* observer = nullptr;  ///< is told of failures of the store; must outlive the service and its jobs
 };
 
 /// The options of one job. Their texts are copied when submit() is called.
@@ -145,9 +145,9 @@ struct submit_options {
   std::uint32_t max_attempts = 25;        ///< max number of attempts; 1 or more
   std::string_view unique = {};           ///< the unique key: no second job with this key is accepted; empty: none
   unique_scope scope = unique_scope::until_ended;  ///< how long the unique key excludes other jobs
-  duration unique_for = duration::zero();          ///< the time for unique_scope::for_a_time
-  std::string_view batch = {};                     ///< the batch that the job belongs to; empty: none
-  std::string_view after_batch = {};  ///< the job waits until all jobs of this batch have ended; empty: none
+  duration unique_for = duration::zero();  ///< how long the key excludes other jobs, with unique_scope::for_a_time
+  std::string_view batch = {};             ///< the batch that the job belongs to; empty: none
+  std::string_view after_batch = {};       ///< the job waits until all jobs of this batch have ended; empty: none
 };
 
 /// Runs the jobs of a store in this process; each queue has its own strand_pool.

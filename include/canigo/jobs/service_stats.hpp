@@ -15,7 +15,7 @@ namespace canigo::jobs {
 struct job_queue_stats {
   std::string queue;
   std::size_t running = 0;       ///< jobs that were claimed here and whose end is not reported yet
-  std::uint64_t claimed = 0;     ///< number of attempts that began
+  std::uint64_t claimed = 0;     ///< number of attempts that began in this service
   std::uint64_t done = 0;        ///< number of runs whose result was accepted
   std::uint64_t failed = 0;      ///< attempts that failed and are followed by another one
   std::uint64_t discarded = 0;   ///< jobs that are dead after their last attempt failed

@@ -70,7 +70,7 @@ class sqlite_store final : public detail::local_store {
   ///
   /// Errors: those of put(). The connection must be to this file, and no other thread may use it meanwhile.
   put_answer put_in(sqlite3* connection, const new_job& j);
-  /// Tells all processes to look for new jobs, such as those of put_in().
+  /// Makes all processes look for new jobs, such as the jobs that put_in() has submitted.
   void wake() noexcept;
 
   net::awaitable<std::uint64_t> changed(std::uint64_t seen) override;

@@ -39,35 +39,35 @@ enum class verdict : std::uint8_t {
 /// The answer to the renewal of a lease.
 struct extension {
   jobs::verdict verdict = verdict::superseded;
-  bool is_cancelled = false;              ///< the job was cancelled: its run should end
+  bool is_cancelled = false;              ///< whether the job was cancelled, so that its run should end
   duration expires_in = duration::max();  ///< time until the deadline; 0 or less: it has passed
 };
 
 enum class cancel_answer : std::uint8_t {
-  unknown,    ///< the job does not exist
-  ended,      ///< the job had already ended
+  unknown,    ///< there is no job with this number
+  ended,      ///< the job had already ended, so nothing was changed
   cancelled,  ///< the job was waiting, and has ended now
   marked,     ///< the job is running, and extend() tells its holder
 };
 
 struct requeue_answer {
   enum class type : std::uint8_t {
-    unknown,    ///< the job does not exist
+    unknown,    ///< there is no job with this number
     unended,    ///< the job waits or runs, and was not changed
     key_taken,  ///< another job has the unique key of this job; nothing was changed
     requeued,
   };
   type what = type::unknown;
-  job_id holder = 0;  ///< the number of the job that has the key
+  job_id holder = 0;  ///< with key_taken: the number of the job that has the key
 };
 
 enum class remove_answer : std::uint8_t { unknown, running, removed };
 
 struct trim_request {
   std::string queue = "default";
-  /// jobs that ended longer ago are removed; 0 or more; max: no job is removed because of its age
+  /// jobs that ended longer ago than this are removed; 0 or more; max: no job is removed because of its age
   duration older_than = duration::max();
-  /// how many of the other ended jobs stay, the latest ones; up to 100'000, or SIZE_MAX: all
+  /// max number of ended jobs that stay, the latest ones; up to 100'000, or SIZE_MAX: no maximum
   std::size_t keep = SIZE_MAX;
   std::size_t limit = 500;  ///< max number of jobs to remove in one step; 1 or more
 };
@@ -159,7 +159,7 @@ class store {
   /// Lists jobs by number, without payload, result and history. The cost of a call includes the jobs that the call
   /// skips.
   virtual net::awaitable<std::vector<job_info>> list(list_request r) = 0;
-  /// All known queues, sorted by name.
+  /// Counts the jobs of all known queues. The result is sorted by the names of the queues.
   virtual net::awaitable<std::vector<queue_count>> count() = 0;
 
   /// Waits until something that a caller may wait for has changed: jobs were submitted, ended or cancelled.

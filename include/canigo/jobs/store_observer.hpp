@@ -8,9 +8,10 @@ namespace canigo::jobs {
 
 /// A failed call of the store, as reported to an observer.
 struct store_failure {
-  std::error_code code;        ///< empty if the exception has no code
-  std::string_view text;       ///< names the file or server and what to do; valid only during the call
-  std::uint32_t failures = 1;  ///< number of failures in a row
+  std::error_code code;  ///< the code of the exception; empty if it has none
+  /// the text of the exception: names the file or server and what to do; valid only during the call
+  std::string_view text;
+  std::uint32_t failures = 1;  ///< number of failed calls in a row, including this one
 };
 
 /// The base class of observers, which a service tells about failures of its store, for logs and alarms.
@@ -22,7 +23,7 @@ class store_observer {
   /// Called when a call failed, except for calls that users made. The service tries again, at growing intervals, unless
   /// this failure stops it.
   virtual void store_failed(const store_failure&) noexcept {}
-  /// Called when calls succeed again.
+  /// Called when calls of the store succeed again after failures.
   virtual void store_recovered() noexcept {}
 
  protected:

@@ -115,7 +115,7 @@ class exporter {
   /// Exports a policy with all its parts. The name of the adaptive limit is the name of the policy with ".adaptive"
   /// appended.
   registration add(const std::string& name, const policy& object);
-  /// Exports a keyed limit.
+  /// Exports the statistics of a keyed limit.
   template <class Keyed>
     requires requires(const Keyed& k) {
       { k.stats() } -> std::same_as<keyed_stats>;
@@ -162,7 +162,7 @@ class exporter {
       return shown;
     });
   }
-  /// Exports a redis::client.
+  /// Exports the statistics of a redis::client.
   template <class Client>
     requires requires(const Client& c) {
       { c.stats().connects } -> std::convertible_to<std::uint64_t>;
@@ -174,7 +174,7 @@ class exporter {
       return connection_stats{s.waiting, s.in_flight, s.sent, s.answered, s.connects, s.failures};
     });
   }
-  /// Exports a jobs::service.
+  /// Exports the statistics of a jobs::service.
   template <class Service>
     requires requires(const Service& s) {
       { s.stats().store_failures } -> std::convertible_to<std::uint64_t>;
@@ -202,7 +202,7 @@ class exporter {
       return shown;
     });
   }
-  /// Exports an http::client.
+  /// Exports the statistics of an http::client.
   template <class Client>
     requires requires(const Client& c) {
       { c.stats().running } -> std::convertible_to<std::uint64_t>;

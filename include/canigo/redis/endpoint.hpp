@@ -33,7 +33,7 @@ struct endpoint {
   /// Parses a URL. Errors: errc::invalid_argument. The message names the invalid part, but never the password.
   static endpoint parse(std::string_view url);
 
-  /// The URL without user and password.
+  /// Returns the URL without user and password.
   std::string to_string() const;
 };
 

@@ -30,9 +30,9 @@ struct limit_stats : queue_stats {
   std::uint64_t failed_calls = 0;     ///< number of script calls that were not answered
   std::uint64_t lost_leases = 0;      ///< permits whose lease ended while they were held
   std::uint64_t idle = 0;             ///< permits or tokens that this process holds in reserve (option `horizon`)
-  std::uint64_t granted_ahead = 0;    ///< requests granted from that reserve, without a round trip
+  std::uint64_t granted_ahead = 0;    ///< requests granted from the reserve of this process, without a round trip
   std::uint64_t granted_locally = 0;  ///< requests granted without Redis, because `on_failure` allows it
-  wait_histogram round_trip;          ///< the duration of answered script calls
+  wait_histogram round_trip;          ///< how long the answered script calls took
   bool available = true;              ///< whether the last call was answered
   bool has_session = false;           ///< Redis has a session of this process; some time after stop() it has none
   std::string last_error = {};        ///< why the last call failed, or why no messages arrive; empty: no problem

@@ -29,8 +29,8 @@ struct limiter_options {
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;  ///< max number of permits in use, in all processes; 1 to 2^31, or unlimited
   /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
-  /// above. The bounds of rates above also hold for their rates; all rates together are up to 127. If an alternative
-  /// has a `concurrency`, the limiter counts as a limiter with a cap.
+  /// above. Rates of alternatives have the same bounds as `rates`; all rates together are at most 127. If an
+  /// alternative has a `concurrency`, the limiter counts as a limiter with a cap.
   std::vector<alternative_options> alternatives = {};
   /// with a cap: how long a crashed process keeps its permits; 10 ms to 1 day
   duration lease = std::chrono::seconds{5};
@@ -43,8 +43,8 @@ struct limiter_options {
   /// if on_failure is closed: waiters end after this time without an answer; max: never
   duration give_up = std::chrono::seconds{10};
   std::string space = "default";  ///< distinguishes limits with the same name in one Redis
-  /// With a cap: whether to grant nothing for one lease after Redis has lost its data. Without that, the cap may be
-  /// exceeded.
+  /// With a cap: whether to grant nothing for one lease after Redis has lost its data. If false, the cap may be
+  /// exceeded then.
   bool quarantine = true;
 };
 
@@ -138,8 +138,8 @@ class limiter : public limit_handle<detail::place_waiter> {
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   limiter(client& c, std::string_view name, const limiter_options& options);
 
-  /// Requests with only a priority class. limit_handle has the other forms, async_acquire(), pause(), resume() and
-  /// stop().
+  /// Overloads for requests that have only a priority class. limit_handle has the other forms, async_acquire(),
+  /// pause(), resume() and stop().
   using limit_handle::acquire;
   [[nodiscard]] net::awaitable<permit> acquire(int priority) { return acquire(request{.priority = priority}); }
 

@@ -76,8 +76,8 @@ class scheduler : public limit_handle<detail::quota_waiter> {
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   scheduler(client& c, std::string_view name, const scheduler_options& options);
 
-  /// Requests of one token with only a priority class. limit_handle has the other forms, async_acquire(), pause(),
-  /// resume() and stop().
+  /// Overloads for requests of one token that have only a priority class. limit_handle has the other forms,
+  /// async_acquire(), pause(), resume() and stop().
   using limit_handle::acquire;
   using limit_handle::acquire_now;
   using limit_handle::try_acquire;

@@ -26,8 +26,8 @@ struct semaphore_options {
   /// How long a released permit may be kept in reserve for the next acquire in this process; up to the lease. 0: no
   /// reserve.
   duration horizon{};
-  /// Whether to grant nothing for one lease after Redis has restarted or lost its data. Without that, the maximum may
-  /// be exceeded.
+  /// Whether to grant nothing for one lease after Redis has restarted or lost its data. If false, more permits than the
+  /// maximum may be in use then.
   bool quarantine = true;
 };
 

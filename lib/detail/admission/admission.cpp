@@ -43,8 +43,8 @@ bool admission::is_paused(time_point now) noexcept {
   return false;
 }
 
-/// Inline, with the usual case first, because this is half of the cost of a free acquire. `closer` handles the unusual
-/// cases. So in the usual case a request that only has a class need not be stored in memory.
+/// Inline, with the usual case first, because this is half of the cost of an acquire that need not wait. `closer`
+/// handles the unusual cases. So in the usual case a request that only has a class need not be stored in memory.
 template <class Closer>
 [[gnu::always_inline]] inline outcome admission::try_enter_locked(int priority, std::uint64_t tokens, time_point now,
                                                                   bool is_usual, Closer closer) noexcept {
@@ -55,7 +55,7 @@ template <class Closer>
       counts_.add_grant_at_once(priority);
       return outcome::granted;
     }
-    if (tokens == 1) return outcome::must_wait;  // one token never exceeds the burst
+    if (tokens == 1) return outcome::must_wait;  // a request for one token never exceeds the burst, so it can wait
   }
   return closer();
 }
@@ -235,7 +235,8 @@ void admission::finish(waiter& w, outcome o) noexcept {
   }
   if (w.limit_ != nullptr && !time_->cancel(*w.limit_)) {
     w.state_ = waiter::state::awaiting_limit;
-    add_ref();  // for the call of the limit's handler on another thread, which has begun and still uses the engine
+    // keeps the engine alive for a call of the deadline on another thread, which has begun and still uses the engine
+    add_ref();
     return;
   }
   ready(w);
@@ -279,9 +280,9 @@ template <class Queue>
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
-    // Wake-ups are always a little late. Tokens that became due meanwhile are taken as of their due time. Otherwise a
-    // full bucket would lose that time at every grant. But after a long suspension of the process only a part is caught
-    // up.
+    // Wake-ups are always a little late. Tokens that became due since then are taken as of their due time. Otherwise a
+    // full bucket would lose that time at every grant. But after a long suspension of the process only a part of the
+    // time is caught up.
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     [[maybe_unused]] const time_point caught_up = as_of;
     wait_node* n = nullptr;
@@ -305,7 +306,8 @@ template <class Queue>
       conclude(static_cast<waiter&>(*n), outcome::granted);
     }
     if constexpr (has_flows) {
-      if (n == nullptr) next = queue.next_change();  // all flows are held by their ceilings
+      // no waiter may be granted: the ceilings of the flows hold all waiters
+      if (n == nullptr) next = queue.next_change();
     }
   }
   wake_at(queue.empty() ? time_point::max() : next);
@@ -333,7 +335,7 @@ void admission::pump_otherwise(time_point now) noexcept {
 }
 
 /// Ends the waiters whose requests have become too large for the limit, wherever they are in the queue. They could not
-/// be ended later: with ageing, no step follows when such a waiter becomes the first.
+/// be ended later: with ageing, such a waiter may become the first one without any event.
 void admission::end_too_large() noexcept {
   const std::uint64_t most = units_ != nullptr ? 0 : supplies_.largest_request();
   const auto end = [this](wait_node& n) {
@@ -395,7 +397,7 @@ void admission::release(std::uint64_t places, std::uint64_t kept) noexcept {
   unlock();
 }
 
-/// The rest of a release, after the fast path: frees the places, and tells other engines and waiters about them. It is
+/// The rest of a release, after the fast path: frees the slots, and tells other engines and waiters about them. It is
 /// called with the lock held, and releases the lock.
 void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept {
   const std::uint32_t flow = flow_places::flow(places);
@@ -419,7 +421,7 @@ void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexc
   if (last) release_ref();
 }
 
-/// Gives places back to the limits that share them. After the lock was released, the caller must call pass_on() of the
+/// Gives slots back to the limits that share them. After the lock was released, the caller must call pass_on() of the
 /// result; null if there is nothing to pass on.
 std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcept {
   return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;

@@ -1,4 +1,5 @@
-// Grants requests of a limit that has alternatives or sublimits. A request takes from one alternative.
+// The functions of admission that grant requests of a limit with alternatives or sublimits. A request takes from one
+// alternative.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -91,10 +92,12 @@ lane_key admission::key_of(const request& r, demand wanted) const noexcept {
 }
 
 /// Returns the alternative that serves a new request now; no_alternative if the request has to wait. The request goes
-/// before waiters only if no waiter keeps its sublimit, its alternative or the common limits.
+/// before waiters only if nothing that it needs is reserved for a waiter: its sublimit, its alternative and the common
+/// limits.
 std::size_t admission::alternative_for_newcomer(const lane_key& key, demand wanted, std::uint32_t flow,
                                                 time_point now) noexcept {
-  // without waiters nothing is reserved; the last one may have left during a pause, when serve_any_of() was not called
+  // without waiters nothing is reserved; the last waiter may have left during a pause, when serve_any_of() was not
+  // called
   if (flows_->empty()) left_open_ = {};
   if (now < paused_until_ || !left_open_.has(key) || !flows_->may_pass(flow, wanted)) return no_alternative;
   if (supplies_.ready_at(now, wanted) > now || sublimit_ready_at(key.sublimit, now, wanted) > now)
@@ -156,8 +159,8 @@ unit_record* admission::take_promised(const request& r) noexcept {
   return units_->records.take_promised({r.alternatives, sublimit_of(r)}, amounts);
 }
 
-/// Finds the set of alternatives that can serve a waiter, and creates the lane for that set. Returns false if there is
-/// no such alternative, or no memory.
+/// Finds the set of alternatives that can serve a waiter, and creates the lane for that set. Returns false if no
+/// alternative can serve the waiter, or there is no memory.
 bool admission::finds_lane(waiter& w, const request& r) noexcept {
   unit_record& record = record_of(w);
   const lane_key key = key_of(r, demand_of(w));
@@ -167,10 +170,10 @@ bool admission::finds_lane(waiter& w, const request& r) noexcept {
   return flows_->make_lane(number_of(r), key);
 }
 
-/// Serves the waiters in their order. A waiter whose sublimit lacks capacity keeps only that sublimit from later
-/// waiters. A waiter whose alternatives lack capacity keeps only these alternatives from later waiters. So waiters for
-/// other sublimits or alternatives are not delayed. A waiter that lacks only a common limit keeps everything from later
-/// waiters, so it gets the next common tokens.
+/// Serves the waiters in their order. If a waiter's sublimit lacks capacity, only that sublimit is reserved for the
+/// waiter. If its alternatives lack capacity, only these alternatives are reserved. So waiters for other sublimits or
+/// alternatives are not delayed. If only a common limit lacks capacity, no later waiter is served, so the waiter gets
+/// the next common tokens.
 void admission::serve_any_of(time_point now) noexcept {
   alternatives& any = *supplies_.any_of();
   if (delays_) shed(now);
@@ -214,7 +217,8 @@ void admission::serve_any_of(time_point now) noexcept {
       counts_.add_grant(n->priority, now - n->since());
       const std::uint16_t sublimit = record.sublimit;
       end_wait(static_cast<waiter&>(*n), outcome::granted);
-      if (open.is_needed(sublimit)) {  // an earlier waiter may lack the sublimit now
+      // an earlier waiter also needs this sublimit, which may now be used up, so the search starts again
+      if (open.is_needed(sublimit)) {
         open = {};
         next = time_point::max();
       }
@@ -254,7 +258,7 @@ void admission::find_sets_anew() noexcept {
   });
 }
 
-/// When a request could be served, after the requests of its flow and lane that go before it.
+/// Returns when a request could be served, after the requests of its flow and lane that go before it.
 time_point admission::earliest_of_any(const request& r, time_point now) const noexcept {
   const std::uint32_t flow = number_of(r);
   amounts_by_unit own;

@@ -68,7 +68,7 @@ void admission::set_flow_rate(std::uint32_t flow, std::size_t index, const rate&
   const change c{*this};
   const std::size_t rates = flows_->ceiling(flow).rates().size();
   if (index >= rates) throw_invalid("flow.set_rate: index", index, "less than " + std::to_string(rates));
-  pump(clock());  // grants requests that were due under the old options
+  pump(clock());  // grants requests that were due under the old options, before these change
   advance_flows();
   flows_->set_rate(flow, index, r);
   // A strict window may have become too small for the requests of some waiters, which are then ended.
@@ -105,7 +105,7 @@ void admission::pause_flow(std::uint32_t flow, time_point t, bool may_shorten) n
 
 flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   flow_stats s;
-  s.available.reserve(most_rates_of_flow);  // allocated before the lock is taken
+  s.available.reserve(most_rates_of_flow);  // this memory is allocated before the lock is taken
   const std::lock_guard lock{mutex_};
   read_flow(*flows_, flow, clock(), s);
   if (is_shadow()) {  // the queue contains only shadow waiters, whose callers have already continued
@@ -153,7 +153,7 @@ void admission::advance_flows() noexcept { flows_->advance(clock()); }
 
 /// A request may be granted at once although there are waiters, if the ceilings of other flows hold all of them.
 outcome admission::enter_flow(const request& r, time_point now) noexcept {
-  if (now == time_point::min()) now = clock();  // a semaphore has not needed the time before
+  if (now == time_point::min()) now = clock();  // a request of a semaphore comes without the time; flows need it
   flows_->advance(now);
   const std::uint32_t flow = number_of(r);
   if (supplies_.any_of() != nullptr) return enter_any_of(r, now, flow);
@@ -191,8 +191,8 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
-  // A new waiter that is not the first of its flow enables no grant. Exceptions are its age, and waiters that may now
-  // be shed.
+  // A new waiter behind another one of its flow makes no grant possible. But it may have the age for a promotion, and a
+  // waiter may now have to be shed.
   if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max() || delays_) pump(now);
 }
 

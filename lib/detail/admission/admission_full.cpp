@@ -1,5 +1,5 @@
-// The granting of requests in a limit with special features: a shared cap, units, strict windows, shedding, slack, or
-// shadow mode.
+// The functions of admission that grant requests in a limit with special features: a shared cap, units, strict windows,
+// shedding, slack, or shadow mode.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -9,7 +9,7 @@
 
 namespace canigo::detail {
 
-/// Like serve(), which explains the steps. If places are shared, the first waiter seeks a shared place as soon as
+/// Like serve(), which explains the steps. If slots are shared, the first waiter seeks a shared slot as soon as
 /// nothing else delays it.
 template <class Queue>
 void admission::serve_fully(Queue& queue, time_point now) noexcept {
@@ -37,7 +37,7 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       if (seat_ != nullptr) {
         seeks = !supplies_.shared()->seek(*seat_, queue.effective_class(*n, now));
         if (seeks) {
-          next = queue.next_promotion(now);  // the others that share the cap must know this waiter's new class
+          next = queue.next_promotion(now);  // the others that share the cap must learn of this waiter's promotion
           break;
         }
       }
@@ -65,7 +65,8 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       }
     }
     if constexpr (has_flows) {
-      if (n == nullptr) next = queue.next_change();  // all flows are held by their ceilings
+      // no waiter may be granted: the ceilings of the flows hold all waiters
+      if (n == nullptr) next = queue.next_change();
     }
   }
   if (seat_ != nullptr && !seeks) supplies_.shared()->withdraw(*seat_);

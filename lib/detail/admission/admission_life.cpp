@@ -1,4 +1,4 @@
-// The construction and the destruction of an engine.
+// The functions of admission that construct and destroy the engine of a limit.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"

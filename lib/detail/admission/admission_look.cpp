@@ -1,4 +1,4 @@
-// The statistics and estimates of an engine about its waiters.
+// The functions of admission that report statistics and estimates about the waiters.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -53,7 +53,7 @@ std::vector<const wait_node*> admission::first_waiters(time_point now, std::size
 }
 
 /// Describes a waiter as if all waiters before it had been granted. If a rate delays them, some of their calls may have
-/// ended before this waiter's grant. So their places count only if no rate delays them.
+/// ended before this waiter's grant. So their slots count only if no rate delays them.
 waiting_request admission::row_of(time_point now, const wait_node& n, const turn& t) const {
   const demand all{t.all[0], &t.all};
   time_point ready = supplies_.rates().ready_at(now, all);
@@ -94,7 +94,7 @@ std::uint64_t admission::line_of(const wait_node& n) const noexcept {
 }
 
 /// Computes a sum for each waiter below class 0: its own amounts, and those of earlier waiters of its flow in the same
-/// or a more important class. Even a promotion does not bring the waiter before these waiters. With `takes_newest`, a
+/// or a more important class. Even after a promotion, the waiter is granted after these waiters. With `takes_newest`, a
 /// sum has only the waiter's own amounts.
 std::vector<amounts_by_unit> admission::certain_turns(const std::vector<const wait_node*>& waiters,
                                                       bool takes_newest) const {

@@ -1,4 +1,4 @@
-// The handling of overload: shedding, and common wake-ups for several waiters.
+// The functions of admission for overload: they shed waiters, and choose common wake-ups for several waiters.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -7,8 +7,8 @@
 
 namespace canigo::detail {
 
-/// Sheds the waiters that have waited too long in an overloaded class, the least important class first. It keeps the
-/// very last waiter, because the next request checks again.
+/// Sheds the waiters that have waited too long in an overloaded class, the least important class first. It never sheds
+/// the last waiter that is left, because the next request checks again.
 void admission::shed(time_point now) noexcept {
   if (flows_ != nullptr) return shed_of_flows(now);
   for (int c = priorities_ - 1; c >= 0; --c) {
@@ -29,8 +29,8 @@ void admission::shed_of_flows(time_point now) noexcept {
   }
 }
 
-/// Returns when a waiter must be shed, or when another waiter becomes the next to go, if no waiter comes or leaves
-/// before.
+/// Returns the next time at which a waiter must be shed, or at which another waiter becomes the next to be granted, if
+/// no waiter comes or leaves before.
 time_point admission::next_overload(time_point now) const noexcept {
   time_point next = time_point::max();
   if (flows_ != nullptr) return flows_->size() > 1 ? flows_->next_overdue() : next;

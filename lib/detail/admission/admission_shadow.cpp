@@ -1,5 +1,5 @@
-// Shadow mode: each request is granted at once. A shadow waiter waits in its place, so that the engine itself
-// determines how long the request would have waited.
+// The functions of admission for shadow mode: each request is granted at once. A shadow waiter waits in its place, so
+// that the engine itself determines how long the request would have waited.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -10,13 +10,15 @@
 
 namespace canigo::detail {
 
-/// Waits in the queue instead of a request that was already granted. It is deleted when its wait has ended.
+/// A shadow waiter: it waits in the queue for a request that was already granted. It is deleted when its wait has
+/// ended.
 struct admission::phantom final : waiter {
   phantom(admission& home, time_point deadline) noexcept : waiter{home, true, false}, until{deadline} {}
   void resume() override {}
   void post() override {}
   void destroy() noexcept override { delete this; }
-  time_point until;  // a grant after this time counts as too late
+  // the deadline of the request: if the shadow waiter's grant came later, the request would have timed out
+  time_point until;
 };
 
 /// Grants a request. If it would have had to wait, a shadow waiter is added to the queue.
@@ -62,7 +64,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
     return;
   }
   auto* const p = new (std::nothrow) phantom{*this, r.deadline};
-  if (p == nullptr) return;  // without memory the request is granted, but not counted
+  if (p == nullptr) return;  // if there is no memory, the request is granted, but not counted
   p->is_phantom_ = true;
   p->state_ = waiter::state::queued;
   p->tokens = r.tokens;
@@ -82,7 +84,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
   pump(now);
 }
 
-/// Whether the deadline of a shadow waiter passes before its grant. If so, deletes the shadow waiter.
+/// Returns whether the deadline of a shadow waiter passes before its grant. If so, deletes the shadow waiter.
 bool admission::is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept {
   auto& w = static_cast<waiter&>(n);
   if (!w.is_phantom_) return false;
@@ -97,8 +99,8 @@ time_point admission::end_in_shadow(const wait_node& n) const noexcept {
   return w.is_phantom_ ? saturating_add(static_cast<const phantom&>(w).until, duration{1}) : time_point::max();
 }
 
-/// Ends a shadow waiter that would be granted now. Its places, which exceeded the capacity until now, become normal
-/// ones.
+/// Ends a shadow waiter that would be granted now. The slots of its request, which were not counted against the
+/// capacity until now, count from now on.
 void admission::grant_in_shadow(wait_node& n, time_point now) noexcept {
   supplies_.take_over(supplies_.places_for(n.tokens));
   ++shadow_->counts.waited;
@@ -109,14 +111,14 @@ void admission::grant_in_shadow(wait_node& n, time_point now) noexcept {
 void admission::finish_phantom(waiter& w, outcome o) noexcept {
   if (flows_ == nullptr) {
     queue_.remove(w);
-  } else if (o != outcome::granted) {  // a grant has already removed the waiter
+  } else if (o != outcome::granted) {  // if it is granted, the shadow waiter was already removed from the queue
     flows_->remove(w);
   }
   if (w.amounts_ != nullptr) {
     if (o != outcome::granted) {
       leave_with_amounts(w, o);
     } else {
-      drop_amounts(w);  // the caller has its own record
+      drop_amounts(w);  // the shadow waiter's record is dropped; the caller's permit has a record of its own
     }
   }
   if (o == to_outcome(errc::shed)) {
@@ -161,7 +163,7 @@ void admission::set_mode(enforcement mode, std::string_view field) {
   pump(now);
 }
 
-/// Grants all waiting requests at once. The rates go into debt, and the places may exceed the capacity.
+/// Grants all waiting requests at once. The rates go into debt, and the slots may exceed the capacity.
 void admission::let_all_go(time_point now) noexcept {
   shadow_->is_on = false;
   const auto let_go = [&](wait_node& n) {

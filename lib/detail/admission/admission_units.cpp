@@ -1,4 +1,4 @@
-// Grants that keep a record of their time, and of their amount of each unit.
+// The functions of admission for grants that keep a record: of their time, and of their amount of each unit.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -109,14 +109,15 @@ void admission::wait_for_amounts(const waiter& w) noexcept {
 }
 
 void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
-  if (flows_ == nullptr) {  // flows keep their own sums
+  if (flows_ == nullptr) {  // with flows, each flow keeps its own sums of waiting amounts
     auto& sum = units_->waiting[w.priority];
     for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= w.amounts_->amounts[unit];
   }
   if (o != outcome::granted) drop_amounts(w);
 }
 
-/// Returns when the rates have the amounts of `r`, after the requests before it. `tokens`: the sum of the first unit.
+/// Returns when the rates have the amounts of `r`, after the requests before it. `tokens`: the sum of these requests
+/// and `r` in the first unit.
 time_point admission::amounts_ready_at(time_point now, const request& r, std::uint64_t tokens) const noexcept {
   amounts_by_unit wanted{};
   resolve(r, wanted);

@@ -11,7 +11,8 @@ context_visit*& innermost_visit() noexcept {
 }
 
 void wait_until(bool (*ready)(const void*), const void* object) noexcept {
-  // The wait takes about as long as a post by another thread. That thread needs a core, so this one yields soon.
+  // How often the thread yields before it begins to sleep. Usually it waits for another thread's post, which is soon
+  // over, but which needs a processor core.
   constexpr int most_yields = 64;
   constexpr std::chrono::microseconds pause{50};
   for (int i = 0; i < most_yields; ++i) {

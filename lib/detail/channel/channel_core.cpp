@@ -188,7 +188,7 @@ void channel_core::serve_receivers() noexcept {
   }
 }
 
-/// The value is still in the node that it gives back.
+/// Returns the node of the first value. The node is already marked as free, but still contains the value.
 channel_node& channel_core::take_first() noexcept {
   auto& n = static_cast<channel_node&>(*values_.first_of_most_important());
   values_.remove(n);

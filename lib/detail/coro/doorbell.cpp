@@ -64,7 +64,8 @@ net::awaitable<void> doorbell::wait_until(time_point t) {
     try {
       v->allow_cancel();
     } catch (...) {
-      until = std::min(t, saturating_add(time_.now(), retry_after));  // without memory, the coroutine waits once more
+      // if there is no memory, this wait can't be cancelled, so it ends soon, and the coroutine waits again
+      until = std::min(t, saturating_add(time_.now(), retry_after));
     }
     v->begin(until);
   });

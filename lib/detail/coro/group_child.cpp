@@ -99,7 +99,7 @@ void task_group_core::cancel() noexcept {
     {
       const std::lock_guard lock{mutex_};
       is_cancelled_ = true;
-      if (first_ == nullptr || !visit.lasts()) return;  // the children are destroyed together with the context
+      if (first_ == nullptr || !visit.lasts()) return;  // the shutdown of the context destroys the remaining children
       c = first_->shared_from_this();
     }
     try {

@@ -18,7 +18,7 @@ hedge_race::hedge_race(const net::any_io_executor& strand, const hedge_options& 
 /// Starts the next copy of the operation. A failure to start counts as the copy's failure.
 void hedge_race::start_next() noexcept {
   const std::size_t index = runs_.size();
-  runs_.push_back(true);  // the constructor has reserved memory for this
+  runs_.push_back(true);  // this allocates nothing, because the constructor has reserved the memory
   signals_.emplace_back();
   ++running_;
   last_start_ = time().now();
@@ -31,11 +31,11 @@ void hedge_race::start_next() noexcept {
   }
 }
 
-/// Notes the end of a copy. Returns the place in the group if this was the last copy that the group waits for.
+/// Notes the end of a copy. Returns the slot in the group if this was the last copy that the group waits for.
 permit hedge_race::ended(std::size_t index, const std::exception_ptr& failure) noexcept {
   runs_[index] = false;
   --running_;
-  if (index == 0) is_first_noted_ = true;  // a failure says nothing about the latency of the service
+  if (index == 0) is_first_noted_ = true;  // if the first copy has failed, its latency is not recorded
   if (failure) failure_ = failure;
   ring();
   return running_ == 0 ? std::move(in_group_) : permit{};

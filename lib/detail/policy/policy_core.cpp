@@ -111,8 +111,8 @@ struct policy_core::account {
 
   mutable mutex lock;
   policy_stats counts;
-  std::size_t self_waits = 0;  // places whose operations wait for another place of the same policy
-  bool is_stopped = false;     // calls must not wait any more
+  std::size_t self_waits = 0;  // slots whose operations wait for another slot of the same policy
+  bool is_stopped = false;     // whether the policy was stopped, so that calls must not wait any more
 };
 
 policy_core::policy_core(const net::any_io_executor& executor, const policy_options& options)
@@ -133,7 +133,7 @@ policy_core::policy_core(const net::any_io_executor& executor, const policy_opti
     if (!retry->retry_if) {
       retry->retry_if = [](const std::exception_ptr& error) { return is_failure_of_callee(error); };
     }
-    const retry_plan plan{*retry, time_point::max()};  // throws if a field is out of range
+    const retry_plan plan{*retry, time_point::max()};  // the constructor throws if a field is out of range
   }
   if (hedge) {
     if (hedge->budget == nullptr) hedge->budget = &account_->hedge_budget.emplace(hedge_budget);
@@ -167,7 +167,7 @@ std::size_t policy_core::places() const {
   return static_cast<std::size_t>(most);
 }
 
-/// Marks the executor of an operation that holds a place. The policy's lock guards its members.
+/// Marks the executor of an operation that holds a slot. The policy's lock guards its members.
 struct operation_mark final : executor_mark {
   operation_mark(const policy_core* policy, const net::any_io_executor& executor, std::shared_ptr<operation_mark> o)
       : executor_mark{policy, executor}, outer{std::move(o)} {}
@@ -176,7 +176,7 @@ struct operation_mark final : executor_mark {
     return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
   }
   bool keep() noexcept override {
-    // If the count of holders is 0, another thread may be giving the place back. So the count must not rise from 0.
+    // If the count of holders is 0, another thread may be giving the slot back. So the count must not rise from 0.
     std::size_t holders = holders_.load(std::memory_order_relaxed);
     while (holders > 0) {
       if (holders_.compare_exchange_weak(holders, holders + 1, std::memory_order_relaxed)) return true;
@@ -187,14 +187,14 @@ struct operation_mark final : executor_mark {
     if (holders_.fetch_sub(1, std::memory_order_acq_rel) == 1) place.release();
   }
 
-  // The mark of the operation of the same policy inside which this one runs; null: none.
+  // The mark of the enclosing operation: the operation of the same policy inside which this operation runs; null: none.
   const std::shared_ptr<operation_mark> outer;
   bool is_running = true;
-  std::size_t waits = 0;  // the number of calls inside this operation that wait for a place
+  std::size_t waits = 0;  // the number of calls inside this operation that wait for a slot
   permit place;
 
  private:
-  atomic<std::size_t> holders_{1};  // the holders of the place: the operation itself, and the calls that keep it
+  atomic<std::size_t> holders_{1};  // the holders of the slot: the operation itself, and the calls that keep it
 };
 
 policy_call::policy_call(policy_core& core, const net::any_io_executor& executor, const request& r)

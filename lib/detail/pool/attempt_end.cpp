@@ -33,7 +33,7 @@ void attempt_end::weigh_error(const restart_policy& restart, const task_life* li
     }
     may_retry = delay.has_value();
     least_delay = delay.value_or(duration::zero());
-  } catch (...) {  // a predicate that throws counts as false
+  } catch (...) {  // a predicate that throws counts as one that returns false
   }
 }
 

@@ -1,4 +1,4 @@
-// The statistics of a pool.
+// The functions of pool_core that report statistics.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"

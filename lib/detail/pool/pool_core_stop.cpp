@@ -1,4 +1,4 @@
-// The stopping of a pool.
+// The functions of pool_core that stop the pool.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"

@@ -1,4 +1,4 @@
-// The entry, the waiting and the end of tasks.
+// The functions of pool_core that accept, queue and end tasks.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_turn.hpp"
@@ -176,7 +176,7 @@ void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) 
   note_due();
 }
 
-/// Ends a waiting task.
+/// Ends a task that waits in the queue or for its delay.
 void pool_core::end_waiting(pool_task& t, task_state s) noexcept {
   backlog_.remove(t);
   end(t, s, pool_task::code_of(s));

@@ -1,4 +1,4 @@
-// The waits of callers for tasks, for groups and for the end of a pool.
+// The functions of pool_core for callers that wait for tasks, for groups and for the end of the pool.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"
@@ -17,9 +17,8 @@ void pool_core::ready_all(pool_waiter_list& list) noexcept {
   while (pool_waiter_link* l = list.first()) ready(static_cast<pool_waiter&>(*l), pool_task::no_code);
 }
 
-/// After the number of workers was reduced, all of them may run operations that wait for this pool. Then this function
-/// ends one of those waits with `deadlock`. The worker of that wait continues or leaves, and this function is called
-/// again.
+/// Ends a wait with `deadlock` if all workers run operations that wait for this pool, as after a reduction of the
+/// number of workers. The worker of that wait continues or leaves, and this function is called again.
 void pool_core::end_hopeless_wait() noexcept {
   if (!self_waits_.is_hopeless(crew_.running(), crew_.able())) return;
   for (const auto& worker : workers_) {

@@ -1,4 +1,4 @@
-// How the workers of a pool get operations, and how operations end.
+// The functions of pool_core that give tasks to workers, and end the tasks whose operations have ended.
 
 #include "canigo/detail/base/random.hpp"
 #include "canigo/detail/pool/pool_core.hpp"
@@ -11,7 +11,8 @@
 
 namespace canigo::detail {
 
-/// Inline, like everything else in the path of a short operation in work_off(): the calls were a fifth of its cost.
+/// This function is inline, like all functions in the path of a short operation in work_off(). Calls of them took a
+/// fifth of the time of such an operation.
 [[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
   pool_task* first = backlog_.take(flows_);
   if (first == nullptr) return nullptr;
@@ -34,8 +35,9 @@ namespace canigo::detail {
   return &t;
 }
 
-/// Ends `done`, and then runs short operations until there are none, a long one comes, or the loop needs its turn.
-/// Returns the long one. If the worker is parked, it stores the long one in handed_, or puts the worker to sleep.
+/// Ends `done`, and then runs short operations until no task is left, a long operation comes, or the loop needs its
+/// turn. Returns the task with the long operation. If the worker is parked, it stores that task in handed_, or puts the
+/// worker to sleep.
 pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) {
   if (done != nullptr) w.weigh(*done);
   bool clock_is_right = pool_turn::needs_time(*this) || (done != nullptr && done->extras_ != nullptr);
@@ -145,7 +147,7 @@ bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   if (x != nullptr) {
     x->alarm.disarm();
     const duration ran = time_between(x->started_at, coarse_now_);
-    if (!t.is_told_) x->ran = ran;  // an observer of a reported task may be reading `ran`
+    if (!t.is_told_) x->ran = ran;  // once the end of the task was reported, an observer may be reading `ran`
     if (x->name != nullptr) x->name->ran.record(ran);
     if (t.flow() != 0) flows_.release(t);
   }

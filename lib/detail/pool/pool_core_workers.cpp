@@ -1,4 +1,4 @@
-// How the workers of a pool are started, ended and woken.
+// The functions of pool_core that start, wake and end workers.
 
 #include "canigo/detail/pool/pool_core.hpp"
 #include "canigo/detail/pool/pool_worker.hpp"
@@ -8,7 +8,8 @@
 
 namespace canigo::detail {
 
-/// Each event wakes one worker. That worker leaves the list of idle ones now, so that the next event wakes another one.
+/// Wakes one idle worker, if there is one. That worker leaves the list of idle workers now, so that the next call wakes
+/// another worker.
 void pool_core::wake_one() noexcept {
   if (crew_member* m = crew_.first_idle()) {
     crew_.wake(*m);
@@ -94,7 +95,7 @@ void pool_core::replace_workers() noexcept {
     try {
       static_cast<pool_worker&>(*m).spawn();
     } catch (...) {
-      return;  // the worker's worker_life has noted that it is missing
+      return;  // the worker did not start; its worker_life has noted that it is missing
     }
   }
 }

@@ -104,7 +104,7 @@ void pool_flows::pause_flow(std::uint32_t flow, time_point t, bool may_shorten) 
 
 flow_stats pool_flows::stats_of_flow(std::uint32_t flow) const {
   flow_stats s;
-  s.available.reserve(most_rates_of_flow);  // allocated before the lock is taken
+  s.available.reserve(most_rates_of_flow);  // this memory is allocated before the lock is taken
   const std::lock_guard lock{core_->mutex_};
   read_flow(*core_->backlog_.flows(), flow, now(), s);
   return s;

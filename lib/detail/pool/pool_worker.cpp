@@ -259,13 +259,13 @@ void pool_worker::rest_is_over() noexcept {
   if (home_->time_->now() < at) {
     rest_.arm(at);
   } else if (home_->crew_.equipped() > home_->resources_->min_idle) {
-    home_->crew_.unequip(*this);  // so that next_step() destroys the resource
+    home_->crew_.unequip(*this);  // without equipment, next_step() lets the worker destroy its resource
     home_->crew_.wake(*this);
     wake();
   }
 }
 
-/// Ends the worker permanently.
+/// Ends the worker permanently: it gets no more operations.
 void pool_worker::retire() noexcept {
   rest_.disarm();
   home_->crew_.retire(*this);

@@ -3,7 +3,7 @@
 namespace canigo::detail {
 
 void binding_times::add_to(binding_stats& sums, time_point now) const noexcept {
-  const duration passed = time_between(since_, now);  // 0 for an event whose time is slightly in the past
+  const duration passed = time_between(since_, now);  // if `now` is slightly before `since_`, the time passed is 0
   switch (binds_) {
     case wait_reason::cause::none:
       break;

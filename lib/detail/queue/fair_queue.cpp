@@ -122,7 +122,7 @@ void fair_queue::count_others(const wait_node& node, std::uint32_t row_number, b
   }
 }
 
-/// Moves the last waiter of a class to the position that its first arrival gives it.
+/// Moves the last waiter of a class forward to the position that belongs to the time when it first arrived.
 void fair_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
   cell& c = at(row_of(node), node.priority);
   node.since_ = since;
@@ -151,8 +151,8 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
     return end_of_step();
   }
   const row& r = rows_[row_number];
-  // The new waiter stays behind the first one, because both are promoted with time. The next first waiter is searched
-  // when the present one leaves.
+  // The new waiter stays behind the first waiter, because both are promoted with time. When the first waiter leaves,
+  // its successor is searched.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(row_number);
   end_of_step();
@@ -215,7 +215,7 @@ wait_node* fair_queue::candidate_of(wait_node* head) const noexcept {
   return now_ >= delays_.overloaded_at(c.met_at) ? c.tail : head;
 }
 
-/// Returns the class in which a flow competes: the one to which the head of its class has been promoted.
+/// Returns the class in which a flow competes: the class to which the flow's first waiter has been promoted.
 int fair_queue::rank_of(const wait_node& front) const noexcept {
   return effective_class(delays_.takes_newest_at_times() ? *at(row_of(front), front.priority).head : front);
 }
@@ -269,7 +269,7 @@ time_point fair_queue::ceiling_ready(std::uint32_t row_number) const noexcept {
   return extras_[flow_of(row_number)].ceiling.ready_at(now_, wanted_by(n), places_for(n.tokens));
 }
 
-/// Finds the first waiter of a row, and when another one may become the first.
+/// Finds the first waiter of a row, and the time at which another waiter may become the first.
 void fair_queue::look_at_front(std::uint32_t row_number) noexcept {
   rows_[row_number].front = first_of(row_number);
   if (!ages()) return;

@@ -1,4 +1,4 @@
-// The flows of a fair_queue: how they are added, changed and removed, and their ceilings.
+// The functions of fair_queue that add, change and remove flows, and the ceilings of the flows.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/flow_keys.hpp"
@@ -167,7 +167,7 @@ void fair_queue::settle(std::uint32_t flow, std::size_t unit, std::uint64_t want
 }
 
 void fair_queue::undo(const wait_node& node, time_point granted_at) noexcept {
-  // The number of a removed flow may belong to another flow now. A flow with occupied places is never removed.
+  // The number of a removed flow may belong to another flow now. A flow with occupied slots is never removed.
   if (node.flow_ == nameless || rows_[node.flow_].weight == 0 || node.sequence_ < extras_[node.flow_].made) return;
   extras_[node.flow_].ceiling.rates().refund(now_, wanted_by(node), granted_at);
   release(node.flow_, places_for(node.tokens));

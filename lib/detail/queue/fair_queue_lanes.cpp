@@ -1,4 +1,4 @@
-// The lanes of a fair_queue. The waiters of one lane can be served by the same set of alternatives.
+// The functions of fair_queue for lanes. The waiters of one lane can be served by the same set of alternatives.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/flow_keys.hpp"
@@ -43,7 +43,7 @@ bool fair_queue::make_lane(std::uint32_t flow, const lane_key& key) noexcept {
   try {
     const std::size_t found = lane_with(key);
     if (found == most_lanes) return false;
-    // the lane had another key before, and the flow already has a row in it
+    // lane_with() may have given this key to a lane in which the flow already has a row
     if (row_in_lane(flow, key) != no_row) return true;
     const std::uint32_t number = make_row();
     rows_[number].is_limited = rows_[flow].is_limited;
@@ -51,7 +51,7 @@ bool fair_queue::make_lane(std::uint32_t flow, const lane_key& key) noexcept {
     kin_[number] = {flow, kin_[flow].next, static_cast<std::uint16_t>(found)};
     kin_[flow].next = number;
     return true;
-  } catch (const std::exception&) {  // there is no memory, or no free number
+  } catch (const std::exception&) {  // there is no memory, or no free number for a row
     return false;
   }
 }

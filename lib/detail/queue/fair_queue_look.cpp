@@ -1,4 +1,4 @@
-// The rarely used queries about the waiters of a fair_queue.
+// The functions of fair_queue that look for information about waiters, and are rarely called.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/queue_arithmetic.hpp"

@@ -1,4 +1,4 @@
-// Shadow mode in a fair_queue: requests that are granted although the limit does not allow it.
+// The functions of fair_queue for shadow mode: requests that are granted although the limit does not allow it.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 

@@ -1,4 +1,4 @@
-// The delays of the flows of a fair_queue, and the search for waiters to shed.
+// The functions of fair_queue that note the delays of flows, and search for waiters to shed.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/flow_keys.hpp"
@@ -11,7 +11,7 @@ constexpr unsigned most_classes = wait_queue::max_priorities;
 
 }  // namespace
 
-/// Called when a waiter of a class was granted within the target delay, or is the first one to come.
+/// Called when a waiter of a class was granted within the target delay, or comes to a class without waiters.
 void fair_queue::meet_target(std::uint32_t flow, cell& c) noexcept {
   c.met_at = now_;
   watch_delays(flow, delays_.overloaded_at(now_));

@@ -83,7 +83,7 @@ void wait_queue::push(wait_node& node, time_point now, time_point since) noexcep
     put_back_in_line(node, since);
 }
 
-/// Moves the last waiter of a class to the position that its first arrival gives it.
+/// Moves the last waiter of a class forward to the position that belongs to the time when it first arrived.
 void wait_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
   class_list& list = classes_[node.priority];
   node.since_ = since;
@@ -112,7 +112,7 @@ void wait_queue::remove(wait_node& node) noexcept {
     if (next == nullptr) {
       waiting_.erase(node.priority);
     } else {
-      fetch(next, mostly_all);  // prefetched, because it is the next to go
+      fetch(next, mostly_all);  // prefetches the next waiter, because it is the next one to be granted
     }
   } else {
     node.previous_->next_ = next;
@@ -137,8 +137,9 @@ time_point wait_queue::next_promotion(time_point now) const noexcept {
   return next;
 }
 
-// Within a class the head has waited longest, so only heads are compared. A head of class c beats the best so far only
-// if it has waited long enough to be promoted to that one's class. That takes one comparison, which mostly fails.
+// Within a class the head has waited longest, so only heads are compared. Let `best` be the best head so far. A head of
+// class c goes before `best` only if it has waited long enough to be promoted to the class of `best`. That takes one
+// comparison, which is false in most cases.
 wait_node* wait_queue::front_by_age(time_point now) noexcept {
   const auto step = static_cast<std::uint64_t>(ageing_.count());
   const std::uint64_t longest_wait = span(earliest_since_, now);
@@ -148,7 +149,8 @@ wait_node* wait_queue::front_by_age(time_point now) noexcept {
   time_point earliest = best->since_;
   while ((index = waiting_.next(static_cast<unsigned>(index) + 1)) >= 0) {
     const uint128 needed = uint128{static_cast<unsigned>(index - best_class)} * step;
-    if (needed > longest_wait) return best;  // and later classes need an even longer wait
+    // no other head can go before `best`, because later classes need an even longer wait
+    if (needed > longest_wait) return best;
     wait_node* head = at(index).head;
     earliest = std::min(earliest, head->since_);
     if (needed > span(head->since_, now)) continue;

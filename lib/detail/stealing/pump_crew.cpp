@@ -110,8 +110,8 @@ void pump_crew::put_back(pump& p) noexcept {
   bring(p);
 }
 
-/// Moves work from outside behind the pump's own work. A single thread takes all of it, which keeps the order; several
-/// threads take a part each.
+/// Moves work that was added from outside the pumps behind the pump's own work. A single thread takes all of it, which
+/// keeps the order; several threads take a part each.
 ///
 /// The size is lowered last, so that a check of both places finds work that is being moved.
 void pump_crew::take_share(pump& p) noexcept {
@@ -129,8 +129,8 @@ void pump_crew::take_share(pump& p) noexcept {
   injected_size_.store(size - n, std::memory_order_release);
 }
 
-/// Returns work for a pump that has none; null if there is no work. With a single thread, only work from outside is
-/// checked, because no other pump can have work.
+/// Returns work for a pump that has none; null if there is no work. With a single thread, only work that was added from
+/// outside the pumps is checked, because no other pump can have work.
 work_item* pump_crew::find(pump& p) noexcept {
   if (!p.seeks_) {
     take_share(p);
@@ -173,8 +173,8 @@ void pump_crew::retire(pump& p) noexcept {
   if (has_work()) call_help();
 }
 
-/// The work from outside is checked before the pumps. Work moves from outside to a pump, and is in both places for a
-/// moment, so work that is being moved is found.
+/// The list of work from outside the pumps is checked before the pumps. Work moves from that list to a pump, and is in
+/// both places for a moment, so work that is being moved is found.
 bool pump_crew::has_work() const noexcept {
   if (injected() > 0) return true;
   const std::size_t made = made_.load(std::memory_order_acquire);

@@ -10,7 +10,7 @@ work_item* steal_ring::steal_from(steal_ring& victim) noexcept {
   for (;;) {
     const std::uint64_t there = victim.tail_.load(std::memory_order_acquire) - head;
     if (there == 0) return nullptr;
-    if (there > ring_length) {  // the head has moved since it was read
+    if (there > ring_length) {  // other threads have taken items after `head` was read, so `head` is too old
       head = victim.head_.load(std::memory_order_acquire);
       continue;
     }

@@ -21,7 +21,7 @@ struct place {
 
 constinit thread_local place innermost{nullptr, nullptr};
 
-/// The handler in the queue of the io_context that runs one work item.
+/// A handler of the io_context that runs one work item.
 struct item_call {
   explicit item_call(work_item& i) noexcept : item{&i} {}
   item_call(item_call&& other) noexcept : item{std::exchange(other.item, nullptr)} {}

@@ -28,7 +28,7 @@ class cursor {
   void skip(std::string_view expected) noexcept {
     if (!skips(expected)) is_good_ = false;
   }
-  /// Skips `expected` if it comes next.
+  /// Skips `expected` if the text continues with it. Returns whether it does.
   bool skips(std::string_view expected) noexcept {
     const bool is_next = text_.starts_with(expected);
     if (is_next) text_.remove_prefix(expected.size());
@@ -73,7 +73,8 @@ class cursor {
 };
 
 struct fields_of_date {
-  unsigned year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;  // the month counts from 0
+  // the month is counted from 0; all other fields have their usual numbers
+  unsigned year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
 };
 
 void read_time(cursor& c, fields_of_date& d) noexcept {
@@ -145,7 +146,7 @@ std::optional<sys_seconds> asctime_form(std::string_view text) noexcept {
 
 struct unit_of_time {
   std::string_view name;
-  std::int64_t times, parts;  // the unit's value as times / parts, in seconds
+  std::int64_t times, parts;  // the unit is times / parts seconds
 };
 // "ms" comes before "m", because the first match counts. The symbol for micro exists twice in Unicode.
 constexpr unit_of_time units[] = {{"ms", 1, 1'000},

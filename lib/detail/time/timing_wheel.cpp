@@ -60,7 +60,7 @@ timer_node* timing_wheel::pop(time_point now) noexcept {
       return nullptr;
     }
     if (place < slots_per_level || place == due_place) {
-      timer_node* node = s.head;  // all nodes of this slot are due at the same instant
+      timer_node* node = s.head;  // all nodes of this slot are due at the same instant, so any of them may be the first
       remove(*node);
       return node;
     }

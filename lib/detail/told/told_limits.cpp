@@ -188,7 +188,7 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
     return;
   }
   quota_name key = name;
-  key.what = part::limit;  // all parts of one quota are in one row
+  key.what = part::limit;  // all information about one quota is in one row
   row* const r = find(key, {});
   if (r == nullptr) return;
   switch (name.what) {

@@ -27,7 +27,7 @@ class reply_builder {
 
   reply* add(const redisReadTask& task, std::size_t bytes, reply::kind k) noexcept {
     spent += sizeof(reply) + bytes;
-    over = spent > bound_;  // after a null object, hiredis stops building the reply
+    over = spent > bound_;  // the reply is too large: this function returns null, and hiredis stops building the reply
     if (over) return nullptr;
     try {
       reply* r = nullptr;

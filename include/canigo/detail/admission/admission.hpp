@@ -127,7 +127,7 @@ class admission final : public delivery, public flow_host {
     const change c{*this};
     if (context_gone_) return;
     const time_point now = time_->now();
-    if (!queue_.empty() || flows_ != nullptr) pump(now);  // grants that were due before the change
+    if (!queue_.empty() || flows_ != nullptr) pump(now);  // grants the requests that were due before the change
     f(supplies_, now);
     pump(now);
   }
@@ -190,7 +190,7 @@ class admission final : public delivery, public flow_host {
   wait_reason why_waiting() noexcept;
   /// Grants nothing from an alternative until `t`.
   void pause_alternative(std::size_t i, time_point t, bool may_shorten) noexcept;
-  /// Moves a permit to alternative `i`. The permit's former alternative gets its place and its amounts back.
+  /// Moves a permit to alternative `i`. The permit's former alternative gets its slot and its amounts back.
   void move_to_alternative(std::uint64_t kept, std::size_t i) noexcept;
   /// The alternative of a permit, found by what the permit keeps; no_alternative if the limit has no alternatives.
   std::size_t alternative_of(std::uint64_t kept) const noexcept;
@@ -252,14 +252,15 @@ class admission final : public delivery, public flow_host {
     admission* owner;
   };
 
-  /// The short ways that are open now. Only choose_ways() changes them, whenever one of these conditions changes.
+  /// Which short ways are open now. A short way is a fast path of the engine. Only choose_ways() changes this struct,
+  /// whenever one of these conditions changes.
   ///
   /// | way     | use                                               | closed by                                      |
   /// |---------|---------------------------------------------------|------------------------------------------------|
   /// | in      | a request takes its tokens if no other waits      | stop(), flows, units, shadow mode              |
   /// | through | waiters are served by serve(), not serve_fully()  | a share, flows, units, shadow mode, shedding,  |
   /// |         |                                                   | slack, times of binding, the end of the context|
-  /// | out     | a release subtracts a number                      | a share, flows, units, shadow mode, places     |
+  /// | out     | a release subtracts a number                      | a share, flows, units, shadow mode, slots      |
   /// |         |                                                   | that outlive the handle                        |
   struct short_ways {
     bool in = true;
@@ -276,7 +277,7 @@ class admission final : public delivery, public flow_host {
   void let_go_of_context() noexcept override;
   void end_with_context() noexcept override;
 
-  // Functions for requests that enter and leave (admission.cpp).
+  // These functions serve requests that enter and leave (admission.cpp).
   time_point now_for(time_point deadline) const noexcept;
   bool is_paused(time_point now) noexcept;
   outcome try_enter_locked(const request& r, time_point now, bool is_patient = true) noexcept;
@@ -295,7 +296,7 @@ class admission final : public delivery, public flow_host {
   void read_counts(queue_stats& s) const noexcept;
   void count_end(outcome o) noexcept;
 
-  // Functions that end waits:
+  // These functions end waits.
   void finish(waiter& w, outcome o) noexcept;
   void conclude(waiter& w, outcome o) noexcept;
   void end_wait(waiter& w, outcome o) noexcept;
@@ -303,7 +304,7 @@ class admission final : public delivery, public flow_host {
   void limit_passed(waiter& w) noexcept;
   void end_too_large() noexcept;
 
-  // Granting waiters (admission.cpp; admission_full.cpp if the short way through is closed).
+  // These functions grant waiters (admission.cpp; admission_full.cpp if the short way through is closed).
   void pump(time_point now) noexcept;
   void pump_otherwise(time_point now) noexcept;
   template <class Queue>
@@ -315,7 +316,7 @@ class admission final : public delivery, public flow_host {
   void woken() noexcept;
   void choose_ways() noexcept;
 
-  // Functions for grants that leave records (admission_units.cpp):
+  // These functions serve limits whose grants leave records (admission_units.cpp).
   bool resolve(const request& r, amounts_by_unit& result) const noexcept;
   outcome try_enter_with_units(const request& r, time_point now) noexcept;
   outcome why_not_amounts(const request& r) const noexcept;
@@ -336,7 +337,7 @@ class admission final : public delivery, public flow_host {
     return {n.tokens, amounts != nullptr ? &amounts->amounts : nullptr};
   }
 
-  // The members for alternatives (admission_alternatives.cpp):
+  // These functions serve limits with alternatives (admission_alternatives.cpp).
   static lane_key key_of_node(const wait_node& n) noexcept;
   static unit_record& record_of(const wait_node& n) noexcept;
   void make_lanes();
@@ -368,7 +369,7 @@ class admission final : public delivery, public flow_host {
                              demand all) const noexcept;
   wait_reason what_binds(const wait_node& n, time_point now) const noexcept;
 
-  // Functions for shadow mode (admission_shadow.cpp):
+  // These functions are for shadow mode (admission_shadow.cpp).
   bool is_shadow() const noexcept { return shadow_ != nullptr && shadow_->is_on; }
   outcome enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept;
   void let_wait_in_shadow(const request& r, std::uint32_t flow, time_point now) noexcept;
@@ -378,7 +379,8 @@ class admission final : public delivery, public flow_host {
   void finish_phantom(waiter& w, outcome o) noexcept;
   void let_all_go(time_point now) noexcept;
 
-  // Shedding during an overload, and one wake-up for several waiters (admission_overload.cpp).
+  // These functions shed waiters during an overload, and combine the wake-ups of several waiters
+  // (admission_overload.cpp).
   void shed(time_point now) noexcept;
   void shed_of_flows(time_point now) noexcept;
   time_point next_overload(time_point now) const noexcept;
@@ -394,12 +396,12 @@ class admission final : public delivery, public flow_host {
     return r.priority - (is_repeat || (delays_ && delays_->takes_newest_at_times()) ? 1 : 0);
   }
 
-  // Functions that list the waiters (admission_look.cpp).
+  // These functions list the waiters (admission_look.cpp).
   void note_binding(time_point now) noexcept;
   std::uint64_t line_of(const wait_node& n) const noexcept;
   /// The amounts of all requests that certainly go before a waiter, plus the amounts of that waiter.
   struct turn {
-    amounts_by_unit own{};     // amounts of its flow, or of all waiters if the limit has no flows
+    amounts_by_unit own{};     // the amounts of the waiter's flow, or of all waiters if the limit has no flows
     amounts_by_unit all{};     // `own`, and the amounts of more important classes in flows that no ceiling holds
     std::uint64_t places = 0;  // slots that waiters of the same flow need, including this waiter
   };
@@ -407,7 +409,7 @@ class admission final : public delivery, public flow_host {
   std::vector<amounts_by_unit> certain_turns(const std::vector<const wait_node*>& waiters, bool takes_newest) const;
   waiting_request row_of(time_point now, const wait_node& n, const turn& t) const;
 
-  // Functions for limits with flows (admission_flows.cpp):
+  // These functions serve limits with flows (admission_flows.cpp).
   bool is_of_this(const request& r) const noexcept;
   static std::uint32_t number_of(const request& r) noexcept;
   std::uint64_t places_in_flow(const request& r) const noexcept;
@@ -428,8 +430,8 @@ class admission final : public delivery, public flow_host {
   wait_queue queue_;
   bool stopped_ = false;
   short_ways ways_;
-  bool kept_by_places_ = false;  // the handle is destroyed; its reference is kept until no slot is occupied
-  bool dying_ = false;           // the running wake-up will delete this engine
+  bool kept_by_places_ = false;  // whether the handle is destroyed, and its reference is kept until no slot is occupied
+  bool dying_ = false;           // whether the running wake-up has to delete this engine at its end
   bool wake_armed_ = false;      // whether a call of wake_up_ is armed
   std::uint8_t in_a_row_ = 0;    // grants to coroutines in a row without a pass through the event loop
   // whether queue_ has waiters; also read without the lock where an outdated answer does no harm
@@ -448,9 +450,10 @@ class admission final : public delivery, public flow_host {
 
   wake_up wake_up_;
   const std::unique_ptr<seat> seat_;         // null unless the limit shares its slots with other limits
-  const std::unique_ptr<unit_state> units_;  // null unless grants leave records
-  std::unique_ptr<fair_queue> flows_;        // null while queue_ has the waiters; afterwards it has them
-  open_lanes left_open_;                     // the sublimits and alternatives that no earlier waiter reserves
+  const std::unique_ptr<unit_state> units_;  // null unless grants of this limit leave records
+  // has the waiters of a limit with flows or alternatives; null while queue_ has them
+  std::unique_ptr<fair_queue> flows_;
+  open_lanes left_open_;  // the sublimits and alternatives that no earlier waiter reserves
   const std::unique_ptr<companion> beside_;
   const limit_name name_;
 };

@@ -28,7 +28,7 @@ struct start_parked {
   admission* home;
   room* frame;
   const request* wanted;  // the request, which is also stored in the frame
-  bool granted;           // the request is granted and only needs to pass through the event loop
+  bool granted;           // whether the request is granted, so that it only needs to pass through the event loop
   [[no_unique_address]] std::tuple<Extra...> extra = {};
 
   // noinline, because inlining it makes immediate grants 5 % slower.
@@ -62,7 +62,8 @@ struct start_parked {
 std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error) noexcept;
 
 inline const request& as_request(const request& r) noexcept { return r; }
-[[gnu::cold]] request as_request(int priority = 0) noexcept;  // noinline, so that immediate grants don't pay for it
+[[gnu::cold]] request as_request(
+    int priority = 0) noexcept;  // noinline, so that it does not slow immediate grants down
 
 /// A waiter of a coroutine that gets errors as exceptions. It shares the limit's name, because the limit may be
 /// destroyed before the waiter.

@@ -25,7 +25,7 @@ namespace canigo::detail {
 class admission;
 struct unit_record;
 
-/// How a request ended, or what it must do next. 0: granted; above 0: an errc; below 0: one of the values below.
+/// The state of a request: how it ended, or what it must do next. 0: granted; above 0: an errc; below 0: a value below.
 enum class outcome : int {
   granted = 0,
   aborted = -1,            ///< the request was cancelled
@@ -55,7 +55,7 @@ class waiter : public suspended, public wait_node {
  protected:
   ~waiter() = default;
 
-  /// The deadline of a waiting request.
+  /// The deadline of a waiting request: when it passes, the request ends.
   struct limit : deadline {
     explicit limit(waiter& w) noexcept;
     waiter* owner;
@@ -75,18 +75,19 @@ class waiter : public suspended, public wait_node {
   enum class state : std::uint8_t {
     fresh,
     queued,
-    awaiting_limit,  // ended, but another thread is calling its deadline; that call delivers the end
+    awaiting_limit,  // the wait has ended, but another thread is calling its deadline; that call delivers the end
     ending,          // the end was posted or pushed to the waiter's executor
   };
 
   limit* limit_ = nullptr;
-  unit_record* amounts_ = nullptr;  // not null if the limit needs records
+  unit_record* amounts_ = nullptr;  // the amounts of the request; null unless grants of the limit leave records
   std::uint64_t tag_ = 0;
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
-  const bool at_home_;       // whether the handler has the executor of the engine
-  const bool holds_work_;    // whether the engine keeps the loop running for this waiter
-  bool is_phantom_ = false;  // a shadow waiter, without a caller: it stands for a request that shadow mode has granted
+  const bool at_home_;     // whether the handler has the executor of the engine
+  const bool holds_work_;  // whether the engine keeps the loop running for this waiter
+  // whether this is a shadow waiter: it has no caller, and stands for a request that shadow mode has granted
+  bool is_phantom_ = false;
 };
 
 /// A waiter whose handler takes only an error code.

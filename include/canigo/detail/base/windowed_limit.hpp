@@ -32,7 +32,7 @@ class windowed_limit {
   /// Sets the limit, records the reason, and begins a new window.
   void decide(double limit, limit_reason why, time_point now) noexcept;
 
-  // All latencies are in nanoseconds.
+  // All latencies in the following members are in nanoseconds.
   double limit_;
   double least_, most_;
   double last_ = 0;  // the median latency of the last window

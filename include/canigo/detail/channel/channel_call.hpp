@@ -26,7 +26,7 @@
 #include <type_traits>
 #include <utility>
 
-// The calls of a channel, templates over the type of its values. They use the engine only through channel_port.
+// The calls of a channel are templates over the type of its values. They use the engine only through channel_port.
 
 namespace canigo::detail {
 
@@ -54,7 +54,7 @@ class channel_node : public wait_node {
   channel_node* next_ = nullptr;
 };
 
-/// A node with a single owner.
+/// A node that has a single owner, which destroys it.
 using owned_node = std::unique_ptr<channel_node>;
 
 /// A node with storage for a T.
@@ -116,7 +116,7 @@ class channel_waiter : public suspended, public wait_node {
   /// the waiter was pushed to a pump.
   void let_go_of_engine() noexcept;
 
-  channel_port* channel_;  // valid while this waiter is queued, or has a value assigned
+  channel_port* channel_;  // the engine; valid while this waiter is queued, or has a value assigned
   outcome outcome_ = outcome::granted;
 
  private:
@@ -222,7 +222,7 @@ class channel_port {
   /// The name of the channel for error messages; null: none.
   virtual const std::shared_ptr<const std::string>& name() const noexcept = 0;
 
-  /// Keeps the port alive from hold() to let_go(), which may destroy it.
+  /// Keeps the engine alive until let_go(), which may destroy the engine.
   virtual void hold() noexcept = 0;
   virtual void let_go() noexcept = 0;
 
@@ -286,7 +286,7 @@ class held_core {
   channel_port* core_ = nullptr;
 };
 
-/// Passes a coroutine through the event loop. The channel must be held meanwhile.
+/// Passes a coroutine through the event loop. During that time a hold() must keep the channel alive.
 net::awaitable<void> pass_through_loop(channel_port& held);
 /// The outcome for a co_await that threw before it began: the coroutine was cancelled, or there was no memory.
 outcome why_not_started(const std::exception_ptr& e) noexcept;
@@ -379,7 +379,7 @@ struct start_receiving {
   }
 };
 
-/// The body of receive().
+/// The body of channel::receive().
 template <class T>
 net::awaitable<T> receive_value(channel_port* c) {
   held_core hold;

@@ -8,7 +8,8 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/version.hpp>
 
-/// All names that this library uses from inside Asio, which may change with any version. No other file uses one.
+/// All names that this library uses from inside Asio, which may change with any version. No other file uses such a
+/// name.
 ///
 /// asio_private_test.cpp states what the library expects of each name. The message of give_this_a_name_before_co_await,
 /// needed only for g++ 12, is tested together with the other compile errors.

@@ -32,7 +32,7 @@ class counted_member : private context_member {
   virtual ~counted_member() = default;
   void join() noexcept { context_->add(*this); }
 
-  /// Deletes this, unless the shutdown of the context will do that.
+  /// Deletes this object, unless the shutdown of the context will do that.
   void unreferenced() noexcept;
   /// The counter of the visits of the context. Precondition: the context exists.
   context_visits& visits() const noexcept { return context_->visits(); }
@@ -67,8 +67,9 @@ class counted_member : private context_member {
   void context_shutdown() noexcept final;
   bool add_ref_if_there_is_one() noexcept;
 
-  bool has_left_something_ = false;  // leave_to_context() was called; a reference is held until end_with_context()
-  // the last reference was released during the shutdown; context_shutdown() deletes this
+  // whether leave_to_context() was called; then a reference is held until end_with_context()
+  bool has_left_something_ = false;
+  // whether the last reference was released during the shutdown; then context_shutdown() deletes this object
   bool is_left_to_context_ = false;
   atomic<std::size_t> references_{1};
   context_service* context_;

@@ -61,7 +61,7 @@ class delivery : public counted_member {
   virtual void carry_out(bool drain_goes_on) noexcept { hand_over(drain_goes_on); }
   void hand_over(bool drain_goes_on) noexcept;
 
-  /// Call it when the wait of `s` has ended. If `s` is not `at_home`, it holds a reference to the engine until it is
+  /// Call it when the wait of `s` has ended. If `s` is not `at_home`, `s` holds a reference to the engine until it is
   /// resumed.
   void make_ready(suspended& s, bool at_home) noexcept {
     is_due_ = true;
@@ -97,9 +97,9 @@ class delivery : public counted_member {
   /// Keeps a call whose post has failed, with the reference that the call holds. The call is posted when there is
   /// memory.
   void post_later(suspended& call) noexcept;
-  /// Schedules another attempt in a millisecond, for steps that failed without memory.
+  /// Schedules another attempt in a millisecond, for steps that failed for lack of memory.
   void retry_soon() noexcept;
-  /// Called a millisecond after retry_soon(): the engine repeats the steps that failed without memory.
+  /// Called a millisecond after retry_soon(): the engine repeats the steps that failed for lack of memory.
   virtual void retry() noexcept {}
 
   /// Adds or removes a reason to keep the loop of the executor running.
@@ -138,7 +138,7 @@ class delivery : public counted_member {
   void end_turn() noexcept;
 
   bool is_due_ = false;            // whether there is anything to carry out after the lock is released
-  bool is_drain_posted_ = false;   // a drain is posted and has not begun
+  bool is_drain_posted_ = false;   // whether a drain is posted and has not begun
   atomic<bool> has_ready_{false};  // whether ready_ has any callers; a drain checks it without the lock first
   suspended_list ready_;
   suspended_list pushed_;

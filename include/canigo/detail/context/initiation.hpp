@@ -43,7 +43,7 @@ void initiate(Handler& handler, const net::any_io_executor& home, const Start& s
   } catch (const std::bad_alloc&) {
     // The handler gets the error by a post. An exception thrown here would call std::terminate if the operation is
     // started inside co_await.
-    const auto executor = completion_executor(handler, home);  // read before the handler is moved
+    const auto executor = completion_executor(handler, home);  // the executor is read before the handler is moved
     net::post(executor,
               [h = std::move(handler)]() mutable { std::apply(std::move(h), Base::failed(errc::not_enough_memory)); });
   }
@@ -71,7 +71,7 @@ auto park_for(Start start) {
 template <class T, class... Before>
 inline constexpr bool park_returns_a = park_returns<Before..., T> || std::is_void_v<T>;
 
-/// Starts an operation of an edge library, such as an HTTP request or a command for Redis; see initiation.
+/// Starts an operation of a client or a store, such as an HTTP request or a command for Redis; see initiation.
 struct start_operation {
   template <class Operation>
   void operator()(Operation& op, bool has_memory) const noexcept {
@@ -80,7 +80,7 @@ struct start_operation {
   }
 };
 
-/// Starts an operation of an edge library, such as an HTTP request or a command for Redis, for a completion token.
+/// Starts an operation of a client or a store, such as an HTTP request or a command for Redis, for a completion token.
 ///
 /// `Home` is the engine that executes the operation; the operation keeps it alive. The namespace of `Home` has a
 /// function `executor_of(const Home&)`. `Base` must fit suspended_op. Its constructor takes a pointer to the engine and
@@ -115,7 +115,7 @@ struct awaited<std::tuple<std::error_code, T>> {
   using type = T;
 };
 
-/// Starts an operation of an edge library for a coroutine. `Base` and `Home` are as for `initiation`.
+/// Starts an operation of a client or a store for a coroutine. `Base` and `Home` are as for `initiation`.
 template <class Base, class Home, class... Args>
 auto await_operation(std::shared_ptr<Home> home, Args... args)
     -> net::awaitable<typename awaited<typename Base::results>::type> {

@@ -10,8 +10,8 @@ namespace canigo::detail {
 
 /// Keeps a loop running while there is at least one reason.
 ///
-/// The owner adds and removes reasons under its lock. It releases the loop only after the lock, because a new reason
-/// has usually come by then.
+/// The owner adds and removes reasons under its lock. It releases the loop only after it has released the lock, because
+/// a new reason has usually come by then.
 class loop_hold {
  public:
   /// Holds the loop of `executor`. If there is no memory for that, the loop is not held. Memory is needed only if the

@@ -72,7 +72,7 @@ class shared_alarm : public deadline {
 
   time_source& time_;
   function_type call_;
-  std::shared_ptr<Owner> owner_;  // not null while it is armed
+  std::shared_ptr<Owner> owner_;  // the owner; not null while the alarm is armed
   time_point when_ = time_point::max();
   bool is_set_ = false;  // true from set() until was_called() or a cancellation
 };

@@ -148,7 +148,7 @@ inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &
                                  net::is_executor<Executor>::value;
 
 /// Whether `Handler` chooses its own executor instead of using the object's executor. Handlers of stdexec wrap any
-/// executor that they are offered, and compare the wrapped ones.
+/// executor that they are offered, so the comparison uses the wrapped executors.
 template <class Handler>
 inline constexpr bool has_own_executor = [] {
   struct none {
@@ -172,8 +172,8 @@ auto completion_executor(const Handler& handler, const net::any_io_executor& hom
   }
 }
 
-/// Whether a handler has its own allocator. A handler that forwards the allocator of another one, such as that of
-/// async_compose, reports std::allocator if the other one has none.
+/// Whether a handler has its own allocator. A handler may forward the allocator of an inner handler, as that of
+/// async_compose does. If the inner handler has no allocator, the outer one reports std::allocator.
 template <class Handler>
 inline constexpr bool has_own_allocator = [] {
   struct none {};
@@ -308,7 +308,8 @@ class suspended_op final : public Base {
         work_(std::move(work)),
         allocator_(allocator) {}
 
-  /// Connects the handler's cancellation slot, if any, to this. Call it before the engine knows this operation.
+  /// Connects the handler's cancellation slot, if it has one, to this operation. Call it before the engine knows this
+  /// operation.
   void allow_cancel() {
     if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) {
       slot.template emplace<canceller>(this);

@@ -83,7 +83,7 @@ class child : public std::enable_shared_from_this<child> {
   /// the context, which a strand must not.
   void let_go_of_strand() noexcept;
 
-  /// Call it before the child has started.
+  /// The strand of the child. Call it before the child has started.
   const net::any_io_executor& executor() const noexcept { return executor_; }
   net::cancellation_slot slot() noexcept { return signal_.slot(); }
 
@@ -93,7 +93,7 @@ class child : public std::enable_shared_from_this<child> {
   mutex mutex_;
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
-  // is_started_ and is_cancelled_ are used on the strand only, and do not change after the end
+  // Only functions on the strand use is_started_ and is_cancelled_, which do not change after the end.
   bool is_started_ = false;
   bool is_cancelled_ = false;  // whether the child was cancelled before it started
   bool is_over_ = false;
@@ -138,13 +138,13 @@ net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op, std:
   throw std::system_error{ended};
 }
 
-/// A child with a deadline, at which it is ended.
+/// A child that is ended when a deadline passes.
 class timed_child : public child {
  public:
   explicit timed_child(const net::any_io_executor& parent);
 
   void start(time_point deadline) noexcept { alarm_.set(deadline, *this); }
-  /// Call it when the child has ended.
+  /// Disarms the deadline. Call it when the child has ended.
   void stop() noexcept { std::ignore = alarm_.disarm(); }
 
  private:

@@ -39,7 +39,7 @@ class doorbell {
   net::any_io_executor strand_;
   time_source& time_;
   visitor* visitor_ = nullptr;
-  bool is_rung_ = false;  // ring() was called while no coroutine waited
+  bool is_rung_ = false;  // whether ring() was called while no coroutine waited
 };
 
 }  // namespace canigo::detail

@@ -25,7 +25,7 @@
 
 namespace canigo::detail {
 
-/// A coroutine of a task_group.
+/// A coroutine that runs in a task_group.
 class group_child : public child {
  public:
   using child::child;
@@ -45,7 +45,7 @@ class group_child : public child {
   std::atomic<bool> has_ended_{false};
 };
 
-/// A group_child with its result.
+/// A coroutine that runs in a task_group, with storage for its result.
 template <class T>
 class group_child_of : public group_child {
  public:
@@ -114,8 +114,9 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   std::shared_ptr<group_child> first_failed_;
   group_child* last_failed_ = nullptr;
   bool is_cancelled_ = false;
-  bool first_ends_all_ = false;          // true while a caller is in join()
-  shared_alarm<task_group_core> retry_;  // alarm for another attempt to cancel, after memory was short
+  bool first_ends_all_ = false;  // whether the first failure cancels all children; true while a caller is in join()
+  shared_alarm<task_group_core>
+      retry_;  // rings for another attempt to cancel children, after there was no memory to cancel all of them
 };
 
 /// The first frame of a child. It accepts all types of cancellation, because its group has already filtered them.

@@ -86,7 +86,7 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   bool may_start_ = true;
   bool has_winner_ = false;
   bool is_cancelled_ = false;
-  std::exception_ptr failure_;  // the last failure of a copy
+  std::exception_ptr failure_;  // the failure of the copy that failed last
   permit in_group_;             // keeps the group waiting for the copies that lost
 };
 

@@ -22,7 +22,7 @@ template <class T>
 class [[nodiscard]] give_this_a_name_before_co_await {
  public:
   explicit give_this_a_name_before_co_await(net::awaitable<T> a) noexcept : awaitable_{std::move(a)} {}
-  operator net::awaitable<T>() && { return std::move(awaitable_); }  // NOLINT: the conversion is the point
+  operator net::awaitable<T>() && { return std::move(awaitable_); }  // NOLINT: an implicit conversion is intended
   net::awaitable<T> awaitable() && { return std::move(awaitable_); }
 
   /// Never called. co_await accepts functions with this signature, so the operator co_await below can reject the

@@ -12,7 +12,7 @@ namespace canigo::detail {
 struct key_room {
   admission* engine = nullptr;
   std::uint64_t hash = 0;
-  std::size_t users = 0;  // number of users of the engine; the lock of the shard guards it, as all members
+  std::size_t users = 0;  // number of users of the engine; the lock of the shard guards all members
   bool is_told_to_stop = false;
   key_room* previous = nullptr;
   key_room* next = nullptr;

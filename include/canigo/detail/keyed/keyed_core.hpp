@@ -258,7 +258,7 @@ class keyed_core final : public keyed_home<Key> {
 
  private:
   static constexpr int shard_bits = 6;
-  // With fewer keys than this, one shard is sufficient.
+  // If a limit can have fewer keys than this number, one shard is sufficient.
   static constexpr std::size_t many_keys = std::size_t{64} << shard_bits;
   // The max number of table slots that one request examines to find a key to drop. It bounds the time of each request
   // while the table is flooded with new keys.
@@ -350,8 +350,8 @@ class keyed_core final : public keyed_home<Key> {
   }
 
   /// Takes the tokens or permits if they are available, and returns true. Otherwise `refused` is set, or the request
-  /// counts as a waiter. If `own` is set, it waits at the engine of its key. Otherwise the table is full, and it waits
-  /// at the shared engine. Errors without an errc are thrown.
+  /// counts as a waiter. If `own` is set, the request waits at the engine of its key. Otherwise the table is full, and
+  /// the request waits at the shared engine. Errors without an errc are thrown.
   bool enter(const Key& key, std::uint64_t hash, const request& r, std::optional<seat>& own, errc& refused) {
     if (try_to_enter(key, hash, r, own, refused)) return true;
     if (refused == errc{} && !this->claim_waiter()) refused = errc::queue_full;

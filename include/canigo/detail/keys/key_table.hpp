@@ -95,7 +95,7 @@ class key_table {
     while (places > 0 && size_ > 0) {
       if (hand_ >= capacity_) hand_ = 0;
       if (marks_[hand_] != 0 && goes(std::as_const(entries_[hand_]))) {
-        erase(entries_[hand_]);  // another entry may have moved into this slot
+        erase(entries_[hand_]);  // another entry may move into this slot, so hand_ stays
         ++erased;
       } else {
         ++hand_;

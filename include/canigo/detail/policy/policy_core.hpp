@@ -57,7 +57,7 @@ class policy_core {
   const std::string name;
   const std::optional<duration> timeout;
   const std::optional<duration> attempt_timeout;
-  // a call that reaches its deadline counts as a failure only if operations ran for this time
+  // a call that reaches its deadline counts as a failure only if operations ran for at least this time
   const duration blamed_from;
   std::optional<hedge_options> hedge;
   std::optional<retry_policy> retry;
@@ -83,7 +83,7 @@ class policy_call {
 
   /// The request, with the deadline of the whole call.
   const request& asks() const noexcept { return request_; }
-  /// The request for a slot, without fields that only the limits understand, such as a flow.
+  /// The request for a slot. It lacks the fields that only limits understand, such as a flow.
   request asks_place() const noexcept { return {.priority = request_.priority, .deadline = latest_start()}; }
   time_point deadline() const noexcept { return request_.deadline; }
   adaptive_limit* adaptive() const noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
@@ -113,11 +113,11 @@ class policy_call {
     }
 
    private:
-    net::any_io_executor executor() const;  // the executor with the mark
+    net::any_io_executor executor() const;  // the executor of the operation, with its mark
 
     policy_call& call_;
-    std::shared_ptr<operation_mark> mark_;  // set if the policy has slots
-    permit permit_;                         // set if the policy has no slots
+    std::shared_ptr<operation_mark> mark_;  // the mark of the operation; set if the policy has slots
+    permit permit_;                         // the permit of the operation; set if the policy has no slots
 
    public:
     const std::uint32_t number;  // the number of the operation in its call, from 1

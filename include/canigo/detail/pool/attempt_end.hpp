@@ -24,18 +24,18 @@ struct attempt_end {
     if (error) [[unlikely]]
       weigh_error(restart, life);
   }
-  /// Returns the exception and resets it.
+  /// Returns the exception of the operation, and resets it.
   std::exception_ptr take_error() noexcept {
     std::exception_ptr e = std::move(error);
     error = nullptr;
     return e;
   }
 
-  std::exception_ptr error;  // null: the operation returned normally
+  std::exception_ptr error;  // the exception of the operation; null: it returned normally
   task_life::cause cause = task_life::cause::none;
-  bool is_fatal = false;   // whether the worker must restart
-  bool may_retry = false;  // whether another attempt is useful
-  duration least_delay{};  // the minimum delay before that attempt
+  bool is_fatal = false;   // whether the worker must restart after this operation
+  bool may_retry = false;  // whether another attempt of the task is useful
+  duration least_delay{};  // the minimum delay before the next attempt
 
  private:
   void weigh_error(const restart_policy& restart, const task_life* life) noexcept;

@@ -129,7 +129,7 @@ class task_of final : public result_task<typename operation_traits<R, F>::type> 
     if constexpr (std::is_nothrow_move_assignable_v<F>) {
       origin = std::move(*callable_);
     } else if constexpr (std::is_nothrow_move_constructible_v<F>) {
-      std::destroy_at(&origin);  // a lambda is not assignable
+      std::destroy_at(&origin);  // the callable may be a lambda, which can't be assigned
       std::construct_at(&origin, std::move(*callable_));
     }
   }

@@ -105,7 +105,8 @@ class pool_backlog {
   wait_queue delayed_;
   wait_queue held_;
   std::unique_ptr<fair_queue> flows_;  // if not null, it has the queued tasks, and queue_ is empty
-  std::size_t limit_at_first_look_;    // 0 with flows, so that every new task gets the full check
+  // the bound of the fast check; 0 with flows, so that every new task gets the full check
+  std::size_t limit_at_first_look_;
   const std::size_t limit_;
   const overflow on_overflow_;
 };

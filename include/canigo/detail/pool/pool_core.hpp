@@ -103,7 +103,7 @@ class pool_core final : public delivery {
   void retry() noexcept override;
   void tell_ended(pool_task* ended) noexcept;
 
-  // Functions that accept tasks:
+  // These functions accept tasks.
   void prepare(pool_task& t, const task_options* o) {
     if (!is_plain_ || o != nullptr) prepare_with(t, o != nullptr ? *o : no_options);
   }
@@ -116,7 +116,7 @@ class pool_core final : public delivery {
   void queue(pool_task& t, time_point not_before) noexcept;
   void admit_held() noexcept;
 
-  // Functions that end tasks:
+  // These functions end tasks.
   void end(pool_task& t, task_state s, int code, std::exception_ptr e = {}) noexcept;
   void end_waiting(pool_task& t, task_state s) noexcept;
   void deliver(pool_task& t) noexcept;
@@ -124,12 +124,12 @@ class pool_core final : public delivery {
   void time_is_up(pool_task& t, time_point now) noexcept;
   void tell_early(pool_task& t) noexcept;
 
-  // Functions for waiters:
+  // These functions serve waiters.
   void ready(pool_waiter& w, int code) noexcept;
   void ready_all(pool_waiter_list& list) noexcept;
   void end_hopeless_wait() noexcept;
 
-  // Functions for the next step of a worker.
+  // These functions find the next step of a worker.
   time_point fresh_now() noexcept;
   void wake_one() noexcept;
   void wake_all() noexcept;
@@ -139,7 +139,7 @@ class pool_core final : public delivery {
   pool_task* take_next(pool_worker& w, bool clock_is_right) noexcept;
   bool finish(pool_worker& w, pool_task& t) noexcept;
 
-  // Functions for workers that leave, break and restart.
+  // These functions handle workers that leave, break and restart.
   /// Whether a worker that looks for work must leave. Inline, because each worker calls it before each operation.
   bool must_leave() const noexcept {
     return crew_.is_too_large() || (stop_.is_asked() && stop_.ends_workers(backlog_.size() + crew_.running()));
@@ -148,17 +148,17 @@ class pool_core final : public delivery {
   bool is_short_of_workers() const noexcept;
   void replace_workers() noexcept;
 
-  // Functions for the stop of the pool.
+  // These functions stop the pool.
   void apply_stop(stop_mode mode) noexcept;
   void check_stop() noexcept;
   bool has_closed() const noexcept;
 
   pool_backlog backlog_;
   const pool_core_options options_;
-  const bool is_plain_;  // tasks without their own options need no task_extras
+  const bool is_plain_;  // whether tasks without their own options need no task_extras
   std::unique_ptr<pool_resources> resources_;
 
-  // The work to do once the lock is released:
+  // The following members have the work to do once the lock is released.
   pool_task* ended_ = nullptr;
   bool replaces_workers_ = false;  // whether lost workers must be replaced now
 

@@ -47,7 +47,7 @@ class pool_flows final : public flow_host {
 
  private:
   pool_core* core_;
-  engine_alarm return_;  // rings when rates or a pause no longer hold back a flow
+  engine_alarm return_;  // the alarm for the time when rates or a pause no longer hold back a flow
 };
 
 }  // namespace canigo::detail

@@ -24,7 +24,7 @@ class pool_task;
 /// Errors, threads and allocation are those of the members of pool_core.
 class pool_ref {
  public:
-  /// Makes a new pool.
+  /// Makes a new pool, and owns its first reference.
   pool_ref(const net::any_io_executor& executor, const pool_core_options& options,
            std::unique_ptr<pool_resources> resources);
   explicit pool_ref(pool_core& c) noexcept;

@@ -45,7 +45,7 @@ class pool_stop {
   bool replaces_workers(std::size_t tasks) const noexcept { return !is_asked() || (is_draining() && tasks > 0); }
 
  private:
-  stop_mode mode_ = stop_mode{};  // 0: the pool is not stopping
+  stop_mode mode_ = stop_mode{};  // the mode of the stop; 0: the pool is not stopping
   time_point grace_at_ = time_point::max();
 };
 

@@ -73,9 +73,9 @@ class pool_task : public wait_node {
   using cause = task_life::cause;
   using phase = task_life::phase;
   enum class place : std::uint8_t {
-    queue,       // it waits in the queue of a pool without flows
-    flow_queue,  // it waits in the queue of its flow
-    held,        // held back until the queue has room
+    queue,       // the task waits in the queue of a pool without flows
+    flow_queue,  // the task waits in the queue of its flow
+    held,        // the task is held back until the queue has room
   };
 
   static constexpr int no_code = 0;
@@ -86,7 +86,7 @@ class pool_task : public wait_node {
   /// Runs a short operation, stores its result and destroys the callable. If the operation throws, this throws the same
   /// exception, and the callable stays.
   virtual void call(task_context& context) = 0;
-  /// Like call(), for a long operation.
+  /// Like call(), for a long operation, which runs as a coroutine.
   virtual net::awaitable<void> start(task_context& context) = 0;
   virtual void drop_callable() noexcept = 0;
 
@@ -122,7 +122,7 @@ class pool_task : public wait_node {
   static std::error_code to_error_code(int code) noexcept;
 
   std::uint64_t id_ = 0;
-  pool_core* home_ = nullptr;  // set once the task holds a reference to the pool
+  pool_core* home_ = nullptr;  // the pool; set once the task holds a reference to it
   pool_worker* worker_ = nullptr;
   pool_waiter_list waiters_;
   task_extras* extras_ = nullptr;
@@ -134,7 +134,7 @@ class pool_task : public wait_node {
   atomic<cause> end_cause_{cause::none};  // why the operation was asked to end; the first cause is kept
   const bool is_long_;
   place place_ = place::queue;     // the list in which it waits, unless it is delayed
-  bool is_told_ = false;           // the task's owner was told of the end although the operation still runs
+  bool is_told_ = false;           // whether the owner was told of the end although the operation still runs
   bool cancel_requested_ = false;  // whether the owner has cancelled the task
   bool is_dropped_ = false;        // whether the callable was destroyed
   bool is_delivered_ = false;      // whether its waiters were resumed

@@ -18,7 +18,7 @@ class pool_turn {
 
   /// The turn that began last on this thread and has not ended, or nullptr.
   static pool_turn* here() noexcept { return innermost_; }
-  /// Whether the innermost turn on this thread is one of `c`.
+  /// Whether the innermost turn on this thread is a turn of `c`.
   static bool is_of(const pool_core& c) noexcept {
     const pool_turn* t = innermost_;
     return t != nullptr && t->pool_ == &c;

@@ -109,13 +109,14 @@ class pool_worker : public crew_member, public self_wait::worker {
   pool_core* home_;
   const std::size_t index_;
   std::unique_ptr<worker_strand> strand_;
-  net::cancellation_signal signal_;  // cancels the operation; used on the strand only
+  net::cancellation_signal signal_;  // cancels the running operation; used on the strand only
   suspended* parked_ = nullptr;
   pool_task* current_ = nullptr;
   pool_task* handed_ = nullptr;  // a long task that the coroutine must run; used on the strand only
   attempt_end end_;              // how the last operation ended; used on the strand only
   worker_resource resource_;     // the state of the worker's resource; used on the strand only
-  worker_resource::function care_ = worker_resource::function::none;  // the running function for the resource
+  // which function for the resource is running; none: no such function runs
+  worker_resource::function care_ = worker_resource::function::none;
   task_context context_;
   wake_call wake_;
   hand_over_call hand_over_;
@@ -123,7 +124,7 @@ class pool_worker : public crew_member, public self_wait::worker {
   worker_cancel cancelling_;
   rest_alarm rest_;
   std::uint64_t serial_ = 0;    // the number of the current or last operation or resource function
-  int tasks_left_ = 0;          // how many more tasks it may begin in this turn; used on the strand only
+  int tasks_left_ = 0;          // how many more tasks the worker may begin in this turn; used on the strand only
   std::uint32_t failures_ = 0;  // number of the worker's operations that failed in a row
   time_point idle_since_{};
   bool is_overdue_ = false;  // whether a function for its resource has exceeded its time limit

@@ -26,7 +26,7 @@ class self_wait {
     waiter* first_ = nullptr;
   };
 
-  /// The base of a waiter.
+  /// The base of a caller that waits for the pool.
   class waiter {
    public:
     waiter() noexcept = default;
@@ -41,7 +41,7 @@ class self_wait {
    private:
     friend class self_wait;
     worker* inside_ = nullptr;
-    waiter* next_ = this;  // `this` means: the waiter does not hold up a worker
+    waiter* next_ = this;  // the next wait of the same worker; `this`: the waiter does not hold up a worker
   };
 
   /// Begins a wait. Returns false, and begins nothing, if all `able` workers would then wait.

@@ -58,7 +58,7 @@ struct task_life {
     }
   }
 
-  /// Begins an attempt.
+  /// Call it when an attempt of the task begins.
   void begin_attempt(time_point now) noexcept {
     started_at = now;
     attempts.store(attempts.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -93,7 +93,7 @@ struct task_life {
   duration timeout = duration::max();
   duration delay{};
   retry_policy retry;
-  std::atomic<std::uint32_t> attempts{0};  // written under the lock of the pool
+  std::atomic<std::uint32_t> attempts{0};  // number of attempts that have begun; written under the lock of the pool
   bool is_late = false;                    // whether the running attempt has exceeded its time limit
 };
 

@@ -17,12 +17,12 @@ class worker_cancel {
   /// the end of the task, and does not wait for the operation.
   static constexpr std::uint32_t turns_to_end = 32;
 
-  /// Call it when the operation must end. Returns true if the call must be posted, because it is not under way.
+  /// Call it when the operation must end. Returns true if the caller must post a call to the strand: none is under way.
   bool ask(std::uint64_t operation) noexcept {
     wanted_ = operation;
     return !std::exchange(is_under_way_, true);
   }
-  /// Call it when the call runs on the strand. Returns true if the operation must get its signal now; it gets only one.
+  /// Call it when the posted call runs. Returns true if the operation must get its signal now; it gets only one.
   bool begin(std::uint64_t operation) noexcept {
     if (!is_for(operation) || given_ == operation) return false;
     given_ = operation;
@@ -31,12 +31,12 @@ class worker_cancel {
   }
   /// Call it if there was no memory to give the operation its signal. Then the next call of begin() tries again.
   void take_back() noexcept { given_ = 0; }
-  /// Call it when the call has ended.
+  /// Call it when the posted call has ended.
   void end() noexcept { is_under_way_ = false; }
 
   bool is_for(std::uint64_t operation) const noexcept { return wanted_ == operation; }
   bool has_reached(std::uint64_t operation) const noexcept { return given_ == operation; }
-  /// Call it after each turn. Returns true if the operation has used up all of its turns.
+  /// Call it after each turn of the strand. Returns true if the operation has used up all of its turns.
   bool is_ignored() noexcept { return ++turns_ > turns_to_end; }
 
  private:

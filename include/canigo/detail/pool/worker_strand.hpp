@@ -54,7 +54,8 @@ class worker_strand {
   /// none.
   struct mark {
     const void* owner =
-        nullptr;  // null: no worker has such an executor, or it is destroyed; else valid while `home` lives
+        // the worker, valid while `home` lives; null: the executor belongs to no worker, or the worker is destroyed
+        nullptr;
     const void* home = nullptr;
     std::uint32_t operation = 0;
   };

@@ -54,18 +54,18 @@ class alternatives {
   /// The alternatives of a set that can ever serve a request: they are not closed, and the request asks for no more
   /// than their largest_request().
   std::uint64_t that_fit(std::uint64_t set, demand d) const noexcept;
-  /// The max amount of a unit that one request can ever get from an alternative of the set; 0 for an empty set.
+  /// The max amount of a unit that one request can ever get from any alternative of the set; 0 for an empty set.
   std::uint64_t largest_request(std::uint64_t set, std::size_t unit = 0) const noexcept;
   /// Updates the largest request of each alternative, and not_closed(). Returns true if one of them has changed: then
   /// that_fit() may have changed, too.
   bool look_at_sizes() noexcept;
 
-  /// When alternative `i` can serve a request if no other request comes. max if a slot must be released first, if it is
-  /// paused without an end, or if it is closed.
+  /// When alternative `i` can serve a request if no other request comes. max if a slot must be released first, or if
+  /// the alternative is closed, or paused without an end.
   time_point ready_at(std::size_t i, time_point now, demand d) const noexcept;
 
   struct choice {
-    std::size_t index = no_alternative;  ///< no_alternative: no alternative has free capacity
+    std::size_t index = no_alternative;  ///< the index of the alternative; no_alternative: none has free capacity
     /// since when the chosen alternative has free capacity; without a choice: when the first alternative will have it
     time_point ready = time_point::max();
   };
@@ -79,7 +79,7 @@ class alternatives {
   void release(std::size_t i) noexcept { --members_[i].occupied; }
   /// Takes the demand of a request from alternative `i`, even beyond its capacity.
   void occupy(std::size_t i, time_point now, demand d) noexcept;
-  /// Gives the place and the tokens of an unused grant back to alternative `i`.
+  /// Gives the slot and the tokens of an unused grant back to alternative `i`.
   void undo(std::size_t i, time_point now, demand d, time_point granted_at) noexcept;
 
   /// A lower bound on the instant at which the last of several requests of one set can be served. `all` is the sum of
@@ -103,7 +103,7 @@ class alternatives {
   std::size_t units_;
   bool is_hidden_;
   std::uint64_t not_closed_ = 0;
-  // For each alternative: the max amount of each unit that one request can ever get.
+  // The largest request of each alternative: the max amount of each unit that one request can ever get.
   std::vector<amounts_by_unit> largest_;
 };
 

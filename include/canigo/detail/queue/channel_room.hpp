@@ -32,13 +32,14 @@ struct room_total {
   std::uint64_t used = 0;
   std::uint64_t kept = 0;
 
-  /// Whether a channel can use `n` more. All channels together never exceed the limit. Beyond its own reserved room, a
-  /// channel never uses room reserved for another one.
+  /// Whether a channel can use `n` more values or bytes. All channels together never exceed the limit. Beyond its own
+  /// reserved room, a channel never uses room reserved for another one.
   bool has_room_for(std::uint64_t n, const room_part& p) const noexcept {
     if (n > limit || used > limit - n) return false;
     return is_reserved_for(n, p) || kept - p.kept() + p.used + n <= limit;
   }
-  /// Whether `n` more fit into the channel's reserved room. Always true if the shared room has no bound.
+  /// Whether `n` more values or bytes fit into the channel's reserved room. Always true if the shared room has no
+  /// bound.
   bool is_reserved_for(std::uint64_t n, const room_part& p) const noexcept {
     return p.used + n <= p.reserved || limit == no_bound;
   }

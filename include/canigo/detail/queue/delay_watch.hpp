@@ -63,7 +63,7 @@ class delay_watch {
 
  private:
   delay_rule rule_;
-  std::vector<time_point> met_at_;  // met_at of each class; see delay_rule
+  std::vector<time_point> met_at_;  // for each class, the instant `met_at` of delay_rule
 };
 
 }  // namespace canigo::detail

@@ -37,7 +37,7 @@ struct flow_terms {
 /// Counts the granted requests of one flow.
 struct flow_counts {
   std::uint64_t granted = 0;
-  std::uint64_t tokens = 0;  // the tokens of the granted requests
+  std::uint64_t tokens = 0;  // the sum of the tokens of the granted requests
   std::uint64_t failed = 0;
 };
 
@@ -79,7 +79,7 @@ class fair_queue {
   /// Returns the key of a waiter, if waiters differ in the alternatives or sublimits that may serve them. The key
   /// changes only with move_to_lane().
   using key_of_node = lane_key (*)(const wait_node&) noexcept;
-  /// The most keys that waiters can have at once.
+  /// The max number of keys that waiters can have at the same time.
   static constexpr std::size_t most_lanes = 1024;
 
   /// `priorities` and `ageing` are the arguments of wait_queue. `o` tells how many slots a request occupies under the
@@ -116,7 +116,7 @@ class fair_queue {
     if (keys_ != nullptr) return first_of_lanes({});
     return ready_.empty() ? nullptr : rows_[heap::number_of(ready_.top())].front;
   }
-  /// The waiter that goes next among those whose key is in `open`. O(lanes).
+  /// The next waiter to grant among the waiters whose key is in `open`. O(lanes).
   wait_node* front_open(const open_lanes& open) const noexcept { return first_of_lanes(open); }
   wait_node* front(time_point now) noexcept {
     advance(now);
@@ -131,8 +131,8 @@ class fair_queue {
   void grant(wait_node& node, time_point caught_up) noexcept { grant(node, caught_up, node.tokens); }
   /// When front() may become another waiter although no waiter came or left; max: never.
   time_point next_change() const noexcept;
-  /// Returns a waiter that has waited too long in an overloaded class of its flow, or nullptr: the first arrival of the
-  /// least important such class. Call it after advance().
+  /// Returns a waiter that has waited too long in an overloaded class of its flow, or nullptr. Of several, it is the
+  /// waiter that arrived first in the least important class. Call it after advance().
   wait_node* overdue() noexcept;
   /// When overdue() may find a waiter although no waiter came or left; max: never. The time may be too early, but is
   /// never too late.
@@ -238,8 +238,8 @@ class fair_queue {
   /// An upper bound on the numbers of flows.
   std::size_t rows() const noexcept { return rows_.size(); }
 
-  /// oldest() is the waiter that arrived first, oldest_of() the first one of a flow; nullptr if there is none.
-  /// O(waiting flows).
+  /// oldest() is the waiter that arrived first of all, oldest_of() the waiter of a flow that arrived first; nullptr if
+  /// there is none. O(waiting flows).
   wait_node* oldest() const noexcept;
   wait_node* oldest_of(std::uint32_t flow) const noexcept;
   /// The waiter that arrived last in the least important original class, among all waiters or those of one flow;
@@ -253,8 +253,8 @@ class fair_queue {
 
   /// The sums of tokens that go before a new request; both saturate.
   struct ahead {
-    std::uint64_t own;  // tokens of its own flow
-    std::uint64_t all;  // `own`, and tokens of more important classes in flows that are not held
+    std::uint64_t own;  // tokens that waiters of the request's own flow request
+    std::uint64_t all;  // `own`, plus tokens of more important classes in flows that are not held
   };
   /// `last` is the least important class that goes before the request in its flow; at most `priority`, or -1 for none.
   ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
@@ -283,16 +283,16 @@ class fair_queue {
   }
 
  private:
-  // The fields of a flow that a grant uses; all other fields are elsewhere.
+  // The fields of a flow that a grant uses; all other fields are in `extra`.
   struct row {
     wait_node* front = nullptr;  // the first waiter of the flow
     std::uint64_t step = 0;      // the increase of the flow's tag per token
     std::uint64_t granted = 0;
     std::uint64_t tokens = 0;
-    std::uint32_t weight = 0;  // 0: the number of this flow is not in use
+    std::uint32_t weight = 0;  // the weight of the flow; 0: its number is not in use
     std::uint32_t size = 0;
     std::uint16_t step_rest = 0;  // the remainder of the step, in parts of `weight`
-    std::uint16_t rank = 0;       // the class in which it competes, or competed last
+    std::uint16_t rank = 0;       // the class in which the flow competes, or competed last
     bool is_ready = false;
     bool is_limited = false;  // whether the flow has a ceiling that can hold it back
     bool is_leaving = false;
@@ -342,7 +342,7 @@ class fair_queue {
   };
   using heap = flow_heap<sooner>;
   using time_heap = flow_heap<std::less<>>;
-  // The rows of one key.
+  // A lane: the rows whose waiters have the same key.
   struct lane {
     explicit lane(heap h, std::size_t classes) : ready{std::move(h)}, moved_by(classes) {}
     lane_key key;
@@ -462,18 +462,19 @@ class fair_queue {
   std::vector<row> rows_;
   std::vector<extra> extras_;
   std::vector<cell> cells_;
-  std::vector<other_sums> others_;       // the sums of each flow and class, if there are several units
-  std::vector<other_sums> free_others_;  // the sums of each class, over flows without a ceiling
-  std::vector<std::uint64_t> bits_;      // the classes of each flow that have waiters
+  // the amounts that waiters of each flow and class request, if there are several units
+  std::vector<other_sums> others_;
+  std::vector<other_sums> free_others_;  // the amounts that waiters of each class request in flows without a ceiling
+  std::vector<std::uint64_t> bits_;      // the set of classes with waiters, for each flow
   std::vector<std::uint64_t> arrivals_;  // the arrival of the first waiter of each flow
-  std::vector<std::uint32_t> free_;      // numbers that can be reused
-  heap ready_;                           // flows that may be granted
+  std::vector<std::uint32_t> free_;      // numbers of removed flows, which can be reused
+  heap ready_;                           // the flows whose first waiters may be granted
   time_heap held_;                       // held flows, by the time at which their ceiling allows them again
   time_heap rises_;                      // flows, by the time at which one of their waiters rises
   time_heap late_;     // flows, by a lower bound on the time at which a class is overloaded or a waiter overdue
   time_heap overdue_;  // flows that have or had an overdue waiter, by least important class, then by arrival
-  std::vector<std::unique_ptr<lane>> lanes_;  // the lanes, if there are keys; then ready_ is empty
-  std::vector<kinship> kin_;                  // the kinship of each row, if there are keys
+  std::vector<std::unique_ptr<lane>> lanes_;  // the lanes, if waiters have keys; then ready_ is empty
+  std::vector<kinship> kin_;                  // the kinship of each row, if waiters have keys
   std::size_t size_ = 0;
   std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t next_sequence_ = 0;

@@ -24,7 +24,8 @@ class flow_places {
   }
 
  private:
-  static constexpr std::uint64_t mark = std::uint64_t{1} << 63;  // no limit has that many slots
+  // marks the word as combined; no limit has that many slots
+  static constexpr std::uint64_t mark = std::uint64_t{1} << 63;
 };
 
 }  // namespace canigo::detail

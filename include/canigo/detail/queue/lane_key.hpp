@@ -6,7 +6,7 @@
 
 namespace canigo::detail {
 
-/// The most sublimits of a limit.
+/// The max number of sublimits of a limit.
 inline constexpr std::size_t most_sublimits = 256;
 /// Stands for the number of a sublimit if a request names no sublimit.
 inline constexpr std::uint16_t without_sublimit = 0xffff;
@@ -33,7 +33,7 @@ class sublimit_set {
 };
 
 /// The alternatives and the sublimits that later waiters may take in the current step. Each waiter that can't be
-/// granted keeps the alternatives or the sublimit that it lacks. A value.
+/// granted reserves the alternatives or the sublimit that it lacks. A value.
 class open_lanes {
  public:
   std::uint64_t alternatives() const noexcept { return alternatives_; }

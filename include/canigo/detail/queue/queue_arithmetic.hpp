@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-// Arithmetic for wait_queue and fair_queue.
+// Arithmetic with instants for wait_queue and fair_queue.
 namespace canigo::detail {
 
 constexpr std::uint64_t saturated(uint128 value) noexcept {

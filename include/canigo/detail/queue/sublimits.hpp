@@ -14,7 +14,7 @@
 
 namespace canigo::detail {
 
-/// The sublimits of a limit. Each sublimit has rates and a cap on places, and binds only the requests that name it.
+/// The sublimits of a limit. Each sublimit has rates and a cap on slots, and binds only the requests that name it.
 ///
 /// `i` is the number of a sublimit, or without_sublimit for a request that names no sublimit. Then the functions that
 /// take `i` limit nothing and count nothing; what_binds() must not be called.
@@ -45,11 +45,11 @@ class sublimits {
   bool fits(std::uint16_t i, demand d) const noexcept;
   /// The largest amount of a unit that one request can get from the sublimit.
   std::uint64_t largest_request(std::uint16_t i, std::size_t unit) const noexcept;
-  /// The time at which the sublimit can serve a request if it serves no other request before; max if a place must be
+  /// The time at which the sublimit can serve a request if it serves no other request before; max if a slot must be
   /// released first.
   time_point ready_at(std::uint16_t i, time_point now, demand d) const noexcept;
   /// A lower bound on the time at which the sublimit has served requests with the total demand `d`. It counts only the
-  /// rates, because a place may be released at any moment.
+  /// rates, because a slot may be released at any moment.
   time_point earliest(std::uint16_t i, time_point now, demand d) const noexcept;
   /// Returns the cap or the rate of the sublimit that delays a request. Precondition: the sublimit lacks capacity for
   /// the request.
@@ -57,9 +57,9 @@ class sublimits {
 
   /// Takes the demand of a request from the sublimit at `now`. Its rates count the tokens as taken at `as_of`.
   void take(std::uint16_t i, time_point as_of, demand d, time_point now) noexcept;
-  /// Frees the place of a request that has ended.
+  /// Frees the slot of a request that has ended.
   void release(std::uint16_t i) noexcept;
-  /// Gives the place and the tokens of an unused grant back to the sublimit.
+  /// Gives the slot and the tokens of an unused grant back to the sublimit.
   void undo(std::uint16_t i, time_point now, demand d, time_point granted_at) noexcept;
   /// Charges the amount of a unit by which `used` exceeds `wanted`, or gives back the amount that was not used.
   void settle(std::uint16_t i, time_point now, std::size_t unit, std::uint64_t wanted, std::uint64_t used,

@@ -79,7 +79,7 @@ class supplies {
     return has_room_for(places_for(d.tokens)) ? rates_.ready_at(now, d) : time_point::max();
   }
 
-  /// The latest instant for the wake-up due at `ready` at which no rate has lost a token.
+  /// How long a wake-up that is due at `ready` can be delayed so that no rate loses a token: the latest such instant.
   time_point ready_without_loss(time_point now, time_point ready) const noexcept;
 
   /// Why a request waits, and until when, if no other request comes. Shared slots are not considered: the result is
@@ -97,7 +97,7 @@ class supplies {
     return true;
   }
   void close() noexcept { is_closed_ = true; }
-  /// Releases slots.
+  /// Releases slots that requests have occupied.
   void release(std::uint64_t places) noexcept { occupied_ -= places; }
 
   /// Occupies slots beyond the capacity, which shadow mode holds without counting them.
@@ -114,7 +114,7 @@ class supplies {
   void settle_beyond() noexcept {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
-  /// Counts the slots that are held beyond the capacity from now on.
+  /// From now on, counts the slots that are held beyond the capacity.
   void count_beyond() noexcept { occupied_ += std::exchange(beyond_, 0); }
 
   /// The number of slots that an admitted request for `tokens` occupies.

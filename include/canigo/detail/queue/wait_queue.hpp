@@ -42,7 +42,7 @@ class wait_node {
   time_point since_{};
 
  public:
-  /// The tokens that it requests, and its class. Set both before push(), and do not change them while linked.
+  /// The tokens that the waiter requests, and its class. Set both before push(), and do not change them while linked.
   std::uint64_t tokens = 1;
 
  private:
@@ -89,7 +89,8 @@ class wait_queue {
   /// The class to which a linked node has risen by `now`. O(1).
   int effective_class(const wait_node& node, time_point now) const noexcept;
 
-  /// The first arrival of the most important class without regard to ageing, or nullptr. O(1).
+  /// The waiter that arrived first in the most important class, without regard to ageing; nullptr if there is none.
+  /// O(1).
   wait_node* first_of_most_important() const noexcept { return size_ == 0 ? nullptr : at(waiting_.first()).head; }
 
   /// When front() may become another waiter although no waiter came or left; max: never. O(classes with waiters).
@@ -98,14 +99,16 @@ class wait_queue {
   /// The first `most` waiters, in the order in which they would be granted at `now`. Allocates.
   std::vector<const wait_node*> list(time_point now, std::size_t most) const;
 
-  /// The first arrival of all classes, or nullptr. O(classes with waiters).
+  /// The waiter that arrived first of all, or nullptr. O(classes with waiters).
   wait_node* oldest() const noexcept;
 
-  /// oldest() is the first arrival of a class and newest() the last one, or nullptr. O(1).
+  /// oldest() is the waiter of a class that arrived first, newest() the one that arrived last; nullptr if the class is
+  /// empty. O(1).
   wait_node* oldest(int priority) const noexcept { return at(priority).head; }
   wait_node* newest(int priority) const noexcept { return at(priority).head != nullptr ? at(priority).tail : nullptr; }
 
-  /// The last arrival of the least important class, by its original class, or nullptr. O(1).
+  /// The waiter that arrived last in the least important class, without regard to ageing; nullptr if there is none.
+  /// O(1).
   wait_node* youngest_of_least_important() const noexcept;
   /// youngest_of_least_important() if its class is less important than `priority`; otherwise nullptr.
   wait_node* displaced_by(int priority) const noexcept;
@@ -153,12 +156,12 @@ class wait_queue {
    public:
     void insert(unsigned index) noexcept;
     void erase(unsigned index) noexcept;
-    int first() const noexcept {  // precondition: not empty
+    int first() const noexcept {  // the lowest class in the set, which must not be empty
       const auto word = static_cast<unsigned>(std::countr_zero(summary_));
       return static_cast<int>(word * 64 + static_cast<unsigned>(std::countr_zero(words_[word])));
     }
     int next(unsigned from) const noexcept;  // the first class >= from in the set, or -1
-    int last() const noexcept;               // precondition: not empty
+    int last() const noexcept;               // the highest class in the set, which must not be empty
 
    private:
     std::array<std::uint64_t, max_priorities / 64> words_{};

@@ -50,7 +50,7 @@ class window_log {
 
  private:
   struct slot {
-    time_point last{};  // the time of its last grant
+    time_point last{};  // the time of the last grant in this slot
     std::uint64_t tokens = 0;
   };
 
@@ -74,7 +74,7 @@ class window_log {
   std::uint64_t most_;
   duration period_;
   duration part_;
-  std::vector<slot> slots_;  // a ring buffer
+  std::vector<slot> slots_;  // the slots of the window, as a ring buffer
   std::size_t first_ = 0;
   std::size_t size_ = 0;
   std::uint64_t used_ = 0;                    // the sum of all slots; at most 2^63 - 1

@@ -17,17 +17,17 @@ namespace canigo::detail {
 /// list. The ring has the older items, so items leave in the order in which they were pushed.
 class pump {
  public:
-  /// For the owner: appends an item.
+  /// Appends an item. Only the owner may call it.
   void push(work_item& item) noexcept;
-  /// For the owner: appends all of `items`, whose number is `n`.
+  /// Appends all of `items`, whose number is `n`. Only the owner may call it.
   void push_all(item_list<work_item>&& items, std::size_t n) noexcept;
-  /// For the owner: removes the oldest item and returns it, or nullptr.
+  /// Removes the oldest item and returns it, or nullptr. Only the owner may call it.
   work_item* pop() noexcept;
-  /// For the owner of this pump, which has no work: steals a part of the items of `victim`. Returns the oldest of them,
-  /// and stores the rest in this pump. Returns nullptr if there were none.
+  /// Steals a part of the items of `victim`. Returns the oldest of them, and stores the others in this pump. Returns
+  /// nullptr if `victim` has none. Only the owner of this pump may call it, and only while this pump has no work.
   work_item* steal_from(pump& victim) noexcept;
 
-  /// For any thread: true if an item was pushed before the call and no pump takes it during the call.
+  /// Returns true if an item was pushed before the call, and no pump takes it during the call. Any thread may call it.
   bool has_work() const noexcept;
 
   /// Memory for the operation with which the loop runs this pump. The memory is in use while the pump is posted.
@@ -45,7 +45,7 @@ class pump {
   atomic<std::size_t> list_size_{0};  // size of list_; changed under the lock
   fixed_memory<160> memory_;
 
-  // The members below belong to pump_crew.
+  // Only pump_crew uses the members below.
   std::size_t number_ = 0;
   bool seeks_ = false;
   pump* next_idle_ = nullptr;

@@ -33,19 +33,20 @@ namespace canigo::detail {
 /// - The head is read before the tail (acquire): with a tail older than the head, a full ring could look empty.
 class steal_ring {
  public:
-  /// For any thread: false if an item was pushed before the call and is not taken during the call.
+  /// Returns false if an item was pushed before the call, and no thread takes it during the call. Any thread may call
+  /// it.
   bool empty() const noexcept {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     return tail_.load(std::memory_order_acquire) == head;
   }
 
-  /// For the owner: whether push() has room for one item.
+  /// Whether push() has room for one item. Only the owner may call it.
   bool has_room() const noexcept {
     return tail_.load(std::memory_order_relaxed) - head_.load(std::memory_order_acquire) < ring_length;
   }
 
-  /// For the owner: appends an item. Returns false if there is no room. The item may be taken and destroyed before
-  /// push() returns.
+  /// Appends an item. Returns false if there is no room. Only the owner may call it. A thief may take and destroy the
+  /// item before push() returns.
   bool push(work_item& item) noexcept {
     if (!has_room()) return false;
     const std::uint64_t tail = tail_.load(std::memory_order_relaxed);
@@ -54,7 +55,7 @@ class steal_ring {
     return true;
   }
 
-  /// For the owner: removes the oldest item and returns it, or nullptr.
+  /// Removes the oldest item and returns it, or nullptr. Only the owner may call it.
   work_item* pop() noexcept {
     std::uint64_t head = head_.load(std::memory_order_relaxed);
     for (;;) {
@@ -64,8 +65,8 @@ class steal_ring {
     }
   }
 
-  /// For the owner of this ring, which is empty: takes half of the items of `victim`, rounded up. Returns the oldest of
-  /// them, and stores the others in this ring. Returns nullptr if there were none.
+  /// Takes half of the items of `victim`, rounded up. Returns the oldest of them, and stores the others in this ring.
+  /// Returns nullptr if `victim` is empty. Only the owner of this ring may call it, and only while this ring is empty.
   work_item* steal_from(steal_ring& victim) noexcept;
 
  private:

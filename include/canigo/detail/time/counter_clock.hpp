@@ -79,7 +79,7 @@ class counter_clock {
  private:
   struct reading {
     std::uint64_t ticks;
-    time_point time;  // an instant at or before that of `ticks`
+    time_point time;  // an instant at or before the instant at which `ticks` was read
   };
   enum class phase : std::uint8_t { unknown, measuring, counting };
 
@@ -88,15 +88,15 @@ class counter_clock {
   static constexpr unsigned slope_bits = 32;
   // The counted time runs slower than the measured rate by this factor, so that it is not ahead of the system's clock.
   static constexpr double slowness = 0.999;
-  // For this long after a reading, the time is counted from it. Then a new reading is taken.
+  // The max age of an anchor. The time is counted from the anchor until it has this age; then a new anchor is read.
   static constexpr duration longest = std::chrono::microseconds{650};
-  // If more time passes between the two clock reads of a reading, the reading is not used.
+  // A reading reads the system's clock before and after the counter. If more time passes between, it is not used.
   static constexpr duration closeness = std::chrono::nanoseconds{250};
   static constexpr duration first_measure = std::chrono::milliseconds{10};
   static constexpr duration next_measure = std::chrono::seconds{1};
   static constexpr duration most_off = std::chrono::microseconds{5};
   static constexpr int most_disagreements = 2;
-  // after so many slow readings in a row, the machine is not busy: its counter is slow
+  // After so many slow readings in a row the clock is turned off: not a busy machine, but a slow counter is the cause.
   static constexpr int most_slow_readings = 100;
 
   void learn(reading at) noexcept {

@@ -32,7 +32,7 @@ class timer_node {
 
 /// The reason for which a deadline calls its function.
 enum class due {
-  expired,   ///< the instant has come
+  expired,   ///< the deadline's instant has come
   shutdown,  ///< the execution context is being destroyed, so the instant will never come
 };
 

@@ -32,7 +32,8 @@ struct processor_counter {
 #if defined(__x86_64__)
     std::uint32_t low = 0;
     std::uint32_t high = 0;
-    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");  // not reordered before the acquisition of a lock
+    // "memory": not moved before the acquisition of a lock
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
     return std::uint64_t{high} << 32 | low;
 #elif defined(__aarch64__)
     std::uint64_t ticks = 0;

@@ -73,7 +73,7 @@ class timing_wheel {
   std::size_t size_ = 0;
   unsigned used_levels_ = 0;
   std::array<std::uint64_t, levels> used_{};
-  std::array<std::uint64_t, levels> vague_{};  // slots whose earliest node was removed
+  std::array<std::uint64_t, levels> vague_{};  // for each level, the slots whose earliest node was removed
   std::array<slot, due_place + 1> slots_{};    // the last slot has the nodes that are due at `reference_`
 };
 

@@ -65,7 +65,7 @@ class transfer : public canigo::detail::suspended,
   // The functions below are called while the response arrives, only on the thread that works for the engine.
   /// Whether the caller reads the body part by part; then the transfer is called a stream.
   virtual bool is_stream() const noexcept { return false; }
-  /// For a stream: called when the head of the response is complete.
+  /// Called when the head of the response is complete. Only streams use it.
   virtual void head_came() noexcept {}
   /// Stores a part of the body. Returns false if a stream would then have more than `most` unread bytes.
   virtual bool take(std::string_view part, std::size_t most);
@@ -78,14 +78,14 @@ class transfer : public canigo::detail::suspended,
   virtual std::optional<std::size_t> give(char*, std::size_t) noexcept { return 0; }
   /// Whether the caller has written the whole request body and waits for the response.
   virtual bool has_written_all() const noexcept { return false; }
-  /// For a stream: the number of stored bytes that the caller has not read.
+  /// The number of stored bytes that the caller has not read; only a stream has such bytes.
   virtual std::size_t ahead() const noexcept { return 0; }
-  /// For a stream: whether the caller still writes the body of the request. Over HTTP/2, curl must read meanwhile.
+  /// Whether the caller of a stream still writes the body of the request. Over HTTP/2, curl must read during that time.
   /// Otherwise it never learns that the server accepts more bytes.
   virtual bool is_writing() const noexcept { return false; }
-  /// For a stream: called when curl will not send the rest of the body that the caller writes.
+  /// Called when curl will not send the rest of the body that the caller of a stream writes.
   virtual void sends_no_more() noexcept {}
-  /// For a stream: hands the stored bytes to the caller.
+  /// Hands the stored bytes to the caller of a stream.
   virtual void read_ahead() noexcept {}
   /// How long the transfer may continue after its caller has stopped waiting; zero: it ends then.
   virtual duration lingers() const noexcept { return duration::zero(); }
@@ -104,11 +104,11 @@ class transfer : public canigo::detail::suspended,
   time_point connect_by_ = time_point::max();
   time_point done_by_ = time_point::max();
   canigo::detail::timed_call<transfer> deadline_;
-  easy_handle* easy_ = nullptr;  // not null while curl works on the transfer
-  host* host_ = nullptr;         // not null while the transfer waits for a slot of the host, or has one
+  easy_handle* easy_ = nullptr;  // the handle; not null while curl works on the transfer
+  host* host_ = nullptr;         // the host; not null while the transfer waits for a slot of the host, or has one
   bool connected_ = false;
 
-  // Written with the engine's lock held.
+  // The engine's lock is held when these members are written.
   bool is_new_ = true;
   bool cancel_wanted_ = false;
   bool time_is_up_ = false;

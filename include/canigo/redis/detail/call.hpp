@@ -29,7 +29,7 @@ class call;
 
 /// The entry of a command in the list of commands to be sent, or in the list of commands to be answered.
 struct call_place {
-  call* whose;                             // null: the caller stopped waiting
+  call* whose;                             // the call that waits for the reply; null: its caller has stopped waiting
   time_point sent_at = time_point::max();  // when the command was sent; max: not sent yet
 };
 
@@ -64,7 +64,7 @@ class call : public canigo::detail::suspended {
   const std::string bytes_;
   const std::size_t run_id_at_;  // the position of the run id in the arguments; npos: none
   const bool asks_first_;        // whether ASKING is sent before the command
-  const bool is_restated_;       // whether a later command repeats this one if it is lost
+  const bool is_restated_;       // whether a later command repeats the content of this one if this one is lost
   const std::optional<duration> timeout_;
   reply reply_;
   std::error_code error_;
