@@ -6,7 +6,7 @@
 
 namespace adaptive {
 
-/// The algorithms of canigo::adaptive_limit: the default first, then the other one.
+/// Returns the algorithms of canigo::adaptive_limit: the default first, then the other one.
 const std::vector<contender>& ours();
 
 }  // namespace adaptive

@@ -1,6 +1,6 @@
 #pragma once
 
-// Algorithms of other libraries, written after their sources, to compare them in one model.
+// Algorithms of other libraries, rewritten from their sources, so that one model compares them with ours.
 
 #include "service.hpp"
 
@@ -8,8 +8,8 @@
 
 namespace adaptive {
 
-/// Returns gradient2 and vegas of Netflix, and those of failsafe-go and Envoy. All start at 20, and are bounded by 1
-/// and 1000.
+/// Returns gradient2 and vegas of Netflix, and the algorithms of failsafe-go and Envoy. All start with a limit of 20,
+/// which stays between 1 and 1000.
 const std::vector<contender>& peers();
 
 }  // namespace adaptive

@@ -57,21 +57,21 @@ struct trace {
   std::vector<phase> phases;
   double rtt = .002;
   double sigma = 0;           // the sigma of lognormal service times; 0: exponential service times
-  double refuse = 0;          // calls beyond this multiple of the capacity are refused; 0: none
+  double refuse = 0;          // calls beyond this multiple of the capacity are refused; 0: no call is refused
   double thrash = 0;          // the relative slowdown of each call per `capacity` waiting calls
-  double timeout = 0;         // callers give up after this time, but the service continues; 0: never
-  bool is_cancelled = false;  // callers report a timeout as a cancellation
+  double timeout = 0;         // callers give up after this time, but the service continues the call; 0: never
+  bool is_cancelled = false;  // whether callers report a timeout as a cancellation
   double outer = 0;           // callers give up this long after their arrival, even while they wait; 0: see run()
 };
 
 /// The results of one phase.
 struct tally {
   double good = 0;             // successful calls per second
-  double p99 = 0;              // of the latency of these calls, in seconds
+  double p99 = 0;              // the 99th percentile of the latency of these calls, in seconds
   std::vector<double> limits;  // the limit every 100 ms
 };
 
-/// Runs the trace. Callers wait for a place for at most 250 ms, or for `outer` if it is set, in the order of arrival.
+/// Runs the trace. Callers wait for a slot for at most 250 ms, or for `outer` if it is set, in the order of arrival.
 std::vector<tally> run(const trace& t, algorithm& a, std::uint64_t seed);
 
 /// Returns the 99th percentile of the latency of a service without other callers.

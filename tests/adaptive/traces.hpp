@@ -31,10 +31,10 @@ struct best {
 std::vector<best> best_fixed(const trace& t);
 
 struct score {
-  double goodput = 0;           // in percent of the best
-  double p99 = 0;               // in the worst phase, as a multiple of that of the unloaded service
+  double goodput = 0;           // the goodput, in percent of that of the best fixed limits
+  double p99 = 0;               // the 99th percentile in the worst phase, as a multiple of that of the unloaded service
   std::vector<double> settled;  // the seconds until the limit was right, for each phase
-  double inside = 1;            // the share of the time after that during which the limit was right, in the worst phase
+  double inside = 1;  // the share of the time after `settled` during which the limit was right, in the worst phase
 };
 
 score judge(const trace& t, const std::vector<best>& bests, const std::vector<tally>& tallies);

@@ -100,6 +100,6 @@ struct kept_run {
     };
   }
 
-  int own_ = -1;  // the socket until the call owns it
+  int own_ = -1;  // the descriptor of the socket until the call owns the socket
   int client_ = -1;
 };

@@ -33,7 +33,7 @@ class peer {
   peer(asio::ip::tcp::socket s, unsigned n) : socket{std::move(s)}, number{n} {}
 
   asio::ip::tcp::socket socket;
-  const unsigned number;  ///< 1 for the first connection
+  const unsigned number;  ///< the number of the connection; 1 for the first one
 
   /// Reads the next request, with its body. Throws asio::error::eof when there is none.
   asio::awaitable<std::string> request() {
@@ -191,7 +191,7 @@ inline std::string ok(std::string_view body, std::string_view more_headers = "")
   return text;
 }
 
-/// Returns a script that reads a request and never answers.
+/// Returns a script that reads a request, and never answers it.
 inline scripted_server::script silence() {
   return [](peer& p) -> asio::awaitable<void> {
     co_await p.request();

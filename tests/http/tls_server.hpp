@@ -59,7 +59,7 @@ class tls_server {
     SSL_CTX_set_alpn_select_cb(tls_.native_handle(), note, this);
     asio::co_spawn(io, accept_tls(acceptor_, tls_), asio::detached);
   }
-  /// Demands a certificate of each client, signed by this authority.
+  /// Demands a certificate from each client, signed by this authority.
   void ask_for_certificate(const std::string& authority) {
     tls_.set_verify_mode(asio::ssl::verify_peer | asio::ssl::verify_fail_if_no_peer_cert);
     tls_.load_verify_file(authority);

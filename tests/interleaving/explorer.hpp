@@ -23,10 +23,10 @@ using model = std::function<void(world&)>;
 
 struct verdict {
   std::uint64_t runs = 0;
-  std::string failure;       ///< the first failure; empty: there was none
+  std::string failure;       ///< the first failure; empty: no run has failed
   std::string schedule;      ///< the schedule of the failed run, one step per line
   std::string replay;        ///< the same schedule, for search::replay
-  bool is_complete = false;  ///< depth first: all schedules within the bound were run
+  bool is_complete = false;  ///< whether all schedules within the bound were run; only for depth first
   bool ok() const noexcept { return failure.empty(); }
 };
 
@@ -98,10 +98,11 @@ class explorer {
   std::unique_ptr<strategy> strategy_;
   fiber main_;
   std::array<thread, most_threads> threads_;
-  std::size_t count_ = 0;  // the number of threads in this run
+  std::size_t count_ = 0;  // the number of threads in the present run
   thread* running_ = nullptr;
   bool is_ending_ = false;
-  bool is_looking_ = false;  // it is checking which threads can continue, which is no step
+  // whether a check of which threads can continue is running; its accesses to shared state are no steps
+  bool is_looking_ = false;
   std::vector<std::uint8_t> turns_;
   std::vector<note> notes_;
   std::string failure_;

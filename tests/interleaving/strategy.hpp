@@ -11,9 +11,9 @@
 namespace interleaving {
 
 enum class by {
-  depth_first,  ///< every schedule within a bound on preemptions
-  random,       ///< each step by a random thread that can take it
-  priorities,   ///< few changes of priority, at random places
+  depth_first,  ///< runs every schedule within a bound on preemptions
+  random,       ///< lets a random thread take each step, among those that can continue
+  priorities,   ///< lets the thread with the highest priority continue, with few changes of priority at random steps
 };
 
 /// Generates random numbers that are the same on all platforms.
@@ -37,12 +37,12 @@ class chance {
 /// How schedules are chosen.
 struct search {
   by how = by::depth_first;
-  /// depth_first: the max number of times per run that a thread is preempted although it could continue.
+  /// With depth_first: the max number of times per run that a thread is preempted although it could continue.
   int preemptions = 2;
-  /// random, priorities: the number of runs. depth_first: the max number of runs; 0: all.
+  /// With random and priorities: the number of runs. With depth_first: the max number of runs; 0: all.
   std::uint64_t runs = 0;
   std::uint64_t seed = 1;
-  /// priorities: the number of priority changes in a run.
+  /// With priorities: the number of priority changes in a run.
   std::size_t changes = 2;
   /// If it is not empty, only this schedule is run. It has the format of a verdict.
   std::string replay = {};
@@ -70,6 +70,8 @@ class strategy {
   virtual bool is_complete() const noexcept { return false; }
 };
 
+/// Runs all schedules within a bound on preemptions, depth first.
+///
 /// Source: M. Musuvathi, S. Qadeer, "Iterative context bounding for systematic testing of multithreaded programs", PLDI
 /// 2007.
 class depth_first final : public strategy {
@@ -128,8 +130,9 @@ class by_priorities final : public strategy {
 
   chance random_;
   std::uint64_t left_;
-  std::vector<std::uint64_t> changes_;     // the steps at which a priority changes
-  std::vector<std::uint64_t> priorities_;  // by thread; the low ones are for threads whose priority has fallen
+  std::vector<std::uint64_t> changes_;  // the steps at which a priority changes
+  // the priority of each thread; low values are for threads whose priority has fallen
+  std::vector<std::uint64_t> priorities_;
   std::uint64_t steps_ = 0;
   std::uint64_t longest_ = 1;  // the number of steps of the longest run so far
 };

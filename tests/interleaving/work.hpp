@@ -52,7 +52,8 @@ class work {
 
   struct kind {
     void (*call)(void*);
-    void (*move)(void* from, void* to) noexcept;  // moves the function, and leaves nothing behind
+    void (*move)(void* from,
+                 void* to) noexcept;  // moves the function from `from` to `to`, and leaves nothing in `from`
     void (*destroy)(void*) noexcept;
   };
   template <class F>

@@ -34,8 +34,8 @@ struct loop {
   net::execution_context* context = nullptr;
   work_queue queue;
   bool closing = false;
-  bool may_go = false;   // its context may be destroyed while the threads run
-  bool is_gone = false;  // its queue was destroyed together with the context
+  bool may_go = false;   // whether its context may be destroyed while the threads run
+  bool is_gone = false;  // whether its queue was destroyed together with the context
   bool is_freed = false;
   bool was_posted_to_late = false;
   bool was_reached_late = false;
@@ -48,7 +48,7 @@ class loop_executor {
 
   template <class F>
   void execute(F&& f) const {
-    if (loop_->may_go) explorer::step("post");  // a step, because a post takes time
+    if (loop_->may_go) explorer::step("post");  // another thread may run before the post
     if (loop_->is_gone) {
       loop_->was_posted_to_late = true;
       throw std::logic_error{"posted to a context that is gone"};
@@ -125,7 +125,7 @@ struct caller {
     asked = true;
     from.async_acquire(r, handler());
   }
-  /// Cancels on its own loop, as Asio requires.
+  /// Cancels the request on the caller's own loop, as Asio requires.
   void cancel() {
     executor.execute([this] { signal.emit(net::cancellation_type::terminal); });
   }

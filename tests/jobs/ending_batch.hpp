@@ -34,7 +34,8 @@ class ending_batch {
 
   canigo::jobs::job_id job_after() const noexcept { return last_; }
   bool has_ended() const noexcept { return ended_.has_value(); }
-  /// Commits that transaction. Then the store's transaction continues, and the job after the batch begins and ends.
+  /// Commits the open transaction. Then the store's transaction continues, and the job that waits for the batch begins
+  /// and ends.
   void commit() {
     world_.session().run("COMMIT");
     while (!ended_) world_.io().run_one();

@@ -55,7 +55,8 @@ class faulty_files {
     left_ = k;
   }
   void heal() { left_ = INT64_MAX; }
-  /// Makes syncs ineffective from now on: lose_unsynced() undoes later writes. It proves that the test can fail.
+  /// With true, syncs have no effect from now on: lose_unsynced() undoes later writes. This proves that the test can
+  /// fail.
   void drop_syncs(bool drops) { drops_syncs_ = drops; }
   /// Restores the files as of their last sync, as after a loss of power. Precondition: no file is open.
   void lose_unsynced() {

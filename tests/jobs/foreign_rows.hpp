@@ -9,7 +9,7 @@ struct foreign_row {
   std::string range = {};  // the range that an error must name; empty: the value is readable, and a run can't raise it
 };
 
-/// Values for each database. They fit the types of its columns.
+/// Invalid values for each database. They fit the types of its columns.
 inline const foreign_row foreign_rows[] = {{"state", "30000", "0 to 4"},
                                            {"state", "-1", "0 to 4"},
                                            {"priority", "99", "0 to 15"},

@@ -79,7 +79,7 @@ class postgres_proxy {
     const int server = ::socket(AF_UNIX, SOCK_STREAM, 0);
     const sockaddr_un there = address_of(server_);
     bool goes_on = ::connect(server, reinterpret_cast<const sockaddr*>(&there), sizeof there) == 0;
-    bool is_lost = false;  // the current answer is dropped
+    bool is_lost = false;  // whether to drop the rest of the current answer
     std::string bytes(1 << 16, '\0');
     while (goes_on && !is_over_) {
       pollfd fds[] = {{.fd = client, .events = POLLIN, .revents = 0}, {.fd = server, .events = POLLIN, .revents = 0}};
@@ -109,6 +109,6 @@ class postgres_proxy {
   std::atomic<bool> is_over_{false};
   std::atomic<bool> is_cutting_{false};
   std::mutex mutex_;
-  std::string cut_at_;  // empty: no request is cut
+  std::string cut_at_;  // the next request with this text is cut; empty: no request is cut
   std::thread thread_;
 };

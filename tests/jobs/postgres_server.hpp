@@ -73,7 +73,7 @@ class postgres_server {
       std::this_thread::yield();
     }
   }
-  /// Ends all connections and the server at once, like `pg_ctl stop -m fast`.
+  /// Ends all connections and the server immediately, like `pg_ctl stop -m fast`.
   void stop() { end(SIGINT); }
   /// Simulates a loss of power: the server must recover at its next start.
   void kill() { end(SIGQUIT); }
@@ -104,7 +104,7 @@ class postgres_server {
     const pid_t pid = ::fork();
     if (pid == 0) {
       if (user_ != 0 && (::setgid(group_) != 0 || ::setuid(user_) != 0)) ::_exit(126);
-      ::prctl(PR_SET_PDEATHSIG, SIGQUIT);  // the server ends if the test crashes
+      ::prctl(PR_SET_PDEATHSIG, SIGQUIT);  // the kernel ends the server if the test crashes
       const int out = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
       const int in = ::open("/dev/null", O_RDONLY);
       ::dup2(in, 0);
@@ -132,7 +132,7 @@ class postgres_server {
   pid_t pid_ = 0;
 };
 
-/// A connection that a test uses itself.
+/// A connection to the server for SQL of a test itself, without a store.
 class postgres_session {
  public:
   explicit postgres_session(const std::string& url) : connection_{::PQconnectdb(url.c_str())} {
@@ -177,7 +177,7 @@ class postgres_world : public io_world {
     try {
       session_.run("DROP SCHEMA " + schema_ + " CASCADE");
     } catch (const std::exception&) {
-      return;  // the server's end removes the schema
+      return;  // the schema need not be removed, because the server removes all its data when it ends
     }
   }
 

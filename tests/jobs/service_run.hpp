@@ -25,9 +25,10 @@ class troubled_store : public store_around {
  public:
   using store_around::store_around;
 
-  std::map<std::string, std::error_code> fails;    // by operation
-  std::map<std::string, std::set<int>> fails_at;   // by operation: the numbers of the calls that fail, counted from 1
-  std::map<std::string, canigo::duration> delays;  // by operation: the delay before it is carried out
+  std::map<std::string, std::error_code> fails;  // for each operation: the error with which it fails
+  // for each operation: the numbers of the calls that fail, counted from 1
+  std::map<std::string, std::set<int>> fails_at;
+  std::map<std::string, canigo::duration> delays;  // for each operation: the delay before it is carried out
   std::map<std::string, int> calls;
   std::string lacks_memory_once;  // the operation that fails once for lack of memory
   bool claims_nothing_once = false;

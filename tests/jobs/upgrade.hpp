@@ -103,7 +103,7 @@ inline void check_old_jobs_go_on(io_world& w, canigo::jobs::store& s) {
     return numbers;
   };
 
-  // The holder of the lease still exists.
+  // The process that holds the lease still exists.
   CHECK(w.wait(s.complete({13, 1}, "")) == verdict::superseded);
   CHECK(w.wait(s.complete(lease_of(13), "whole")) == verdict::accepted);
   CHECK(w.wait(s.look(13))->result == "whole");
@@ -111,7 +111,7 @@ inline void check_old_jobs_go_on(io_world& w, canigo::jobs::store& s) {
   CHECK(w.wait(s.fail(lease_of(14), "stopped", canigo::duration::zero())) == verdict::accepted);
   CHECK(w.wait(s.look(14))->state == job_state::cancelled);
 
-  // The holder of the lease has ended.
+  // The process that holds the lease has ended.
   const auto stale = lease_of(15);
   CHECK(claim_all(w, s, "none").empty());
   CHECK(w.wait(s.look(15))->crashes == 1);

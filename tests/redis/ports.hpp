@@ -40,7 +40,7 @@ void ask_until(net::io_context& io, const std::string& url, const redis::command
     try {
       is_good = good(run(io, client.run(c)));
     } catch (const std::system_error&) {
-      // The server does not answer yet.
+      // An exception means that the server does not answer yet.
     }
     if (!is_good) run_for(io, std::chrono::milliseconds{20});
   }

@@ -43,15 +43,16 @@ using words = std::vector<std::string>;
 
 /// The script's answer when it has nothing to grant. A test changes some of its values.
 struct script_answer {
-  std::int64_t next = -1;  // in microseconds
+  std::int64_t next = -1;  // the time until the next useful call in microseconds; -1: none
   std::int64_t queue = 0;
   std::int64_t held = 0;
-  std::int64_t quarantine = 0;  // in microseconds
+  std::int64_t quarantine = 0;  // the rest of the quarantine in microseconds
   std::int64_t epoch = 5;
   std::int64_t ahead = 0;
-  std::int64_t told = 0;  // how many of the runs the caller was told of before
+  std::int64_t told = 0;  // how many of `runs` were contained in an earlier answer or message
   std::int64_t now = 1'000'000;
-  std::vector<std::array<double, 4>> runs = {};  // first, count, weight, token
+  // each run: the first number, the number of requests, the weight, and the token
+  std::vector<std::array<double, 4>> runs = {};
   std::string settings = {};
   bool is_limiter = false;
 
@@ -162,7 +163,7 @@ struct scene {
     time.pass_until([&] { return end.has_value(); });
     return *end;
   }
-  /// Waits until the second connection has subscribed to a channel so many times.
+  /// Waits until the second connection has subscribed to a channel this number of times.
   std::string until_listening(std::size_t times = 1) {
     run_until(time.io, [&] { return subscriptions() >= times; });
     return commands(2).front().at(1);

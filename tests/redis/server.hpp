@@ -76,7 +76,7 @@ class redis_server {
     argv.push_back(nullptr);
     pid_ = ::fork();
     if (pid_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the server ends if the test crashes
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // the kernel ends the server if the test crashes
       const int nowhere = ::open("/dev/null", O_RDWR);
       for (const int fd : {0, 1, 2}) ::dup2(nowhere, fd);
       ::execvp(argv[0], argv.data());
@@ -112,7 +112,7 @@ class redis_server {
     ::kill(pid_, SIGCONT);
   }
 
-  /// Waits until the server has done what it was asked before. Returns whether it runs.
+  /// Waits until the server has handled all earlier requests. Returns whether it runs.
   bool has_answered() const { return pid_ != 0 && !is_paused_ && answers() && answers(); }
 
  private:

@@ -10,8 +10,8 @@ namespace simulated {
 /// cancellations; permits that are settled and given back; alternatives that are paused, closed and changed.
 ///
 /// After each event, a simple model searches a list of waiters from the start. Each request must end as the model says:
-/// when, and from which alternative. All tokens and places must agree. If only requests come and time passes, no
-/// request waits less than its estimate.
+/// when, and from which alternative. All tokens and slots must agree. If only requests come and time passes, no request
+/// waits less than its estimate.
 verdict play_choices(std::uint64_t seed);
 
 }  // namespace simulated

@@ -11,7 +11,7 @@
 
 namespace simulated {
 
-/// Converts the error code that a caller got to how the acquire has ended.
+/// Converts the error code that a caller got to the end that the model uses.
 inline end end_of(std::error_code ec) {
   using canigo::errc;
   if (!ec) return end::granted;

@@ -41,12 +41,12 @@ enum class end : std::uint8_t {
 
 const char* name_of(end e) noexcept;
 
-/// A bucket in which each token takes a whole number of nanoseconds. `missing`: the time until it is full.
+/// A bucket in which each token takes a whole number of nanoseconds. `missing`: the time until the bucket is full.
 struct bucket {
-  std::int64_t token;  // in nanoseconds
+  std::int64_t token;  // the time per token, in nanoseconds
   std::int64_t burst;
   std::int64_t missing;
-  std::size_t unit = 0;  // the unit that it counts
+  std::size_t unit = 0;  // the unit that the bucket counts
 
   void pass(std::int64_t ns) noexcept;
   std::int64_t wait_for(std::uint64_t n) const noexcept;
@@ -73,7 +73,8 @@ struct flow_terms {
 struct options {
   std::vector<bucket> rates;
   std::optional<std::uint64_t> places;
-  bool places_are_tokens = false;  // true for a semaphore; a limiter's request takes one place
+  // whether a request takes a slot for each of its tokens, as in a semaphore; false: it takes one slot
+  bool places_are_tokens = false;
   int priorities = 1;
   std::size_t queue_limit = 1;
   canigo::overflow on_overflow = canigo::overflow::reject_new;
@@ -157,8 +158,8 @@ class model {
   __extension__ using tag = unsigned __int128;
   struct flow_state {
     flow_terms terms;
-    std::vector<tag> tags;  // one for each class
-    int competes_in = -1;   // the class in which the flow competes; -1: none
+    std::vector<tag> tags;  // the tag of the flow in each class
+    int competes_in = -1;   // the class in which the flow competes; -1: it does not compete
     std::uint64_t held = 0;
     std::uint64_t granted = 0;
     std::uint64_t failed = 0;
@@ -207,9 +208,9 @@ class model {
   bool stopped_ = false;
   std::uint64_t held_ = 0;
   std::uint64_t sequence_ = 0;
-  std::vector<waiter> queue_;  // in the order of arrival
+  std::vector<waiter> queue_;  // the waiters in the order of arrival
   bool has_flows_ = false;
-  std::vector<flow_state> flows_;  // the nameless flow is the first
+  std::vector<flow_state> flows_;  // the flows; the first one is the nameless flow
   std::vector<tag> virtual_time_;
   std::vector<tag> latest_finish_;
   // For each flow and class, when a waiter was last granted within the target delay.
@@ -220,7 +221,7 @@ class model {
   std::map<end, std::uint64_t> counts_;
 };
 
-/// A cap that several models share. Waiters that lack only a place get one by class, then by how long their limiter has
+/// A cap that several models share. Waiters that lack only a slot get one by class, then by how long their limiter has
 /// lacked it.
 ///
 /// At one instant, the order of events that only time causes may differ between limiters. So the model asks the engine
@@ -238,7 +239,7 @@ class shared_model {
   void pass_to(time_point t);
   time_point next_event();
   std::uint64_t held() const noexcept { return held_; }
-  /// Whether a place is free although a request waits for it.
+  /// Whether a slot is free although a request waits for it.
   bool wastes_a_place() const { return held_ < places_ && !lacking_.empty(); }
 
  private:
@@ -246,7 +247,9 @@ class shared_model {
   struct lack {
     std::size_t who;
     int priority;
-    std::uint64_t since;  // its turn; the same for everything that time caused at one instant
+    // the number of the turn in which the limiter began to lack a slot; all events that time caused at one instant have
+    // the same turn
+    std::uint64_t since;
   };
 
   bool may_take() const noexcept { return held_ < places_ && lacking_.empty(); }
@@ -262,8 +265,8 @@ class shared_model {
   std::uint64_t step_ = 0;
   bool is_passing_ = false;
   std::vector<lack> lacking_;
-  std::map<std::size_t, std::uint64_t> had_turn_;     // the limiters that got a place in this step
-  std::map<std::uint64_t, std::uint64_t> next_turn_;  // by the turn before
+  std::map<std::size_t, std::uint64_t> had_turn_;     // for each limiter that got a slot in this step: its turn
+  std::map<std::uint64_t, std::uint64_t> next_turn_;  // for each turn: the number of the turn after it
   std::vector<std::unique_ptr<model>> models_;
   std::function<std::uint64_t(std::size_t)> has_granted_;
 };

@@ -10,8 +10,8 @@
 
 namespace simulated {
 
-/// A sequence of numbers from a seed, the same with every compiler and standard library. Or it comes from bytes that a
-/// fuzzer chooses, followed by zeros.
+/// A sequence of numbers from a seed, which is the same with every compiler and standard library. Instead, the numbers
+/// may come from bytes that a fuzzer chooses, followed by zeros.
 class dice {
  public:
   explicit dice(std::uint64_t seed) noexcept : state_{seed} {}
@@ -28,11 +28,11 @@ class dice {
 enum class subject { scheduler, semaphore, limiter };
 
 enum class deed : std::uint8_t {
-  acquire,       // with a callback
-  acquire_own,   // with a callback on another executor
-  await,         // with a coroutine
-  await_within,  // with a coroutine and a time limit
-  with_limit,    // with a coroutine that works while it holds what it has acquired
+  acquire,       // requests a grant with a callback
+  acquire_own,   // requests a grant with a callback on another executor
+  await,         // requests a grant with a coroutine
+  await_within,  // requests a grant with a coroutine that has a time limit
+  with_limit,    // calls with_limit(), whose operation works while it holds the grant
   try_acquire,
   cancel,
   refund,
@@ -42,7 +42,7 @@ enum class deed : std::uint8_t {
   set_places,
   release,
   settle,
-  split,  // splits a permit of a semaphore, or a limiter's permit with one place
+  split,  // splits a permit of a semaphore, or a limiter's permit with one slot
   pause,
   resume,
   stop,
@@ -58,29 +58,30 @@ enum class deed : std::uint8_t {
 /// One step of a plan: first time passes, or a few handlers run; then the deed is done.
 struct step {
   deed what = deed::acquire;
-  std::int64_t after = -1;  // nanoseconds; -1: no time passes, but up to `handlers` handlers are run
+  std::int64_t after = -1;  // how many nanoseconds pass; -1: no time passes, but up to `handlers` handlers are run
   std::uint64_t handlers = 0;
   int id = 0;
   int target = 0;  // the id of an earlier request
   int priority = 0;
   std::uint64_t tokens = 1;
   std::array<std::uint64_t, most_units - 1> others = {};  // the wanted amounts of the other units
-  std::size_t unit = 0;                                   // the unit that is settled
-  std::int64_t deadline = -1;                             // nanoseconds from that time on; -1: none
+  std::size_t unit = 0;                                   // the unit whose amount is settled
+  std::int64_t deadline = -1;  // the deadline in nanoseconds from the time of the request; -1: none
   std::int64_t value = 0;
-  std::size_t rate = 0;       // the index of the rate
-  std::size_t flow = 0;       // 0: no flow
-  deed then = deed::acquire;  // what the caller does at once when it is told: refund, cancel, release, or nothing
-  int fails_at = -1;          // the index of the allocation that fails during the deed; -1: none
+  std::size_t rate = 0;  // the index of the rate
+  std::size_t flow = 0;  // the number of the flow; 0: no flow
+  // what the caller does as soon as its request has ended: refund, cancel, release, or nothing
+  deed then = deed::acquire;
+  int fails_at = -1;  // the index of the allocation that fails during the deed; -1: none
 };
 
 struct plan {
   std::uint64_t seed = 0;
   subject about = subject::scheduler;
   options rules;
-  bool is_abandoned = false;  // the context is destroyed while requests wait
-  bool is_short = false;      // allocations fail now and then
-  bool is_shadow = false;     // the limit is in shadow mode, and the model computes what would have happened
+  bool is_abandoned = false;  // whether the context is destroyed while requests wait
+  bool is_short = false;      // whether allocations fail now and then
+  bool is_shadow = false;     // whether the limit is in shadow mode; then the model computes what would have happened
   std::vector<step> steps;
 };
 

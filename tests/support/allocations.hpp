@@ -48,16 +48,18 @@ enum victims : unsigned {
   none = 0,
   by_new = 1,
   by_malloc = 2,
-  aligned = 4,                     // memory that Asio recycles
-  unaligned = by_new | by_malloc,  // excludes aligned ones, because a strand of Asio does not survive their failure
-  cplusplus = by_new | aligned,    // excludes malloc, for a C library that does not survive its failure
+  aligned = 4,  // allocations whose memory Asio recycles
+  // all but aligned allocations, because a strand of Asio does not survive their failure
+  unaligned = by_new | by_malloc,
+  cplusplus = by_new | aligned,  // all but malloc(), for a C library that does not survive its failure
   all = unaligned | aligned,
 };
 inline std::atomic<victims> may_fail{all};
 
-inline std::atomic<bool (*)(std::size_t size)> spares{nullptr};  // tells which sizes operator new always provides
+// tells which sizes operator new always provides without a failure
+inline std::atomic<bool (*)(std::size_t size)> spares{nullptr};
 
-inline thread_local char here = 0;  // its address identifies the thread
+inline thread_local char here = 0;  // a variable of each thread, whose address identifies the thread
 inline std::atomic<const char*> may_fail_in{nullptr};
 
 /// Counts an allocation, and returns whether it must fail.

@@ -95,7 +95,7 @@ inline net::awaitable<void> stubborn(canigo::duration d) {
   }
 }
 
-/// Counts its living objects.
+/// A class that counts its living objects.
 struct thing {
   explicit thing(int& n) : alive{&n} { ++n; }
   thing(thing&& other) noexcept : alive{std::exchange(other.alive, nullptr)} {}

@@ -7,7 +7,7 @@
 /// Answers of servers as their documents describe them, written for these tests.
 namespace told_tests {
 
-/// Thu, 01 Jan 2026 00:00:00 GMT
+/// the instant 2026-01-01 00:00:00 UTC, a Thursday
 inline const auto midnight = std::chrono::system_clock::from_time_t(1767225600);
 
 struct answer {

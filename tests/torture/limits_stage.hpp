@@ -8,10 +8,10 @@
 
 namespace torture {
 
-/// What most scenarios of schedulers have.
+/// The options of most scenarios of schedulers.
 inline const canigo::scheduler_options two_classes{.rate = canigo::rate::per_second(100), .burst = 4, .priorities = 2};
 
-/// A torment may stop the limit.
+/// Lets a torment stop the limit.
 template <class Limit>
 void stops(stage& t, Limit& l) {
   t.can_stop([&l](canigo::stop_mode) { l.stop(); });

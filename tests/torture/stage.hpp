@@ -37,14 +37,14 @@ class stage;
 class torment {
  public:
   virtual ~torment() = default;
-  /// Between begin() and end(), allocations may fail.
+  /// Called before the scenario. Between begin() and end(), allocations may fail.
   virtual void begin(stage&) {}
   virtual void end(stage&) {}
   /// Called between handlers, after jumps of time, and between steps of the scenario.
   virtual void at_moment(stage&) {}
 };
 
-/// Thrown through a scenario that is abandoned with all its running operations.
+/// The exception that ends a scenario which is abandoned with all its running operations.
 struct abandoned {};
 /// The exception that handlers and functions of scenarios throw.
 struct thrown : std::exception {};
@@ -127,7 +127,7 @@ class stage {
   void needs_context() noexcept { needs_context_ = true; }
   bool can_lose_context() const noexcept { return !needs_context_; }
 
-  // The following functions are for disturbances.
+  // Only disturbances call the following functions.
   std::size_t signals() const noexcept { return used_signals_; }
   void cancel(std::size_t signal, net::cancellation_type type) { signals_[signal].emit(type); }
   void stop(canigo::stop_mode mode) {
@@ -163,7 +163,7 @@ class stage {
     tally* of;
     int called = 0;
   };
-  /// Exists while the scenario runs.
+  /// Exists while the scenario runs. Its constructor and destructor begin and end the disturbance.
   struct curtain {
     explicit curtain(stage& s) : of{s} {
       of.is_playing_ = true;
@@ -202,7 +202,8 @@ class stage {
 
   tally& counts_;
   torment* torment_;
-  std::array<net::cancellation_signal, 24> signals_;  // outlive the operations that they cancel
+  // declared here, because the signals must outlive the operations that they cancel
+  std::array<net::cancellation_signal, 24> signals_;
   std::size_t used_signals_ = 0;
   std::unique_ptr<net::io_context> context_ = std::make_unique<net::io_context>(1);
   canigo::time_source_control clock_{*context_, canigo::time_point{}};

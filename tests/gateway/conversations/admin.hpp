@@ -11,8 +11,8 @@
 
 namespace conversations {
 
-/// Sends one request to the gateway's admin. `told` gets the body of the answer, or an empty text if there is no
-/// answer.
+/// Sends one request to the gateway's admin. `told` is called with the body of the answer, or with an empty text if
+/// there is no answer.
 void ask_admin(loop& l, std::uint16_t port, const std::string& method, const std::string& path,
                std::function<void(const std::string& body)> told);
 

@@ -6,7 +6,7 @@
 
 namespace conversations {
 
-/// Returns 16 hexadecimal digits.
+/// Returns the id as 16 hexadecimal digits.
 std::string text_of(std::uint64_t id);
 /// Returns the number in the first 16 characters; 0 if they are no hexadecimal digits.
 std::uint64_t id_of(std::string_view text) noexcept;
@@ -19,7 +19,7 @@ class body_text {
     requests,   // "GET /plain/stolen/ID/…" after each 64 bytes
     responses,  // "HTTP/1.1 200 OK", with ID in X-Surplus
   };
-  /// `phase`: the position in the first message at which the text begins.
+  /// `phase`: the position in a message at which the text begins.
   body_text(kind k, std::uint64_t id, std::size_t phase);
 
   std::string part(std::size_t from, std::size_t size) const;

@@ -34,7 +34,7 @@ class choices {
   }
 
  private:
-  static std::uint64_t mixed(std::uint64_t x) noexcept {  // splitmix64
+  static std::uint64_t mixed(std::uint64_t x) noexcept {  // The function splitmix64.
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
     return x ^ (x >> 31);

@@ -50,18 +50,19 @@ class client : public std::enable_shared_from_this<client> {
   choices random_;
   std::shared_ptr<wire> wire_;
   message_reader reader_;
-  std::unique_ptr<message_reader> inner_;  // reads what comes through a tunnel
-  std::vector<std::size_t> begins_at_;     // for each request that was given to the wire: the number of bytes before it
-  std::size_t queued_ = 0;                 // bytes given to the wire
+  std::unique_ptr<message_reader> inner_;  // reads the messages that come through a tunnel
+  // for each request that was given to the wire: the number of bytes that were given to the wire before it
+  std::vector<std::size_t> begins_at_;
+  std::size_t queued_ = 0;  // the number of bytes that were given to the wire
   bool waits_to_continue_ = false;
-  std::size_t answers_ = 0;     // complete answers received
-  bool is_last_after_ = false;  // the answer that is arriving says that it is the last one
-  bool is_last_ = false;        // the last answer has arrived
+  std::size_t answers_ = 0;     // the number of complete answers that were received
+  bool is_last_after_ = false;  // whether the answer that is arriving says that it is the last one
+  bool is_last_ = false;        // whether the last answer has arrived
   bool has_left_ = false;
   bool is_over_ = false;
   bool is_wrong_ = false;
   std::string last_answer_ = "nothing";
-  std::string behind_ = "nothing";  // what the previous answer was
+  std::string behind_ = "nothing";  // a description of the answer before `last_answer_`
   std::size_t body_at_ = 0;
   int status_ = 0;
   bool is_of_upstream_ = false;

@@ -18,11 +18,12 @@ namespace conversations {
 /// What the model knows about a request.
 struct request_state {
   const request_plan* plan = nullptr;
-  bool has_begun = false;  // its client has sent a byte of it
+  bool has_begun = false;  // whether its client has sent a byte of it
   clock::time_point begun_at;
-  std::size_t arrivals = 0;      // how often it has arrived at upstreams
-  bool may_come_again = true;    // the end of its last attempt allows another one
-  bool may_get_surplus = false;  // it may have been sent before the bytes that an upstream sent without a request
+  std::size_t arrivals = 0;    // how often it has arrived at upstreams
+  bool may_come_again = true;  // whether the end of its last attempt allows another attempt
+  // whether it may have been sent before the bytes that an upstream sent without a request
+  bool may_get_surplus = false;
   std::string answer = "no answer";
   std::string number;  // the X-Request-Id of its answer
 };
@@ -69,7 +70,7 @@ class model {
 
   std::uint64_t seed() const noexcept { return seed_; }
 
-  /// The current or a recent configuration may lack a tenant or an upstream, or may be draining.
+  /// Whether the current or a recent configuration may lack a tenant or an upstream, or may be draining.
   bool is_changing = false;
   bool is_draining = false;
   /// The X-Request-Ids of requests that the operator has ended, or has tried to end.
@@ -96,7 +97,8 @@ class model {
   std::uint64_t next_ = 0;
   std::unordered_map<std::uint64_t, std::shared_ptr<conversation_state>> known_;
   std::deque<std::pair<clock::time_point, std::uint64_t>> over_;
-  std::deque<seen_surplus> surplus_;  // kept until the upstream has reported what it knows about the request
+  // bytes without a request, kept until the upstream has reported what it knows about the request
+  std::deque<seen_surplus> surplus_;
   std::map<std::string, failure> failures_;
   std::map<std::string, std::uint64_t> counts_;
 };

@@ -25,14 +25,14 @@ struct request_plan {
   std::string method = "GET";
   framing frame = framing::none;
   std::size_t size = 0;
-  std::size_t phase = 0;  // the phase of its body's text
+  std::size_t phase = 0;  // the position at which the text of its body begins; see body_text
   bool expects_continue = false;
-  bool is_old = false;  // it uses HTTP/1.0
+  bool is_old = false;  // whether it uses HTTP/1.0
   bool closes = false;
-  bool has_key = false;  // it has an Idempotency-Key
+  bool has_key = false;  // whether it has an Idempotency-Key
   std::string longest_wait;
   std::string priority;
-  std::size_t behind = 0;  // the bytes that an optimistic client sends after it, which are no request
+  std::size_t behind = 0;  // the number of bytes that the client sends after it, and that are no request
 
   bool has_body() const noexcept { return frame == framing::chunked || (frame == framing::length && size > 0); }
   bool keeps_alive() const noexcept { return !closes && (!is_old || id % 2 == 0); }
@@ -44,9 +44,9 @@ struct request_plan {
 /// What a client does on one connection.
 struct conversation_plan {
   enum class pace : std::uint8_t {
-    patient,   // sends a request when it has the whole answer to the previous one
-    eager,     // sends a request when it has the head of the previous answer
-    pipelined  // sends all requests at once
+    patient,   // the client sends a request when it has the whole answer to the previous one
+    eager,     // the client sends a request when it has the head of the previous answer
+    pipelined  // the client sends all requests at once
   };
   enum class ending : std::uint8_t { orderly, close, reset, half_close, stall };
 
@@ -56,12 +56,13 @@ struct conversation_plan {
   std::vector<request_plan> requests;
   pace how = pace::patient;
   ending end = ending::orderly;
-  std::size_t end_at = 0;         // per mille of what it sends; more than 1000: so many ms after it has sent everything
-  bool goes_on = true;            // continues with the body after an early answer
+  // when `end` happens, in per mille of the sent bytes; above 1000: this number of ms after all bytes were sent
+  std::size_t end_at = 0;
+  bool goes_on = true;            // whether the client continues with the body after an early answer
   std::size_t cuts = 0;           // the max number of cuts in a request
-  std::size_t longest_pause = 0;  // ms
-  std::size_t read_pause = 0;     // ms without reading, after each piece
-  std::size_t lingers = 0;        // how many ms it stays after the last answer
+  std::size_t longest_pause = 0;  // the longest pause at a cut, in ms
+  std::size_t read_pause = 0;     // for how many ms the client does not read, after each piece that it has read
+  std::size_t lingers = 0;        // for how many ms the client stays after the last answer
 
   const request_plan* find(std::uint64_t id) const noexcept;
 };
@@ -76,19 +77,20 @@ struct answer_plan {
   enum class spelling : std::uint8_t { usual, coding_in_capitals, blank_behind_size, no_reason, size_of_letters };
 
   start begins = start::whole;
-  std::size_t at = 0;     // the bytes of the body before the answer, for start::part
-  std::size_t delay = 0;  // ms; a value beyond all time limits means that it never answers
+  std::size_t at = 0;     // for start::part: how many bytes of the body come before the answer
+  std::size_t delay = 0;  // the delay of the answer, in ms; beyond all time limits: the upstream never answers
   int status = 200;
-  bool asks_for_pause = false;  // it sends Retry-After
+  bool asks_for_pause = false;  // whether the answer has the field Retry-After
   int interim = 0;              // the number of 1xx responses before the answer
   framing frame = framing::length;
   std::size_t size = 0;
   std::size_t cuts = 0;
   std::size_t longest_pause = 0;
-  std::size_t breaks_at = 1000;  // per mille of the answer after which it closes; 1000: it does not
+  // after how many per mille of the answer the upstream closes the connection; 1000: it does not
+  std::size_t breaks_at = 1000;
   ending end = ending::keep;
-  std::size_t ends_after = 0;  // ms until it closes
-  bool reads_no_more = false;  // it reads nothing more of the request once it answers
+  std::size_t ends_after = 0;  // after how many ms the upstream closes the connection
+  bool reads_no_more = false;  // whether the upstream reads nothing more of the request once it answers
   surplus more = surplus::none;
   spelling spelt = spelling::usual;
 };

@@ -11,7 +11,7 @@
 
 namespace conversations {
 
-/// The upstreams. Each listens on its own port, and treats each request as its plan says.
+/// The upstream servers. Each listens on its own port, and treats each request as the request's plan says.
 class upstream_servers {
  public:
   /// Starts the upstreams, and stores their ports in `p`.

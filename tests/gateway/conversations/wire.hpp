@@ -76,8 +76,8 @@ class wire : public loop::handler, public std::enable_shared_from_this<wire> {
   bool is_connecting_ = false;
   bool is_reading_ = true;
   bool is_paused_ = false;
-  bool is_held_ = false;  // the waiting bytes wait for the rest of their write
-  bool is_last_ = false;  // the waiting bytes are the last ones
+  bool is_held_ = false;  // whether the waiting bytes wait for the rest of their write
+  bool is_last_ = false;  // whether the waiting bytes are the last ones
   bool has_ended_sending_ = false;
   std::uint32_t events_ = 0;
   std::deque<part> parts_;

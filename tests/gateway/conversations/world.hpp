@@ -14,11 +14,11 @@ struct upstream_kind {
   bool replaces_credential;
   bool counts_tokens;
   int attempts;
-  std::size_t kept_body;  // the value of retry.body
-  const char* rest;       // the rest of its table in the configuration
+  std::size_t kept_body;  // the value of `retry.body` in the configuration
+  const char* rest;       // the further lines of its table in the configuration
 };
 
-constexpr std::size_t most_body = 3 << 19;  // limits.size.body: 1.5 MiB
+constexpr std::size_t most_body = 3 << 19;  // the value of `limits.size.body` in the configuration: 1.5 MiB
 constexpr const char* own_credential = "Bearer of-the-gateway";
 
 constexpr std::array<upstream_kind, 7> upstreams{{
@@ -45,9 +45,9 @@ std::string key_of(std::size_t tenant);
 
 /// The variants between which the gateway's configuration changes. All of them have the same ports.
 struct configuration {
-  const char* buffered;    // limits.size.buffered
-  const char* read_ahead;  // limits.size.read_ahead
-  bool has_all;            // includes the narrow upstream and the last tenant
+  const char* buffered;    // the value of `limits.size.buffered`
+  const char* read_ahead;  // the value of `limits.size.read_ahead`
+  bool has_all;            // whether the configuration includes the narrow upstream and the last tenant
   std::size_t tunnels;
 };
 constexpr std::array<configuration, 4> configurations{{
