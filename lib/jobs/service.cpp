@@ -38,7 +38,8 @@ net::awaitable<std::string> put_and_wait(std::shared_ptr<detail::service_core> c
   co_return co_await detail::service_core::result(core, id);
 }
 
-/// The coroutine keeps the core alive, so the service may be destroyed before the coroutine is started.
+/// Waits until the service has stopped. The coroutine keeps the core alive, so the service may be destroyed before the
+/// coroutine is started.
 net::awaitable<void> ended(std::shared_ptr<detail::service_core> core) {
   co_await detail::service_core::closed(core);
   if (const auto cause = core->cause()) std::rethrow_exception(cause);

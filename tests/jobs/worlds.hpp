@@ -18,7 +18,7 @@ template <class Around>
 class memory_world_of : public canigo::jobs::conformance::world {
  public:
   std::shared_ptr<canigo::jobs::store> open() override { return store_; }
-  // A store whose clock runs backwards is simulated by one that has advanced less.
+  // Virtual time never goes back, so a negative `d` has no effect. The test cases allow that.
   void advance(canigo::duration d) override { time_.run_for(d); }
   void run(canigo::net::awaitable<void> work) override {
     bool is_over = false;

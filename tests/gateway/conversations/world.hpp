@@ -59,7 +59,7 @@ constexpr std::array<configuration, 4> configurations{{
 
 /// The ports used in a run.
 struct places {
-  std::uint16_t plain = 0;  // the ports of the gateway's listeners
+  std::uint16_t plain = 0;  // this and the next three: the ports of the gateway's listeners
   std::uint16_t secure = 0;
   std::uint16_t forward = 0;
   std::uint16_t admin = 0;
