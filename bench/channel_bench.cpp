@@ -143,7 +143,7 @@ bench::sample shared_by(std::size_t channels) {
 }  // namespace
 
 int main() {
-  // First, as glibc's locks are cheaper only until there is a second thread.
+  // B27o runs first, because glibc's locks are cheaper only until the process has a second thread.
   const auto try_it = [](auto& c, net::io_context&) { return tried(c); };
   bench::match{"B27o", "channel: try_send and try_receive, in a process of one thread"}
       .add("channel", with_ours(1, try_it))

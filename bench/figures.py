@@ -5,8 +5,9 @@ import pathlib
 import re
 import statistics
 
-# id, what the figure is of, ours, and (the one we are compared with, the most our share of it may be).
-# "value" instead of another: an absolute bound, in the unit of the figure.
+# The targets: id, the measured quantity, our contestant, and the contestant with which we are compared, with the max
+# allowed ratio of our figure to its figure. "value" instead of a contestant means an absolute bound, in the unit of the
+# figure.
 TARGETS = [
     ("B1", "ns", "scheduler.try_acquire", "Rust: governor check", 0.9),
     ("B2", "ns", "scheduler.acquire", "Rust: governor until_ready", 1.2),
@@ -99,9 +100,9 @@ TARGETS = [
     ("B23r", "ns", "scheduler.acquire", "Rust: governor until_ready", 1.2),
     ("K2", "bytes", "keyed_scheduler.try_acquire", "value", 100),
 ]
-# What bare Asio does in another way for these is no bound of what is possible.
+# In these benchmarks bare Asio works in another way, so it is no bound of what is possible.
 NO_FLOOR = ["B10", "B11"]
-# What may allocate nothing in steady state.
+# The contestants that may allocate nothing in steady state.
 NO_ALLOCATIONS = {"B1": "scheduler.try_acquire", "B2": "scheduler.acquire", "B6": "semaphore.acquire",
                   "B7": "strand_pool(8).try_post", "B10": "try_post, does not suspend, timeout",
                   "B16": "10 flows", "B17": "keyed_scheduler.try_acquire", "B18": "circuit_breaker.try_enter",
@@ -162,7 +163,8 @@ class Run:
         of = of or self
         if of.data["run"] != self.data["run"]:
             raise SystemExit("a ratio of figures from different runs means nothing; measure both in one run")
-        # Of each round, and then the median: what slows the machine for a second slows both.
+        # The ratio is computed in each round, and the median of the ratios counts, because a slow second slows both
+        # contestants.
         rounds = zip(self.values(work, ours, what), of.values(work, other, what))
         return statistics.median(above / below if below else float("inf") for above, below in rounds)
 
@@ -176,7 +178,7 @@ class Run:
     def differ(self, work, ours, other):
         rounds = list(zip(self.values(work, ours, "ns"), self.values(work, other, "ns")))
         ratios = sorted(above / below for above, below in rounds if below)
-        if len(ratios) >= 5:  # one that was disturbed tells nothing
+        if len(ratios) >= 5:  # a single disturbed round then has no effect
             low, _, high = statistics.quantiles(ratios, n=4)
         else:
             low, high = (ratios[0], ratios[-1]) if ratios else (1, 1)
@@ -235,6 +237,6 @@ class Run:
             if self.has(work, ours):
                 allocations = self.figure(work, ours, "allocs")
                 found.append({"id": work, "what": "allocations", "than": "", "ratio": round(allocations, 3),
-                              "target": 0, "met": allocations < 0.005,  # some are made at the start
+                              "target": 0, "met": allocations < 0.005,  # some allocations are made at the start
                               "floor": None})
         return sorted(found, key=lambda t: rank(t["id"]))

@@ -17,8 +17,8 @@ from processes import Running, free_port
 HERE = pathlib.Path(__file__).resolve().parent
 OURS = "canigo-gateway"
 CALLS, IMPORTANT = 200, 25
-PATIENCE = 240  # seconds that a client waits at most; it never asks again
-MINUTE = 60_000  # tokens
+PATIENCE = 240  # the max time that a client waits, in seconds; it does not retry
+MINUTE = 60_000  # the quota of tokens in row 14, per minute
 
 PER_SECOND = 'provider = "openai"\nrates = [{ limit = "20/1s" }]'
 PER_MINUTE = f'provider = "openai"\nrates = [{{ limit = "{MINUTE}/1m", unit = "tokens" }}]'
@@ -110,7 +110,7 @@ async def job(peer, quota, wanted, idle):
         if first.status != 200:
             raise RuntimeError(f"{peer.name} answers {first.status} to its first call")
         await asyncio.sleep(idle)
-        if quota.tokens:  # where in a minute of the upstream it begins is the same for all
+        if quota.tokens:  # every gateway begins at the same position in the upstream's minute
             await asyncio.sleep(60 - (time.monotonic() - 5) % 60)
         known, cpu = len(up.calls()), running.processor()
         answers = await send_all(peer, running.port, up.port, wanted)
@@ -184,7 +184,7 @@ def row_14(bench, options, out):
             out.left_out.append(f"row 14, {peer.name}: {found}")
         else:
             show(out, 14, peer.name, found)
-    # A minute's tokens go at once, and the others at the rate of the quota when the minute is over.
+    # The first minute's tokens are used at once. The other calls are sent at the rate of the quota after that minute.
     judge_job(out, 14, f"{MINUTE:,} tokens a minute, {total:,} wanted", total / MINUTE * 60)
 
 

@@ -12,7 +12,7 @@ import subprocess
 from processes import Running, free_port
 
 PINS = pathlib.Path(__file__).resolve().parent / "peers" / "gateways"
-LITELLM_KEY = "sk-of-the-bench"  # it does not start without one
+LITELLM_KEY = "sk-of-the-bench"  # LiteLLM does not start without a key
 
 GATEWAY = """threads = 1
 access_log = "file:DIR/gateway-PORT.log"

@@ -28,7 +28,7 @@ tally& own_tally() noexcept {
   static constinit thread_local tally* own = nullptr;
   if (own == nullptr) {
     const std::size_t index = threads.fetch_add(1);
-    if (index >= tallies.size()) std::abort();  // no benchmark has so many threads
+    if (index >= tallies.size()) std::abort();  // no benchmark has more threads than that
     own = &tallies[index];
   }
   return *own;

@@ -21,7 +21,7 @@ struct sample {
   double p99_ns = 0;         ///< the 99th percentile; ns_per_operation is the median
   /// For each trace, the share of the best possible goodput. If it is set, no time is reported.
   std::vector<std::pair<std::string, double>> goodput = {};
-  double p99 = 0;  ///< the 99th percentile of the latency in the worst trace, as a multiple of that of an idle service
+  double p99 = 0;  ///< the 99th percentile of the latency in the worst trace, as a multiple of an idle service's
 };
 
 /// Returns the number of heap allocations of this process so far, of all kinds.
@@ -50,7 +50,7 @@ class match {
  public:
   match(std::string id, std::string work) : id_{std::move(id)}, work_{std::move(work)} {}
 
-  /// Adds a contestant. The first one is canigo; its results are compared with those of the others.
+  /// Adds a contestant. The first contestant is canigo. Its results are compared with the results of the others.
   match& add(std::string name, std::function<sample()> repetition);
 
   /// Skips the warm-up, for a benchmark that takes a second anyway.

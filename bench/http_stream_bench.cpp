@@ -60,7 +60,7 @@ net::awaitable<void> keep(http::client& client, std::string url, std::vector<htt
 net::awaitable<void> keep_idle(http::client& client, std::string url, std::size_t count) {
   std::vector<http::exchange> kept;
   kept.reserve(count);
-  co_await keep(client, url, kept);  // allocates what is needed only once
+  co_await keep(client, url, kept);  // makes the allocations that happen only once
   const std::int64_t heap = bench::bytes_in_use(), process = memory_of_process();
   while (kept.size() < count) co_await keep(client, url, kept);
   co_await canigo::sleep_for(1s);  // by then the first bytes of each body have arrived

@@ -1,6 +1,7 @@
-// What metered_stream costs where its limit does not bind: a write (B28) and a read (B28r) of 1 KiB through a local
-// socket, and a write of 16 KiB (B28k). How exactly it keeps a rate: one stream (B29-1), eight that share a limit
-// (B29-8), and two of the eight (B29-2of8). Beside it Beast's basic_stream with a simple_rate_policy, of Boost.Asio.
+// Measures the cost of a metered_stream whose limit does not bind: a write (B28) and a read (B28r) of 1 KiB through a
+// local socket, and a write of 16 KiB (B28k). Also measures how exactly it keeps a rate: one stream (B29-1), eight
+// streams that share a limit (B29-8), and two of the eight (B29-2of8). The peer is Beast's basic_stream with a
+// simple_rate_policy, on Boost.Asio.
 
 // Without it, Boost.Asio 1.92 defines global names such as `asio_require_fn` that Asio defines, too.
 #define BOOST_ASIO_VERSION_NAMESPACE of_boost
@@ -48,7 +49,8 @@ namespace {
 constexpr int repetitions = 7;
 constexpr std::int64_t many = 50'000;
 constexpr std::size_t chunk = 16'384;
-constexpr std::size_t plenty = std::size_t{1} << 42;  // bytes a second; a scheduler has so many at the start instead
+// Bytes per second; a scheduler has this many tokens at the start instead.
+constexpr std::size_t plenty = std::size_t{1} << 42;
 constexpr std::size_t bytes_per_second = 4'000'000;
 
 int checked(int result) {
@@ -56,7 +58,7 @@ int checked(int result) {
   return result;
 }
 
-/// A pair of local sockets: one end for a stream, and one that is used by system calls.
+/// A pair of local sockets: one end for a stream, and one end for direct system calls.
 class connection {
  public:
   connection() {
@@ -72,7 +74,7 @@ class connection {
   connection(const connection&) = delete;
   connection& operator=(const connection&) = delete;
 
-  /// For a stream, which closes it.
+  /// Returns the end for a stream. The stream closes it.
   int near_end() noexcept { return std::exchange(near_, -1); }
   int far_end() const noexcept { return far_; }
 
@@ -91,7 +93,7 @@ class connection {
   int far_ = -1;
 };
 
-/// Asio, as we use it, and Boost's, as Beast does.
+/// Standalone Asio for canigo, and Boost.Asio for Beast.
 struct asio_world {
   using context = net::io_context;
   using socket = net::local::stream_protocol::socket;
@@ -193,7 +195,7 @@ void cost(const char* id, const char* work, std::size_t bytes, bool writes) {
 
 // ---- how exactly it keeps a rate ------------------------------------------------------------------------------------
 
-/// Reads all that comes, on a thread of its own.
+/// Reads all bytes that arrive, on its own thread.
 class drain {
  public:
   explicit drain(const std::vector<std::unique_ptr<connection>>& all) {
@@ -213,7 +215,8 @@ class drain {
     while (!done_) {
       if (::poll(ends_.data(), ends_.size(), 10) <= 0) continue;
       for (pollfd& p : ends_) {
-        if (p.revents != 0 && ::recv(p.fd, room.data(), room.size(), MSG_DONTWAIT) == 0) p.fd = -1;  // it has ended
+        // The sender has closed its end.
+        if (p.revents != 0 && ::recv(p.fd, room.data(), room.size(), MSG_DONTWAIT) == 0) p.fd = -1;
       }
     }
   }
@@ -237,7 +240,7 @@ typename C::work write_on(typename C::stream& s, const std::vector<char>& bytes,
   }
 }
 
-/// The most that was written in any 100 ms from `begin` on, as a multiple of what the rate gives in that time.
+/// Returns the max number of bytes written in any 100 ms after `begin`, as a multiple of the rate's bytes in that time.
 double peak(const std::vector<written>& log, clock_point begin) {
   constexpr auto window = 100ms;
   std::size_t most = 0, sum = 0;
@@ -254,7 +257,8 @@ double peak(const std::vector<written>& log, clock_point begin) {
   return static_cast<double>(most) / (bytes_per_second * std::chrono::duration<double>{window}.count());
 }
 
-/// Of so many streams some write all the time, for three seconds. The half second before is a start of its own.
+/// Measures three seconds in which `active` of `streams` streams write all the time. Half a second before that is not
+/// measured.
 template <class C>
 bench::sample kept(int streams, int active) {
   typename C::context io{1};

@@ -1,5 +1,5 @@
 // Measures a permit of a redis::semaphore (B14). For comparison, it measures two calls of a bare script on the same
-// connection. It also measures how much waiters save that share a call.
+// connection. It also measures how much time waiters save by sharing a call.
 
 #include "canigo/redis/semaphore.hpp"
 

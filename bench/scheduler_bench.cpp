@@ -253,7 +253,7 @@ bench::sample queue_and_wake(int waiters, int classes, bool wake) {
   return r;
 }
 
-/// The simplest queue for so many waiters: an object for each, in a list per class, and one post for all.
+/// The simplest queue for many waiters: an object for each waiter, in a list for each class, and one post for all.
 class bare_lists {
  public:
   explicit bare_lists(int classes) : lists_(static_cast<std::size_t>(classes)) {}

@@ -98,7 +98,8 @@ void free_permits() {
 // A half-full bucket that gets no tokens, so that each request must determine the alternative with the most tokens.
 const canigo::rate_limit half{canigo::rate{1, std::chrono::hours{24}}, 1'000'000'000, 500'000'000};
 
-/// Returns options of a limiter with so many alternatives. Their rates are never reached, and each has this cap.
+/// Returns the options of a limiter with this number of alternatives. Their rates are never reached, and each has this
+/// cap.
 canigo::limiter_options any_of(int alternatives, std::uint64_t cap = 1'000,
                                const canigo::rate_limit& rate = plenty.rates.front()) {
   canigo::limiter_options o;

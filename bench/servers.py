@@ -13,7 +13,7 @@ class Servers:
     """Tells the programs of the benchmark in the environment where they are; leaves out what is not installed."""
 
     def __init__(self, skipped):
-        # The usual temporary folder may lie in memory, where nothing waits for a disk.
+        # The usual temporary folder may be in memory, where no write waits for a disk.
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="canigo-", dir="/var/tmp"))
         self.folder.chmod(0o755)
         self.processes = []
@@ -56,7 +56,7 @@ class Servers:
                               capture_output=True, text=True, cwd="/", **options)
         if made.returncode != 0:
             raise SystemExit("bench/run: initdb: " + made.stderr[-1000:])
-        # As it comes, it waits for the disk: fsync and synchronous_commit are on.
+        # By default the server waits for the disk: fsync and synchronous_commit are on.
         url = f"host={data} user=bench dbname=postgres"
         ready = shutil.which("pg_isready", path=path) or "pg_isready"
         self.start([postgres, "-D", data / "data", "-k", data, "-h", ""],

@@ -21,7 +21,7 @@ asio::awaitable<void> show(const char* what, asio::awaitable<void> operation) {
   std::string outcome = "done";
   try {
     co_await std::move(operation);
-    // compare codes, such as canigo::errc::timed_out; a cancellation has Asio's code
+    // To find the cause, compare codes, such as canigo::errc::timed_out. A cancellation has the code of Asio.
   } catch (const std::system_error& e) {
     outcome = e.code() == asio::error::operation_aborted ? "cancelled" : e.code().message();
   }

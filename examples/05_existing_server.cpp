@@ -43,7 +43,7 @@ asio::awaitable<void> client(tcp::endpoint server, std::string line) {
   co_await socket.async_connect(server, asio::use_awaitable);
   co_await asio::async_write(socket, asio::buffer(line), asio::use_awaitable);
   co_await asio::async_read(socket, asio::buffer(line), asio::use_awaitable);
-  // rounded down to a multiple of 400 ms, the time of one token
+  // The time is rounded down to a multiple of 400 ms, the time of one token.
   const auto elapsed = std::chrono::steady_clock::now() - start;
   fmt::print("{:4} ms  {}", elapsed / 400ms * 400, line);
 }

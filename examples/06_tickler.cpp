@@ -21,7 +21,7 @@ void rethrow(std::exception_ptr error) {
 }
 
 asio::awaitable<void> story() {
-  // At most ten jobs run, and twenty more may wait. With a full queue, the producer is suspended until there is room.
+  // At most ten jobs run, and twenty more may wait. While the queue is full, the producer is suspended.
   canigo::strand_pool pool{io, {.concurrency = 10, .queue_limit = 20, .on_overflow = canigo::overflow::wait}};
   int running = 0, most = 0, done = 0;
 

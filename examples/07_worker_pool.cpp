@@ -1,4 +1,4 @@
-// A worker pool with what a service needs: classes, groups, timeouts, retries, and ways to stop. Time is virtual.
+// A worker pool for a service: with classes, groups, timeouts, retries, and ways to stop. Time is virtual.
 #include <canigo/strand_pool.hpp>
 #include <canigo/testing/virtual_time.hpp>
 #include <canigo/timeout.hpp>
@@ -50,7 +50,7 @@ asio::awaitable<void> story() {
   say("{} tasks of group 7 cancelled", pool.cancel_group(7));
   co_await pool.wait_group(7);
 
-  // The timeout limits each attempt. The next attempt starts when the previous one has really ended.
+  // The timeout limits each attempt. The next attempt starts when the previous attempt has really ended.
   const auto flaky = [](canigo::task_context& t) -> asio::awaitable<void> {
     say("attempt {}", t.attempt());
     if (t.attempt() == 1) co_await canigo::sleep_for(1h);

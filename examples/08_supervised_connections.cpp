@@ -46,7 +46,8 @@ asio::awaitable<void> story() {
                                           .destroy = [](connection& c) { say("closed: {}", c.number); },
                                           .idle_timeout = 10s}};
   const auto ask = [&pool](std::string text) -> asio::awaitable<void> {
-    // The pool sends the operation to a connection and never lends a connection out, so no caller can forget to return
+    // The pool sends the operation to a connection and never lends a connection out. So no caller can forget to return
+    // a connection.
     // one.
     const auto query = [&text](connection& c, canigo::task_context&) { return c.query(text); };
     try {

@@ -22,7 +22,7 @@ struct database {
     sqlite3_busy_timeout(opened, 10'000);
     query("pragma journal_mode = wal; pragma synchronous = off");
   }
-  /// The first column of the last row; empty if there is none.
+  /// Returns the first column of the last row; empty if there is no row.
   std::string query(const std::string& sql) {
     std::string value;
     const auto keep = [](void* to, int, char** columns, char**) {

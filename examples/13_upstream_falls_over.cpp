@@ -46,9 +46,9 @@ class server {
 
  private:
   struct outcomes {
-    int whole = 0;  // complete pages: with the upstream's price, or without need for one
-    int stale = 0;  // pages with an old price
-    int none = 0;   // pages that got no answer within a second
+    int whole = 0;  // the number of complete pages: with the upstream's current price, or without any price
+    int stale = 0;  // the number of pages with an old price
+    int none = 0;   // the number of pages that got no answer within a second
   };
 
   static bool is_down(canigo::time_point t) { return t >= canigo::time_point{10s} && t < canigo::time_point{40s}; }

@@ -23,8 +23,8 @@ struct answer {
   canigo::duration retry_after{};
 };
 
-// While a key has fewer tokens than a new one, it takes some tens of bytes; after that it takes none. It needs no
-// timer.
+// A key takes some tens of bytes while it has fewer tokens than a new key; after that it takes no memory. A key needs
+// no timer.
 answer serve(const std::string& client) {
   if (!per_client.try_acquire(client)) return {429, per_client.retry_after(client)};
   return {};
@@ -44,7 +44,7 @@ asio::awaitable<void> client(std::string address, canigo::duration pause, int re
   fmt::print("{:4} ms  {}: {} served, {} refused\n", now.elapsed() / 1ms, address, served, refused);
 }
 
-// A client whose requests wait instead of being refused: each goes when the client's rate allows it.
+// A client whose requests wait instead of being refused: each request goes when the client's rate allows it.
 asio::awaitable<void> patient(std::string address) {
   for (int i = 1; i <= 5; ++i) {
     co_await per_client.acquire(address, {.deadline = now.now() + 2s});

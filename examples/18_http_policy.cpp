@@ -109,7 +109,7 @@ class prices {
         // (3) never repeats a POST after status 500
         .retry = canigo::retry_policy{.attempts = 3, .retry_if = http::retry_if_harmless{}},
         .limits = canigo::limiter_options{.rates = {{canigo::rate::per_second(50), 5}},  // (4) the quota
-                                          .concurrency = client.connections_per_host(),  // (5) and the cap
+                                          .concurrency = client.connections_per_host(),  // (5) the cap
                                           .priorities = 2},
     };
   }

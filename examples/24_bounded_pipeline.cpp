@@ -32,7 +32,7 @@ void rethrow(std::exception_ptr error) {
 asio::awaitable<void> read(canigo::channel<chunk>& to, std::string name, int chunks) {
   for (int i = 1; i <= chunks; ++i) {
     chunk c{name + " " + std::to_string(i), std::string(200, 'x')};
-    co_await to.send(std::move(c), 1);  // waits while there is no room
+    co_await to.send(std::move(c), 1);  // waits while the channel is full
   }
 }
 

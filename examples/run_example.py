@@ -28,7 +28,7 @@ def main(program, expected_path):
         print(f"exit status {ran.returncode}")
     same = len(expected) == len(actual) and all(map(matches, expected, actual))
     if not same:
-        # A line that matches its pattern is no difference.
+        # A line that matches its pattern does not appear in the difference.
         shown = [a if matches(e, a) else e for e, a in zip(expected, actual)] + expected[len(actual):]
         print("\n".join(difflib.unified_diff(shown, actual, "expected", "printed", lineterm="")))
     return 0 if same and ran.returncode == 0 and not ran.stderr else 1

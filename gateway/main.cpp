@@ -83,7 +83,7 @@ void add_preset_option(CLI::App& app) {
          "--print-preset",
          [](const std::string& name) {
            std::string text{canigo::gateway::find_preset(name)->text};
-           text.pop_back();  // the line end is printed after it
+           text.pop_back();  // removes the line end, because the command line's parser prints one after the text
            throw CLI::CallForVersion{text, 0};
          },
          "Print what an upstream of a provider has where the configuration says nothing else")

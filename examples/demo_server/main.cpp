@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Rethrows errors, which asio::detached would drop. A client that has disconnected is no error.
+// Rethrows an error, which asio::detached would drop. A client that has disconnected is not an error.
 void report(const std::exception_ptr& error) {
   try {
     if (error) std::rethrow_exception(error);

@@ -25,8 +25,8 @@ class judge {
 
   /// The number of requests in the busiest window of one period.
   std::size_t most_in_a_period() const;
-  /// Whether every window, of any length, has at most the burst plus the tokens of the rate in that window. Windows
-  /// count as `tolerance` longer than they are, because requests do not all take the same time through two event loops.
+  /// Whether every window, of any length, has at most the burst plus the tokens of the rate in that window. Each window
+  /// counts as `tolerance` longer than it is, because requests take different times through two event loops.
   bool is_kept() const;
   std::string text() const;
   std::string json() const;

@@ -84,7 +84,7 @@ proof proof_of(const admin_session& s, const message_head& head, const admin_opt
 }
 
 /// Refuses a request without a valid token. The answer to a wrong token is delayed by a second. At most
-/// `most_penalties` answers are delayed at the same time; further ones are sent at once.
+/// `most_penalties` answers are delayed at the same time; further answers are sent at once.
 net::awaitable<admin_reply> refuse(const admin_call& e, proof p) {
   constexpr std::string_view wanted = "WWW-Authenticate: Bearer\r\n";
   if (p == proof::none)

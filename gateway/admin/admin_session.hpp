@@ -35,7 +35,7 @@ class admin_session {
   /// many clients do not take more time than one client.
   net::awaitable<std::shared_ptr<const std::string>> recent_state(service& s);
 
-  /// Returns a number that changes when `g` is not the configuration of the last call. A page so notices a reload.
+  /// Returns a number that changes when `g` is not the configuration of the last call. So a page notices a reload.
   std::uint64_t number_of(const std::shared_ptr<const config_snapshot>& g);
 
  private:

@@ -29,7 +29,7 @@ micro_usd left(const budget_options& terms, const budget_ledger::look& l) {
   return terms.most - std::min(terms.most, l.spent + l.reserved);
 }
 
-/// How many calls wait for its money.
+/// Returns the number of calls that wait for money of the budget.
 std::size_t waiting_for(service& s, const budget_ledger::budget& b) {
   const auto line = s.lines->find(fmt::format("{} {}", b.kind, b.name));
   return line ? line->waiting() : 0;

@@ -9,10 +9,10 @@ class service;
 struct config;
 
 /// Describes each budget: its settings, the spent, reserved and remaining money of its window, and the window's end.
-/// The budgets of upstreams come first, then those of the first tenants with one.
+/// The budgets of upstreams come first, then those of the first tenants that have a budget.
 nlohmann::json budgets_of(service& s, const config& c);
 
-/// Writes the state of the budgets as metrics; nothing without a budget.
+/// Writes the state of the budgets as metrics. Writes nothing if the configuration has no budget.
 void show_budgets(metric_text& m, service& s, const config& c);
 
 }  // namespace canigo::gateway

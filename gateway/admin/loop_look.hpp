@@ -22,7 +22,7 @@ class service;
 
 /// A view of the requests of all loops. Each loop is read at a slightly different time.
 struct loop_look {
-  /// The requested requests by their numbers. Requests that have ended are missing.
+  /// The requests whose numbers were given to look_at_loops(), by their numbers. Requests that have ended are missing.
   std::unordered_map<std::uint64_t, request_view> asked;
   /// The oldest running requests of each upstream, by its name.
   std::map<std::string, std::vector<request_view>> running;

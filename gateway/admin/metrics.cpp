@@ -169,7 +169,7 @@ void show_targets(metric_text& m, const config_snapshot& g, const std::vector<up
   });
 }
 
-/// The models that have limits of their own: up to most_model_limits of each upstream.
+/// Writes the metrics of the models that have limits of their own: up to most_model_limits of each upstream.
 void show_models(metric_text& m, const config_snapshot& g, const std::vector<upstream_moment>& all) {
   if (std::ranges::none_of(all, [](const upstream_moment& u) { return !u.settings->models.empty(); })) return;
   const auto each = [&](auto use) {
@@ -254,8 +254,8 @@ void show_process(metric_text& m, service& s) {
   m.sample({}, s.log.dropped());
 }
 
-/// Returns how many of the first thousand tenants are paused individually at this upstream. That happens only to
-/// tenants that bring their own credentials.
+/// Returns how many of the first thousand tenants are paused individually at this upstream. Only a tenant that brings
+/// its own credentials can be paused individually.
 std::uint64_t paused_tenants(const upstream_queue& q, const config& c) {
   constexpr std::size_t most = 1000;
   if (!q.settings().credential.is_passed()) return 0;

@@ -1,5 +1,5 @@
 'use strict';
-// All text goes into the page by textContent: paths and names come from strangers.
+// Paths and names come from clients, so the page inserts every text by textContent, which can't add HTML.
 
 const $ = id => document.getElementById(id);
 
@@ -10,7 +10,7 @@ function make(tag, name, ...inside) {
   return e;
 }
 
-// Only a text that has changed is set, so nothing moves and selections stay.
+// Sets a text only if it has changed. So the layout does not move, and the user's selection stays.
 function say(e, text) {
   text = String(text);
   if (e.textContent !== text) e.textContent = text;
@@ -45,8 +45,8 @@ async function change(method, path, question) {
   if (!answer.ok) alert((await answer.text()).trim());
 }
 
-// A table whose rows are kept by their key. `columns`: [title, class, fill(cell, item, index)].
-// The roles stay when a narrow window shows the rows as blocks.
+// Makes a table whose rows are kept by their key. `columns`: [title, class, fill(cell, item, index)]. The roles stay
+// when a narrow window shows the rows as blocks.
 function table(title, columns, key, style) {
   const part = (tag, role, name, ...inside) => {
     const e = make(tag, name, ...inside);
@@ -83,7 +83,7 @@ function table(title, columns, key, style) {
   return { root, update };
 }
 
-// A table that can be folded. Its title has the count; `nothing` is shown while it has no rows.
+// Makes a table that can be folded. Its title has the number of rows. `nothing` is shown while the table is empty.
 function fold(title, t, nothing, open) {
   const count = make('b', '', title);
   const more = make('span', 'muted');
@@ -103,7 +103,7 @@ function fold(title, t, nothing, open) {
   return { root, update };
 }
 
-// Two lines in a cell: the main text, and the details.
+// Puts two lines into a cell: the main text, and the details.
 function lines(cell, first, second) {
   if (!cell.firstChild) cell.append(make('div', 'line mono'), make('div', 'line'));
   say(cell.children[0], first);
@@ -175,7 +175,7 @@ const runningColumns = [
   ['Since', 'num', text(r => time(r.age_ms))],
   ['', 'act', end]];
 
-// A line for each limit.
+// Puts a line for each limit into a cell.
 function levels(cell, limits) {
   while (cell.children.length > limits.length) cell.lastChild.remove();
   limits.forEach((l, i) => {
@@ -194,7 +194,7 @@ const tenantColumns = [
 
 const causes = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker', key: 'its key, which was refused', failures: 'its failures' };
 
-// A button that pauses a target, or resumes it.
+// Puts a button into a cell that pauses or resumes a target.
 function hold(cell, t) {
   if (!cell.firstChild) {
     const b = make('button', 'quiet');
@@ -337,7 +337,7 @@ let told = '';
 let toldAt = 0;
 let generation = null;
 
-// A screen reader is told when another limit binds, and not of each number.
+// Tells a screen reader when the first waiting call waits for another limit, but not when numbers change.
 function announce(news) {
   const now = Date.now();
   if (news === told || now - toldAt < 10000) return;
@@ -451,7 +451,7 @@ $('form').addEventListener('submit', async e => {
   say($('refused'), '');
   const token = $('token').value;
   $('token').value = '';
-  // No token and no header has another byte.
+  // A token consists of these characters only. Other characters are not allowed in a header's value, either.
   const answer = /^[\x21-\x7e]+$/.test(token)
     ? await fetch('/login', { method: 'POST', headers: { 'X-Canigo-Admin': '1', Authorization: 'Bearer ' + token } })
     : { ok: false, status: 401 };

@@ -186,7 +186,7 @@ void add_pauses(json& to, service& s, const config& c, upstream_queue& q, const 
   to["breaker"] = {{"state", to_string(state.breaker)}, {"opened", state.opened}};
   to["breaker"]["open_ms"] = state.open_until > now ? until(state.open_until, now) : json(nullptr);
   to["pauses"] = pauses_of(state.pauses, now);
-  // The page shows who is paused individually. That happens only to tenants that bring their own credentials.
+  // Only a tenant that brings its own credentials can be paused individually. The page shows such pauses.
   for (std::size_t t = 0; t < shares.size(); ++t) {
     const time_point end = shares[t].paused_until;
     if (end <= now) continue;

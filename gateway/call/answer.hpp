@@ -14,8 +14,8 @@ namespace canigo::gateway {
 void append_own_fields(std::string& to, const call_record& r);
 
 /// Builds a whole error response. Its JSON has the members of RFC 9457, and an object `error` and a `message` for the
-/// clients of model providers. Its type is application/problem+json only if the client accepts that by name, because
-/// other clients read only application/json. `connection`: the Connection and Keep-Alive lines of the head.
+/// clients of model providers. Its type is application/problem+json only if the client accepts this type by name,
+/// because other clients read only application/json. `connection`: the Connection and Keep-Alive lines of the head.
 std::string problem(const refusal& why, const call_record& r, std::string_view connection, bool to_head);
 
 /// Builds the head of an event stream, with chunked framing, for a client whose call still waits.

@@ -41,13 +41,14 @@ class counted {
 
 }  // namespace
 
-/// Reports the attempt's result to the breaker. If that opens the breaker, it ends the waits that are now too long.
+/// Reports the attempt's result to the breaker. If that opens the breaker, this function ends the waits that are now
+/// too long.
 void attempt::report(const attempt_result& result) {
   if (held_.report(counts_as_failure(result))) of_.services.end_long_waits(queue(), duration::max());
 }
 
-/// Reports an end without a response, or one with half a response. A response that the client's own body has broken off
-/// is no failure, and neither is a websocket that ends.
+/// Reports an end without a response, or with a part of a response. It is no failure if the client's own body broke
+/// off, or if a websocket ended.
 void attempt::report_end(attempt_end end) {
   const exchange& x = exchange_;
   const bool is_half = end == attempt_end::cut && x.status != 101 && (x.body == nullptr || !x.body->has_failed());

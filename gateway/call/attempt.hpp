@@ -27,7 +27,7 @@ struct attempt_context {
 };
 
 /// One attempt to send a call to its upstream. It reports the result to the upstream's limits, pauses and breaker.
-/// Threads: that of its loop.
+/// Threads: only the thread of its loop.
 class attempt final : private response_sink {
  public:
   /// `held`: the place of the call. `next`: receives the response. All arguments must outlive the attempt. Only this

@@ -34,7 +34,7 @@ struct attempt_meaning {
   std::optional<attempt_end_kind> for_breaker = {};  ///< the result that the breaker counts; none if a response came
   settlement place = settlement::keep;
   int status = 0;                ///< the status of the gateway's own answer; 0: there is no such answer
-  std::string_view error = {};   ///< the error of that answer
+  std::string_view error = {};   ///< the value of X-Canigo-Error in that answer
   std::string_view detail = {};  ///< the explanation in that answer, for people
   std::string_view logged = {};  ///< the error in the access log; empty: the answer's error
 };

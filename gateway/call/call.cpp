@@ -125,7 +125,7 @@ net::awaitable<bool> call::finish_unserved() {
   return finish();
 }
 
-/// Asks for a place, with the money of the call reserved.
+/// Asks the upstream's queue for a place, after the money of the call was reserved.
 net::awaitable<bool> call::begin_wait() {
   stage_ = stage::attempts;
   if (why_) return finish();
@@ -231,7 +231,7 @@ request call::make_request() {
   return queue().ask(route_.tenant, route_.granted.priority, deadline_, tag_, amounts, needs.model);
 }
 
-/// Returns the framing of the outgoing body. It may replace the body by one that asks the upstream for the usage.
+/// Returns the framing of the outgoing body. May replace the body by a body that asks the upstream for the usage.
 outgoing_body call::make_framing() {
   if (!parser_.has_body() && !plan_.has_length) return {};
   if (to().tokens.add_usage && parser_.has_body() && body_->is_all_ahead()) {

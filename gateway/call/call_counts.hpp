@@ -53,7 +53,8 @@ class call_counts {
     wait_histogram first_byte;
     wait_histogram total;
     std::map<std::string, tokens, std::less<>> by_tenant;
-    std::map<std::pair<std::string, std::string>, micro_usd> spent;  ///< by the tenant and the pattern of the price
+    /// The cost of ended calls, by tenant and pattern of the price.
+    std::map<std::pair<std::string, std::string>, micro_usd> spent;
   };
   struct totals {
     std::map<key, std::uint64_t> requests;
@@ -93,7 +94,7 @@ class call_counts {
  private:
   struct part;
 
-  std::vector<std::unique_ptr<part>> parts_;  // by the index of the loop
+  std::vector<std::unique_ptr<part>> parts_;  // the counters of each loop, by its index
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> lowered_;
   std::array<std::atomic<std::uint64_t>, retry_reason_names.size()> retries_{};

@@ -26,7 +26,7 @@ struct connected_client {
   bool is_secured = false;           ///< whether the connection uses TLS
 };
 
-/// The client's connection, as its call sees it. It outlives the call. Threads: that of its loop.
+/// The client's connection, as its call sees it. It outlives the call. Threads: only the thread of its loop.
 class call_host {
  public:
   call_host() = default;

@@ -40,7 +40,7 @@ class call_money {
   /// Reserves the expected cost, unless it is reserved already. Returns the reason if a budget has too little left.
   /// `now`: the configuration that says whether calls without a price are refused.
   std::optional<lack> reserve(const config& now, const upstream& u, const tenant& whose, const token_estimate& e);
-  /// Returns the budgets in whose lines calls may wait: that of the upstream, then that of the tenant.
+  /// Returns the budgets in whose lines calls may wait: the upstream's budget, then the tenant's budget.
   std::vector<std::string> lines(const upstream& u, const tenant& whose) const;
   /// Returns the result of reserve(), and reserves nothing.
   std::optional<lack> find_lack(const upstream& u, const tenant& whose) const;

@@ -47,7 +47,7 @@ struct call_texts {
   std::string detail;       ///< the error as a sentence for people
   std::string host;         ///< set if the text to show is not a part of the head
   std::string path;
-  maybe<micro_usd> usd = {};        ///< the cost of its attempts; none: the model has no price, or there was no attempt
+  maybe<micro_usd> usd = {};        ///< the cost of all attempts; none: no price for the model, or no attempt
   std::string_view priced_as = {};  ///< the pattern of the price that was used
 };
 
@@ -61,18 +61,18 @@ struct call_record {
   std::string_view host;
   std::string_view path;  ///< the path without its query
   std::string_view tenant;
-  std::string_view priority;  ///< the name of its class
+  std::string_view priority;  ///< the name of the request's class
   std::string_view upstream;
   /// The target of the last attempt; empty: there was no attempt, or the upstream lists no targets.
   std::string_view target;
   std::string_view route;  ///< the path prefix by which the upstream was chosen
   std::uint32_t tenant_index = 0;
-  bool wants_problem = false;  ///< its client accepts application/problem+json by name
+  bool wants_problem = false;  ///< the client accepts application/problem+json by name
   int status = 0;              ///< the status of the answer; 0: the client disconnected without an answer
   int attempts = 0;
   std::string_view error;  ///< the value of X-Canigo-Error; empty: there was no error
-  std::string bound_by;    ///< the limit that delayed the request when it last began to wait; empty: it did not wait
-  std::string_view kept;   ///< how its client was kept while it waited: "interim", "events"; empty: not at all
+  std::string bound_by;    ///< the limit that delayed the request when it last began to wait; empty: no wait
+  std::string_view kept;   ///< how the client was kept during the wait: "interim", "events"; empty: not at all
   duration waited{};
   duration connect{};
   std::unique_ptr<call_texts> texts;    ///< null if all texts are empty, so that a waiting request takes less memory

@@ -32,8 +32,9 @@ namespace canigo::gateway {
 /// The parts of the process that all calls share. Threads: any, unless a function says otherwise.
 class call_services {
  public:
-  /// `loops` must outlive this object. `buffered`: most bytes of bodies that are kept at once, of all requests
-  /// together. `money`: the sums of budgets. `priorities`, `ageing`: of calls that wait for money.
+  /// `loops` must outlive this object. `buffered`: the max number of bytes of all requests' bodies that are kept at
+  /// once. `money`: the sums of budgets. `priorities`, `ageing`: the settings of the lines in which calls wait for
+  /// money.
   call_services(std::vector<call_loop*> loops, std::uint64_t buffered, std::shared_ptr<budget_ledger> money,
                 int priorities, duration ageing);
   call_services(const call_services&) = delete;
@@ -101,7 +102,7 @@ class call_services {
   std::atomic<std::uint64_t> next_request_{1};
   std::atomic<duration::rep> end_{duration::max().count()};
   std::atomic<bool> watches_money_{false};
-  net::steady_timer money_timer_;                                    // used on the first loop
+  net::steady_timer money_timer_;                                    // runs on the first loop
   std::atomic<duration::rep> idle_closed_{duration::min().count()};  // when close_idle_links() last began
 };
 

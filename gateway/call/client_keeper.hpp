@@ -24,8 +24,8 @@ struct keeping_times {
 
 /// Sends messages to the client of a waiting call, so that the client does not time out.
 ///
-/// Time: that of the loop's time source.
-/// Threads: that of its loop.
+/// Time: the clock of the loop's time source.
+/// Threads: only the thread of its loop.
 class client_keeper {
  public:
   /// `next`: returns the next message. `lost`: called if the client has disconnected, or accepts no byte for `stall`.

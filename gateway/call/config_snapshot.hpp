@@ -39,8 +39,8 @@ class config_snapshot {
   config_snapshot& operator=(const config_snapshot&) = delete;
 
   /// Takes over the limits of `before`, with the calls that wait there, and applies the settings of this configuration.
-  /// Settings that allow more than before take effect in end_take_over(). Call that once no call waits in a flow of
-  /// `before`.
+  /// Settings that allow more than before take effect in end_take_over(). Call end_take_over() once no call waits in a
+  /// flow of `before`.
   void take_over(const config_snapshot& before);
   void end_take_over();
 
@@ -53,7 +53,7 @@ class config_snapshot {
   std::size_t queues() const noexcept { return queues_.size(); }
   /// Returns the queue of the upstream, or the host of forward mode, with this name; null if there is none.
   std::shared_ptr<upstream_queue> queue_of(std::string_view upstream) const;
-  /// Returns the index of the tenant in settings.tenants; nothing if there is none with that name.
+  /// Returns the index of the tenant in settings.tenants; nothing if no tenant has that name.
   std::optional<std::size_t> tenant_of(std::string_view name) const noexcept;
   /// The hosts of forward mode; null if it is not configured.
   forwarded_hosts* hosts() const noexcept { return hosts_.get(); }
@@ -64,8 +64,8 @@ class config_snapshot {
 
  private:
   std::unique_ptr<net::ssl::context> trust_;
-  std::vector<std::unique_ptr<net::ssl::context>> certificates_;  // by the index of the listener
-  std::vector<std::shared_ptr<upstream_queue>> queues_;           // by the index of the upstream
+  std::vector<std::unique_ptr<net::ssl::context>> certificates_;  // the TLS settings of each listener, by its index
+  std::vector<std::shared_ptr<upstream_queue>> queues_;           // the queue of each upstream, by its index
   std::unique_ptr<forwarded_hosts> hosts_;
 };
 

@@ -49,8 +49,8 @@ class race {
   bool is_open() const noexcept { return winner_ == nullptr && !lanes_[0].end; }
   bool is_running() const noexcept { return lanes_[0].runs() || lanes_[1].runs(); }
   bool has_second_won() const noexcept { return winner_ == &lanes_[1]; }
-  /// Returns the attempt whose end decides the result, 0 or 1: the one whose response goes to the client. Without a
-  /// response, an attempt that the upstream may have received decides before one that was not sent.
+  /// Returns the attempt whose end decides the result, 0 or 1: the attempt whose response goes to the client. Without a
+  /// response, an attempt that the upstream may have received decides before an attempt that was not sent.
   std::size_t decisive() const noexcept;
   attempt_end end_of_other() const noexcept { return *lanes_[1 - decisive()].end; }
   /// Returns how the race ended. Copies the deciding attempt's results to the exchange of the first attempt.
@@ -62,8 +62,8 @@ class race {
     race* home = nullptr;
     exchange* of = nullptr;  // null: the attempt has not started
     std::optional<attempt_end> end;
-    bool is_put_back = false;  // its response is dropped
-    bool made_way = false;     // its response was bad, and was dropped because the other attempt was still running
+    bool is_put_back = false;  // the response of this attempt is dropped
+    bool made_way = false;     // the response was bad, and was dropped because the other attempt was still running
 
     bool runs() const noexcept { return of != nullptr && !end; }
     bool see_head(const message_head& h, std::string_view body, std::size_t target) override {

@@ -12,7 +12,7 @@ class call;
 ///
 /// A limit identifies its waiters by that number. The list finds the request of a number in constant time. A request
 /// costs 16 bytes here. Memory is allocated only if there are more requests at once than ever before.
-/// Threads: that of its loop.
+/// Threads: only the thread of its loop.
 class request_list {
  public:
   /// `loop`: the index of the loop, 0 to 255.

@@ -20,7 +20,7 @@ struct request_view {
   std::string id, tenant, priority, upstream, target, method, host, path;
   time_point since;
   int attempts = 0;
-  std::optional<std::uint64_t> tokens;  ///< the tokens that it has asked for
+  std::optional<std::uint64_t> tokens;  ///< the tokens that the request has asked for
   int status = 0;                       ///< the status of the response; 0: no response yet
   std::optional<duration> first_byte;   ///< from the arrival of the request to the first byte of the response
   std::uint64_t bytes_in = 0;           ///< the bytes of the request's body so far

@@ -78,7 +78,7 @@ calendar_window window_of(calendar_unit u, const std::string& zone_name, sys_sec
   const auto window = [&] { return calendar_window{instant_of(zone, first), instant_of(zone, next_day(u, first))}; };
   calendar_window w = window();
   // When a clock goes back over midnight, its date is again the day before, whose window has ended already. So this
-  // moves on to the window that contains `at`.
+  // loop moves on to the window that contains `at`.
   while (at >= w.end) {
     first = next_day(u, first);
     w = window();

@@ -65,7 +65,7 @@ bool may_be_another_path(std::string_view path, bool may_end_with_slash) noexcep
   };
   for (std::size_t at = 0; at < path.size(); ++at)
     if (is_parameter(path.substr(at))) return true;
-  std::size_t begin = path.npos;  // of the present part; npos: before the first slash
+  std::size_t begin = path.npos;  // where the current part begins; npos: no slash was found yet
   for (std::size_t at = 0; at <= path.size();) {
     const std::size_t size = separator_size(path.substr(at));
     const bool is_end = at == path.size();

@@ -33,7 +33,7 @@ struct secret {
 /// The address of a listener: an IP address and a port, or the path of a unix socket.
 struct listen_address {
   std::string host;        ///< an IPv4 or IPv6 address without brackets; empty for a unix socket
-  std::uint16_t port = 0;  ///< 0: any free port
+  std::uint16_t port = 0;  ///< 0: the kernel chooses a free port
   std::string path;        ///< the path of a unix socket
   bool is_loopback = false;
 
@@ -75,12 +75,12 @@ struct admin_options {
 };
 
 struct size_limits {
-  std::uint64_t header = 16 << 10;      ///< bytes of a request's head
+  std::uint64_t header = 16 << 10;      ///< the max number of bytes in a request's head
   std::size_t fields = 100;             ///< the max number of fields in a request's head
-  std::uint64_t target = 8 << 10;       ///< bytes of a request's target
-  std::uint64_t body = 64 << 20;        ///< bytes of a request's body
-  std::uint64_t read_ahead = 16 << 20;  ///< bytes of a request's body that are read before its call waits in the queue
-  std::uint64_t buffered = 256 << 20;   ///< bytes of the bodies of all requests that are in memory at once
+  std::uint64_t target = 8 << 10;       ///< the max number of bytes in a request's target
+  std::uint64_t body = 64 << 20;        ///< the max number of bytes in a request's body
+  std::uint64_t read_ahead = 16 << 20;  ///< how many bytes of a body are read before its call waits in the queue
+  std::uint64_t buffered = 256 << 20;   ///< the max number of bytes of all requests' bodies that are kept at once
 };
 
 struct time_limits {
@@ -99,7 +99,7 @@ struct connection_limits {
 struct origin {
   bool is_tls = false;
   std::string host;         ///< lower case; an IPv6 address without brackets
-  std::uint16_t port = 0;   ///< never 0
+  std::uint16_t port = 0;   ///< the port; never 0
   std::string path;         ///< a prefix for each target; empty, or begins with '/' and does not end with it
   bool is_address = false;  ///< whether the host is an IP address instead of a name
   /// The value of Host: an IPv6 address in brackets; the port only if it is not the scheme's default.
@@ -184,14 +184,14 @@ struct breaker_options {
   std::uint64_t of = 20;                       ///< the min number of calls in the window for the breaker to open
   duration within = std::chrono::seconds{30};  ///< the length of the window
   duration open = std::chrono::seconds{5};     ///< how long the breaker stays open the first time
-  duration most = std::chrono::seconds{60};    ///< each failed probe doubles the open time, up to this
+  duration most = std::chrono::seconds{60};    ///< each failed probe doubles the open time, up to this value
 
   friend bool operator==(const breaker_options&, const breaker_options&) = default;
 };
 
 /// Replaces a path of the client, taken after the route's prefix, by another path and query at a target.
 struct path_change {
-  std::string from;  ///< a path without a query
+  std::string from;  ///< the client's path, without a query
   std::string to;    ///< "{model}" in it is replaced by the model that the call names
 };
 
@@ -204,7 +204,7 @@ struct target {
   std::vector<rate_limit> rates;     ///< has the same form as upstream::rates
   std::uint64_t concurrency = 64;
   int prefer = 1;                    ///< of the targets with capacity, one with the lowest number serves a call
-  std::vector<std::string> models;   ///< each may end in '*'; empty: the target serves all models
+  std::vector<std::string> models;   ///< patterns of models, which may end in '*'; empty: the target serves all models
   std::vector<path_change> paths;    ///< no two entries have the same `from`
   std::optional<bool> refusal_body;  ///< replaces upstream::refusal_body for this target
   quota_reset quota_resets = quota_reset::unknown;
@@ -251,7 +251,7 @@ struct websocket_options {
 /// When a streaming client gets comments of the event stream while its call waits.
 struct keep_alive_options {
   duration after = std::chrono::seconds{15};  ///< how long a call waits before the first comment
-  duration every = std::chrono::seconds{10};  ///< between two comments
+  duration every = std::chrono::seconds{10};  ///< the time between two comments
 };
 
 struct upstream {
@@ -261,7 +261,7 @@ struct upstream {
   gateway::credential credential;
   std::string provider = "generic";           ///< the preset whose values are used for keys that the file leaves out
   rate_window window = rate_window::average;  ///< the kind of window for rates that name none
-  std::vector<rate_limit> rates;              ///< the unit of each is one of rate_units
+  std::vector<rate_limit> rates;              ///< the unit of each rate is one of rate_units
   std::uint64_t concurrency = 64;
   std::size_t queue = 5'000;
   overflow on_overflow = overflow::evict_least_important;
@@ -283,7 +283,8 @@ struct upstream {
   bool forwarded = false;          ///< adds Forwarded and X-Forwarded-*
   bool private_addresses = false;  ///< whether the host name may resolve to an address outside the public Internet
   /// The targets that serve the upstream's calls; empty: only the upstream's own URL does. Each call takes from the
-  /// limits above and from the limits of one target. With targets, `url` and `credential` are those of the first one.
+  /// limits above and from the limits of one target. With targets, `url` and `credential` are those of the first
+  /// target.
   std::vector<target> targets;
   std::vector<model_limit> models;  ///< a call is subject to the first element that matches its model
   sticky_options sticky;
@@ -337,7 +338,7 @@ struct tenant {
   int best_class = 0;                ///< the most important class that the tenant may use; not above default_class
   std::uint32_t weight = 1;
   duration max_wait = duration::max();         ///< the longest wait of the tenant's calls at any upstream
-  std::map<std::string, tenant_limit> limits;  ///< by the upstream's name
+  std::map<std::string, tenant_limit> limits;  ///< the tenant's own limits, by the upstream's name
   std::optional<budget_options> budget;        ///< for calls to all upstreams whose calls have prices
 };
 

@@ -15,7 +15,7 @@ class report;
 
 /// The prices of calls for some models, in micro-dollars per million tokens and per call.
 struct price {
-  std::string match;           ///< the model's name; it may end in '*', which is any text
+  std::string match;           ///< the model's name; a '*' at its end matches any text
   micro_usd input = 0;         ///< the price of the request's tokens
   micro_usd cached_input = 0;  ///< the price of request tokens that the upstream read from its cache
   micro_usd output = 0;        ///< the price of the tokens that the upstream generated

@@ -129,7 +129,7 @@ void read_limits(table_view& t, config& c) {
 /// Checks that there are listeners, and that routes and forward mode have a listener of their kind.
 void check_ways(table_view& t, const config& c) {
   if (t.is_none("listen")) t.problems().complain(t.where("listen"), "listen", "names nothing; allowed: 1 to 64 tables");
-  // A part that was refused may be the one that seems to be missing here, so earlier errors suppress this check.
+  // The part that seems to be missing may have been refused, so earlier errors suppress this check.
   if (!t.problems().is_empty()) return;
   const auto leads = [&](listen_mode mode) {
     return std::ranges::any_of(c.listeners,

@@ -40,7 +40,8 @@ std::optional<listen_address> read_listen_address(table_view& t, std::string_vie
 
 constexpr std::string_view usd_rate_syntax = "US dollars and a period such as \"0.50/1m\"";
 
-/// Reads "0.50/1m"; nothing: it is no such text. Throws as rate::parse() does.
+/// Reads a rate in US dollars, such as "0.50/1m". Returns nothing for a text without this form. Throws like
+/// rate::parse().
 std::optional<rate> parse_usd_rate(std::string_view text) {
   const auto slash = text.find('/');
   if (slash == text.npos) return std::nullopt;

@@ -42,7 +42,7 @@ void read_window(table_view& t, rate_window& window);
 /// Fills in defaults: the values of the generic preset replace the built-in ones, and the provider's preset replaces
 /// both.
 void read_presets(table_view& t, upstream& u);
-/// Reads the keys that both presets and a configuration file may contain. A value replaces one that was read earlier.
+/// Reads the keys that presets and a configuration file may contain. A value replaces an earlier value of the same key.
 void read_settings(table_view& t, upstream& u);
 
 // Reads the keys that upstreams and the hosts of forward mode have in common.
@@ -66,16 +66,16 @@ std::vector<listener_place> read_listeners(table_view& t, config& c);
 void read_admin(table_view& t, config& c);
 void read_forward(table_view& t, config& c);
 void read_upstreams(table_view& t, config& c);
-/// Complains of rates that Redis can't keep, if `u` is shared.
+/// Reports an error if `u` is shared and Redis can't keep one of the rates.
 void check_shared_rates(table_view& t, const upstream& u, const std::vector<rate_limit>& rates);
 /// Reads the targets of an upstream. Call it after the upstream's other settings were read.
 void read_targets(table_view& t, const config& c, upstream& u);
-/// The limits of its models.
+/// Reads the limits of the upstream's models.
 void read_model_limits(table_view& t, upstream& u);
 void read_sticky(table_view& t, upstream& u);
 /// Reads the prices and the state file. Call it before the parts that may have a budget.
 void read_money(table_view& t, config& c);
-/// `may_queue`: whether calls may wait for its money.
+/// Reads a budget. `may_queue`: whether calls may wait for the budget's money.
 void read_budget(table_view& t, const config& c, std::optional<budget_options>& out, bool may_queue = true);
 /// Checks whether the calls of an upstream have prices. Call it after the upstream's other settings were read.
 void check_priced(table_view& t, upstream& u, const config& c);

@@ -21,7 +21,7 @@ struct place {
 /// An error in a file, with its place.
 struct config_error {
   place where;
-  std::string text;  ///< a single line
+  std::string text;  ///< the message, on a single line
 };
 
 /// An error that is found when a value is used, after the file was read.

@@ -37,7 +37,8 @@ std::optional<key_digest> parse_key(std::string_view text) noexcept {
   return digest;
 }
 
-/// The values used by the tenants so far. Two tenants may not share one, because it could then identify either.
+/// The values used by the tenants so far. Two tenants may not share a value, because it could then identify either
+/// tenant.
 struct taken {
   std::set<std::string> names;
   std::set<key_digest> keys;

@@ -94,7 +94,7 @@ void read_websocket(table_view& t, upstream& u) {
   given->finish();
 }
 
-/// Tokens can be counted only if `tokens.api` says how, and money if there are prices.
+/// Reports an error for a rate whose unit can't be counted: tokens need `tokens.api`, and money needs prices.
 void check_units(table_view& t, const upstream& u, const config& c) {
   const auto check = [&](const std::vector<rate_limit>& rates, std::string_view where) {
     for (const rate_limit& r : rates) {

@@ -105,6 +105,7 @@ void budget_ledger::open_window(account& a, instant begin) {
   }
 }
 
+/// Finds the first budget that has too little left, and stores the window of each checked budget in `parts`.
 /// Precondition: mutex_ is locked.
 std::optional<budget_ledger::denial> budget_ledger::judge(std::span<const budget> budgets, micro_usd amount,
                                                           instant now, std::vector<hold::part>& parts) {
@@ -194,7 +195,8 @@ bool budget_ledger::save() {
   return true;
 }
 
-/// The thread that tries again. Its stop interrupts its waits.
+/// Runs on the ledger's thread: after the store did not take a sum, it tries again until all sums are stored. A stop
+/// request interrupts its waits.
 void budget_ledger::catch_up(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
   for (;;) {

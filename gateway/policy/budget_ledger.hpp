@@ -76,8 +76,8 @@ class budget_ledger {
     bool is_known = true;   ///< false: the sum of the window can't be read from the store
   };
 
-  /// The money that a call has reserved. Its destructor gives all of it back, unless settle() came first. The ledger
-  /// must outlive it.
+  /// The money that a call has reserved. The destructor gives all of the money back, unless settle() was called before.
+  /// The ledger must outlive this object.
   class hold {
    public:
     hold() = default;
@@ -137,7 +137,7 @@ class budget_ledger {
   std::unique_ptr<spent_store> store_;
   std::function<void(const std::string&)> freed_;
   std::atomic<std::uint64_t> failures_{0};
-  std::jthread catching_up_;  // only with a store
+  std::jthread catching_up_;  // runs only if there is a store
 };
 
 }  // namespace canigo::gateway

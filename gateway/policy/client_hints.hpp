@@ -17,7 +17,7 @@ namespace canigo::gateway {
 /// The interim responses that a client asks for while its call waits. A client that asks for them knows that its
 /// library reads them.
 struct interim_wish {
-  static constexpr int most = 8;  ///< the max for one call: a common client library accepts no more
+  static constexpr int most = 8;  ///< the max number for one call, because a common client library accepts no more
 
   int status = 103;  ///< the status of the interim response: 103 or 102
   duration every = std::chrono::seconds{15};

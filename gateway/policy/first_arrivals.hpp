@@ -25,7 +25,8 @@ std::string resend_key(const message_head& head, std::string_view tenant);
 /// Remembers when calls arrived whose clients disconnected while the calls were queued. A client with a time limit
 /// sends such a call again. Without its first arrival time the call would start at the end of the queue each time.
 ///
-/// An arrival is kept for a minute after its client disconnected, if the table has space. It is used for one call only.
+/// An arrival is kept for a minute after its client disconnected, if the table has space. Each arrival is used for one
+/// call only.
 /// Threads: any.
 class first_arrivals {
  public:
@@ -50,7 +51,7 @@ class first_arrivals {
   std::atomic<std::size_t> count_{0};  // the size of by_end_
   std::mutex mutex_;
   book arrivals_;
-  // The keys with their expiry times, in that order. It includes keys that take() has removed from arrivals_.
+  // The keys with their expiry times, in that order. The list includes keys that take() has removed from arrivals_.
   std::deque<std::pair<time_point, std::string>> by_end_;
 };
 

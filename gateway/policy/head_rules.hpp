@@ -13,9 +13,9 @@ namespace canigo::gateway {
 
 /// How a request names its destination.
 enum class target_form : std::uint8_t {
-  origin,    ///< "/path?query": goes to the upstream of a route
-  absolute,  ///< "http://host/path": forward mode
-  tunnel,    ///< "host:port" of CONNECT: forward mode
+  origin,    ///< "/path?query": the request goes to the upstream of a route
+  absolute,  ///< "http://host/path": the request is for forward mode
+  tunnel,    ///< "host:port" of a CONNECT: the request is for forward mode
 };
 
 /// The properties of a request that its call keeps to the end.

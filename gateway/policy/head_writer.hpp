@@ -48,11 +48,11 @@ struct client_place {
 /// The parts of an outgoing request that do not come from the client.
 struct outgoing_request {
   std::string_view target = {};      ///< the result of target_for() for a route; a path and query in forward mode
-  std::string_view host_field = {};  ///< the Host of the upstream
+  std::string_view host_field = {};  ///< the value of the outgoing Host field
   /// Null, or a credential of kind `passed`: the client's own credential is forwarded.
   const gateway::credential* credential = nullptr;
   outgoing_body body = {};
-  std::string_view via = {};                   ///< "1.1 canigo-ID"
+  std::string_view via = {};                   ///< the gateway's entry in Via: "1.1 canigo-ID"
   std::optional<client_place> forwarded = {};  ///< set only for upstreams with the option `forwarded`
   /// The gateway reads the response for usage or limits, so the request must not allow compression.
   bool wants_identity = false;

@@ -125,7 +125,7 @@ std::optional<std::size_t> identity_table::by_key(std::string_view key) const {
   return found;
 }
 
-/// The tenant whose key is the Bearer token in Authorization.
+/// Finds the tenant whose key is the Bearer token in Authorization.
 std::optional<std::size_t> identity_table::by_bearer(const message_head& head) const {
   if (keys_.empty() || count_of(head, "Authorization") != 1) return std::nullopt;
   const auto bearer = of_scheme(trim(*value_of(head, "Authorization")), "Bearer");

@@ -22,9 +22,9 @@ std::vector<std::string> names_of_rates(const std::vector<rate_limit>& rates);
 ///
 /// "paused" also stands for a pause of one tenant. "tenant" stands for a limit of the tenant's own.
 std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates);
-/// The name of the limit that a request of an upstream waits for. If it waits for the targets, that is a limit of the
-/// target that can serve it first: "requests/1m of team-key". If it waits for its model, that is one of `m`, which is
-/// named by its pattern: "requests/1m of gpt-x*".
+/// Returns the name of the limit that a request of an upstream waits for. If the request waits for the targets, the
+/// name is that of a limit of the target that can serve it first: "requests/1m of team-key". If the request waits for
+/// its model, the name is that of a limit in `m`, with the pattern of `m`: "requests/1m of gpt-x*".
 std::string name_of(const wait_reason& why, const upstream& u, const model_limit* m = nullptr);
 
 /// Returns two fields, each with its line end: RateLimit-Policy lists all rates, RateLimit describes the rate that

@@ -14,14 +14,14 @@ namespace canigo::gateway {
 enum class pause_cause : std::uint8_t {
   upstream,   ///< a response of the upstream has asked for a pause
   breaker,    ///< the circuit breaker is open
-  operator_,  ///< an operator has paused it
+  operator_,  ///< an operator has paused the upstream or the target
   key,        ///< a target rejects its key: it has answered 401 or 402
   failures,   ///< several calls in a row have failed at a target
 };
 inline constexpr std::array<std::string_view, 5> pause_cause_names{"upstream", "breaker", "operator", "key",
                                                                    "failures"};
 
-/// The pauses of an upstream, one for each cause. The upstream gets no call while any of them lasts. A value.
+/// The pauses of an upstream, one for each cause. The upstream gets no call while at least one pause lasts. A value.
 class pause_book {
  public:
   void set(pause_cause why, time_point until) noexcept { ends_[index(why)] = until; }

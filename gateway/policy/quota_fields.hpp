@@ -37,10 +37,10 @@ inline attempt_result result_of(const message_head& response, const told_limits&
 
 /// Returns the least remainder among the reported quotas that match the rate `r`; nothing if none matches.
 ///
-/// Some fields report another quota than the one that `r` stands for. For example, GitHub's search reports 3 of 30
-/// left, while 4,900 of 5,000 calls are left elsewhere. So a quota with less than half of the rate is ignored. A quota
-/// of a part of the upstream other than "core" is also ignored if it has more than twice the rate. A quota without a
-/// window counts as one of the rate's own period.
+/// A field may report a quota that `r` does not stand for. For example, GitHub's search reports 3 of 30 left, while
+/// 4,900 of 5,000 calls are left elsewhere. So a quota with less than half of the rate is ignored. A quota of a part of
+/// the upstream other than "core" is also ignored if it has more than twice the rate. A quota without a window counts
+/// as a quota of the rate's own period.
 std::optional<std::uint64_t> rest_for(const told_limits& told, const rate_limit& r) noexcept;
 
 /// Returns how many tokens the rate `r` keeps when the upstream reports that `left` of its unit are left: `left` or

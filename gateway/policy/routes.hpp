@@ -28,7 +28,7 @@ class route_table {
     std::string_view prefix;
     std::size_t upstream;
   };
-  std::vector<route> routes_;  // the longest prefix first
+  std::vector<route> routes_;  // sorted by the length of the prefix, the longest first
 };
 
 /// Returns the client's path without the prefix of the upstream's route.

@@ -71,15 +71,16 @@ class spent_store::log_mover {
   log_mover(const log_mover&) = delete;
   log_mover& operator=(const log_mover&) = delete;
 
-  /// The hook that SQLite calls after each commit.
+  /// SQLite calls this hook after each commit.
   static int look(void* mover, sqlite3*, const char*, int pages) {
     if (pages >= long_log) static_cast<log_mover*>(mover)->ask(pages);
     return SQLITE_OK;
   }
 
  private:
-  static constexpr int long_log = 1'000;  // pages of 4 KiB
-  // The log grows this far if there is always a writer; then writers wait once until it is copied.
+  // In pages of 4 KiB. A log of this length is copied.
+  static constexpr int long_log = 1'000;
+  // If there is always a writer, the log grows to this length. Then writers wait once until the log is copied.
   static constexpr int longest_log = 16'000;
 
   void ask(int pages) {

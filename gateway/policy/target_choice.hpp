@@ -28,8 +28,8 @@ target_set callable_without_model(const upstream& u, std::string_view path) noex
 /// without a list, it returns the set of all targets without one.
 std::vector<target_set> substitutes(const upstream& u, std::size_t target);
 
-/// Returns the upstream's settings with those of one target in their place: its URL, credential, cap and provider, and
-/// how its provider refuses calls.
+/// Returns the upstream's settings for one target: the URL, credential, cap, provider and the form of refusals are the
+/// target's.
 upstream settings_at(const upstream& u, const target& t);
 
 /// Returns the request target for one target of an upstream. If target::paths has an entry for the path, the path is

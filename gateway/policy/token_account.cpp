@@ -22,7 +22,7 @@ const std::vector<token_amount>& token_account::ask(std::uint64_t least, target_
 }
 
 void token_account::begin_response(const message_head& head) {
-  status_ = static_cast<std::int16_t>(head.status);  // of three digits
+  status_ = static_cast<std::int16_t>(head.status);  // a status has three digits, so it fits
   if (!upstream_->tokens.reads_usage() || estimate_.is_free) return;
   const auto encoding = value_of(head, "Content-Encoding");
   const bool is_plain = !encoding || same_text(trim(*encoding), "identity");

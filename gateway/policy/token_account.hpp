@@ -17,7 +17,7 @@ namespace canigo::gateway {
 
 /// The tokens of one request: the amounts that it asks for, and the amounts that it has used.
 ///
-/// Each attempt begins with the head of a response. Only the last attempt counts.
+/// begin_response() drops the usage of an earlier attempt, so only the last attempt counts.
 class token_account {
  public:
   /// All arguments must outlive the account.
@@ -44,7 +44,7 @@ class token_account {
   }
   /// Ends the request. `is_whole`: the response has come to its end. Returns the amounts to settle, in the order of
   /// ask(): the used amounts or, if those are unknown, the larger of the asked amounts and at_least(). A request that
-  /// got a 4xx has used no tokens, and one that got an error without a usage costs no money. The learned ratios are
+  /// got a 4xx has used no tokens. A request that got an error without a usage costs no money. The learned ratios are
   /// updated. `prices`: as for ask().
   std::vector<token_amount> settle(bool is_whole, const price_list* prices = nullptr);
 
@@ -71,8 +71,8 @@ class token_account {
   // Exists only while a response is read, so that a waiting call takes less memory.
   std::unique_ptr<usage_reader> reader_;
   boxed<token_usage> used_;
-  std::uint32_t events_ = 0;  // of a response without a usage
-  std::int16_t status_ = 0;   // of the response
+  std::uint32_t events_ = 0;  // the number of events of a response without a usage
+  std::int16_t status_ = 0;   // the status of the response
   bool is_missing_ = false;
 };
 

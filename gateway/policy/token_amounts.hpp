@@ -30,8 +30,8 @@ std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::strin
 /// least `least` of "tokens". For a strict window `learned` counts as at least 1. Each amount is at least 1 and at most
 /// most_amount(). A free request may take 0, and a request without output may take 0 of "output_tokens".
 ///
-/// `own`: the rates of the tenant, whose bursts count, too; null: it has none. `of`: the targets that may serve it.
-/// `cost`: the amount of "usd".
+/// `own`: the rates of the tenant, whose bursts also bound the amounts; null: the tenant has none. `of`: the targets
+/// that may serve the request. `cost`: the amount of "usd".
 std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* own, const token_estimate& e,
                                         double learned, std::uint64_t least, target_set of = all_targets,
                                         micro_usd cost = 0);

@@ -101,7 +101,7 @@ bool scan(std::string_view text, body_scan& s) { return scan_json(text, s) && s.
 
 constexpr std::uint64_t quarter(std::uint64_t bytes) noexcept { return bytes / 4 + (bytes % 4 != 0 ? 1 : 0); }
 
-/// Decodes percent-encoded bytes: all, or only those of unreserved_characters.
+/// Decodes percent-encoded bytes: all of them, or only those that encode unreserved_characters.
 std::string decoded(std::string_view text, bool only_unreserved) {
   std::string plain;
   while (!text.empty()) {

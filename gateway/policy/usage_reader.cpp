@@ -69,7 +69,8 @@ class usage_scan final : public json_visitor {
   }
 
  private:
-  static constexpr std::size_t most_depth = most_usage_parts + 1;  // one more, because one may be an envelope
+  // One level more, because the first name may be an envelope.
+  static constexpr std::size_t most_depth = most_usage_parts + 1;
 
   /// Returns where to store the value of the current member; null if usage_names does not have the member's name.
   std::optional<std::uint64_t>* place() const noexcept {

@@ -65,7 +65,7 @@ class usage_reader {
   /// Returns the usage. Call it at the end of a whole body only: the usage of a truncated body is unknown. Returns
   /// nothing if the body reported no usage.
   std::optional<token_usage> finish();
-  /// How many events with data have come. A model that streams sends about one for each token of its output.
+  /// Returns how many events with data have come. A streaming model sends about one event for each token of its output.
   std::uint32_t events() const noexcept { return events_; }
 
  private:

@@ -169,7 +169,7 @@ std::size_t access_log::write_some(const file& to, std::string_view text) {
 /// Waits until a write would not block. Returns false if the reader reads nothing while the log ends or gets another
 /// file.
 bool access_log::may_write(const file& to) {
-  constexpr int look_every = 100;  // milliseconds
+  constexpr int look_every = 100;  // the interval between two checks, in milliseconds
   pollfd room{to.descriptor(), POLLOUT, 0};
   while (::poll(&room, 1, look_every) <= 0) {
     tell_of_lost();

@@ -54,7 +54,7 @@ class access_log {
   access_log& operator=(const access_log&) = delete;
 
   void write(const call_record& r);
-  /// Sends all further lines, and those that wait, to `f`. A piece that the earlier file does not accept is dropped.
+  /// Writes all further lines, and the waiting lines, to `f`. A piece that the earlier file does not accept is dropped.
   void use(std::shared_ptr<const file> f);
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 

@@ -28,7 +28,7 @@ struct process_commands {
   std::function<net::awaitable<std::vector<std::string>>()> reload;
 };
 
-/// Answers the requests to the admin listener. Threads: that of the first loop.
+/// Answers the requests to the admin listener. Threads: only the thread of the first loop.
 class admin_handler {
  public:
   admin_handler() = default;

@@ -29,7 +29,7 @@ struct entrance {
 };
 
 /// A client's connection. It reads the heads of requests, handles TLS, and decides whether another request follows.
-/// Threads: that of its loop.
+/// Threads: only the thread of its loop.
 class connection final : private call_host, private disconnect_watch::listener {
  public:
   connection(service& s, loop& l, const entrance& e, stream_socket socket, std::string address);

@@ -38,7 +38,7 @@ class recent_errors {
 
  private:
   mutable std::mutex mutex_;
-  std::deque<entry> entries_;  // the newest first
+  std::deque<entry> entries_;  // ordered from the newest entry to the oldest
 };
 
 }  // namespace canigo::gateway

@@ -51,7 +51,7 @@ class server {
   struct door {
     std::optional<std::uint32_t> listener;  // the index of the listener; none: the admin's listener
     listening_socket socket;
-    bool closes_early = true;  // whether it closes at the beginning of a drain
+    bool closes_early = true;  // whether the socket closes at the beginning of a drain
   };
 
   void open_doors(const config& c);

@@ -30,7 +30,7 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::size_t piece_size = 64 << 10;
-constexpr std::size_t first_read = 8 << 10;  // bytes; most responses are smaller
+constexpr std::size_t first_read = 8 << 10;  // the size of the first read, in bytes; most responses are smaller
 constexpr parser_limits response_limits{
     .head = piece_size - 1, .body = std::numeric_limits<std::uint64_t>::max(), .fields = 1000};
 
@@ -272,8 +272,8 @@ struct framing {
   std::string fields;
 };
 
-/// Whether the upstream gets the rest of the request's body after its response, as without the gateway. After an error
-/// status it gets no more.
+/// Whether the upstream gets the rest of the request's body after its response. After an error status the upstream gets
+/// no more of the body.
 bool takes_rest(const message_parser& parser) { return parser.head().status < 300 && parser.keep_alive(); }
 
 net::awaitable<void> send_rest(exchange& x, upload& u) {

@@ -16,7 +16,7 @@ namespace canigo::gateway {
 /// The idle connections of one event loop to an upstream. A call takes the most recently used connection, or a new one.
 /// So unneeded connections grow old, and are closed before the upstream closes them.
 ///
-/// Threads: that of its loop; set_most() and the destructor: any.
+/// Threads: only the thread of its loop; set_most() and the destructor: any.
 class link_pool {
  public:
   /// `most`: the max number of idle connections.

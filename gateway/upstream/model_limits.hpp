@@ -24,7 +24,7 @@ namespace canigo::gateway {
 /// Threads: any.
 class model_limits {
  public:
-  /// `home`: the upstream's limiter. Its first sublimits are those of options_of(terms). It must outlive this object.
+  /// `home`: the upstream's limiter, whose first sublimits are options_of(terms). `home` must outlive this object.
   model_limits(limiter& home, std::vector<model_limit> terms);
   model_limits(const model_limits&) = delete;
   model_limits& operator=(const model_limits&) = delete;

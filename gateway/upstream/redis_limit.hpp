@@ -45,9 +45,9 @@ class redis_limit {
 
   /// Waits for a grant by the limits of all instances. A signal through `slot` cancels the wait.
   ///
-  /// `again_at`: then the wait ends with errc::timed_out, if there was no grant before.
+  /// `again_at`: the time at which the wait ends with errc::timed_out if there was no grant before.
   ///
-  /// Errors: errc::deadline_unreachable at once if Redis can't grant the request before its deadline; those of
+  /// Errors: errc::deadline_unreachable at once if Redis can't grant the request before its deadline; the errors of
   /// redis::limiter.
   net::awaitable<redis::permit> acquire(request ask, net::cancellation_slot slot, error_code& error,
                                         time_point again_at = time_point::max());
@@ -56,8 +56,8 @@ class redis_limit {
 
   /// Whether permits have leases, which can be lost when Redis does not answer.
   bool has_leases() const noexcept { return is_closed_; }
-  /// Whether a grant is of the target that it names. If not, Redis was away, and each target of this instance goes on
-  /// with its own limits.
+  /// Whether Redis has chosen the target that `granted` names. If not, Redis did not answer, and each target of this
+  /// instance uses its own limits.
   bool has_chosen(const redis::permit& granted) const noexcept {
     return granted.alternative() != no_alternative && (is_closed_ || is_local_ || granted.token() != 0);
   }
@@ -65,8 +65,8 @@ class redis_limit {
   bool is_unlimited(const redis::permit& granted) const noexcept {
     return !is_closed_ && !is_local_ && granted && granted.token() == 0;
   }
-  /// Pauses all instances until `until`. It never shortens an earlier pause. If the upstream has a list of targets, the
-  /// pause is that of one target.
+  /// Pauses all instances until `until`. It never shortens an earlier pause. If the upstream has a list of targets,
+  /// only this target is paused.
   void pause_until(std::size_t target, time_point until);
   /// Changes the rates and the caps for all instances at once. `before`: the present rates.
   void change(const std::vector<rate_limit>& before, const upstream& next);
@@ -81,8 +81,8 @@ class redis_limit {
   /// Returns the minimal wait of a new call of the most important class.
   duration least_wait() const;
   redis::limit_stats stats() const { return limit_.stats(); }
-  /// The end of the pause that an answer to any instance has asked for, as far as this one has heard. If the upstream
-  /// has a list of targets, it is that of this target.
+  /// Returns the end of the pause that a response to any instance has asked for, as far as this instance knows it. If
+  /// the upstream has a list of targets, the pause is that of this target.
   time_point paused_until(std::size_t target) const;
 
  private:
@@ -92,7 +92,7 @@ class redis_limit {
   const bool is_local_;
   redis::limiter limit_;
   std::uint64_t most_;
-  std::vector<target> targets_;                 // as Redis knows them
+  std::vector<target> targets_;                 // the targets with the settings that Redis has
   std::atomic<duration::rep> silent_until_{0};  // no call asks Redis before this time, because Redis did not answer
 };
 

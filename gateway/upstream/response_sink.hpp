@@ -8,7 +8,8 @@
 
 namespace canigo::gateway {
 
-/// Receives the response of an exchange, and decides whether the client gets it. Threads: that of the exchange's loop.
+/// Receives the response of an exchange, and decides whether the client gets it. Threads: only the thread of the
+/// exchange's loop.
 class response_sink {
  public:
   response_sink() = default;

@@ -99,7 +99,7 @@ bool target_limit::report_broken_off(const upstream_breaker::pass& p) noexcept {
   return opens;
 }
 
-/// After a report to the breaker, which may have opened it.
+/// Applies the breaker's state after a report. `opens`: the report has opened the breaker.
 void target_limit::note_report(bool opens, time_point now) {
   if (opens) {
     ++opened_;
@@ -166,7 +166,7 @@ void target_limit::note_whole_response(time_point started) {
   keep_growths();
 }
 
-/// Whether a success has something to end.
+/// Stores in has_growths_ whether a success would end a growing pause or a row of failures.
 void target_limit::keep_growths() {
   const bool has_any = !growths_.empty() || !key_.is_as_new() || !failing_.is_as_new() || failures_ > 0;
   has_growths_.store(has_any, std::memory_order_relaxed);
@@ -241,7 +241,7 @@ bool target_limit::is_out() const {
 }
 
 time_point target_limit::takes_call_at(time_point now) const {
-  // Probes of the breaker end at an unknown time.
+  // The time at which the breaker's probes end is unknown, so a caller asks again after this span.
   constexpr duration until_next_look = std::chrono::seconds{1};
   const std::lock_guard lock{mutex_};
   if (pauses_.until() > now) return pauses_.until();

@@ -37,8 +37,8 @@ struct limit_terms {
 /// request is granted earlier than under either setting. No request is too large that either setting accepts.
 limit_terms both(const limit_terms& a, const limit_terms& b);
 
-/// Changes the rates of `of` that differ: a limiter, an alternative or a sublimit. Both have the same number of rates,
-/// with the same units.
+/// Changes those rates of `of` that differ. `of` is a limiter, an alternative or a sublimit. Both lists of rates have
+/// the same number of rates, with the same units.
 template <class Limit>
 void change_rates(Limit& of, const std::vector<rate_limit>& now, const std::vector<rate_limit>& next) {
   const std::vector<rate_limit> kept = on_the_wire(next);
@@ -94,7 +94,7 @@ class target_limit {
   bool report_broken_off(const upstream_breaker::pass& p) noexcept;
   void leave(const upstream_breaker::pass& p, permit& local) noexcept;
 
-  /// The following functions do the same as the members of upstream_limit with these names.
+  /// Each of the following functions does for this target what the member of upstream_limit with its name does.
   void pause(time_point until);
   time_point end_of_growing_pause(std::string_view tenant, time_point started, duration first);
   void note_success(std::string_view tenant, time_point started);
@@ -115,7 +115,7 @@ class target_limit {
   bool note_failure(time_point started, bool may_rest);
   /// Whether the target is paused because its key was rejected or because its calls failed.
   bool is_out() const;
-  /// When a call may go there: now, if no pause is on and the breaker lets one through.
+  /// Returns when a call may go to this target: `now`, if there is no pause and the breaker lets a call through.
   time_point takes_call_at(time_point now) const;
   status now() const;
 
@@ -139,10 +139,10 @@ class target_limit {
   limit_terms terms_;
   upstream_breaker breaker_;
   pause_book pauses_;
-  // By tenant; holds only tenants whose last calls were refused.
+  // The growing pauses, by tenant. It has only tenants whose last calls were refused.
   std::map<std::string, pause_growth, std::less<>> growths_;
   pause_growth key_;
-  time_point key_since_ = time_point::min();  // when the key was last replaced, or may have been
+  time_point key_since_ = time_point::min();  // the last time at which the key may have been replaced
   pause_growth failing_;
   int failures_ = 0;  // the number of failures in a row
   spent_quotas spent_;

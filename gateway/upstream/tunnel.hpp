@@ -16,7 +16,7 @@ net::awaitable<attempt_end> run_tunnel(exchange& x, link& l);
 
 /// Passes the 101 response that opens a websocket to the client, and then bytes in both directions, like a tunnel. A
 /// message of the client waits for a token of `x.messages` before its first byte is sent. The client's later bytes wait
-/// behind it.
+/// behind this message.
 net::awaitable<attempt_end> run_websocket(exchange& x, link& l, const message_head& opened);
 
 }  // namespace canigo::gateway

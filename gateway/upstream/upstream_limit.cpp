@@ -193,7 +193,8 @@ upstream_limit::status upstream_limit::now() const {
   return least;
 }
 
-/// Precondition: mutex_ is locked, and the upstream has a list of targets or is the only target.
+/// Applies the rates and caps of `u`. Precondition: mutex_ is locked, and the upstream has a list of targets or is the
+/// only target.
 void upstream_limit::take_terms(const upstream& u) {
   if (shared_ != nullptr) shared_->change(terms_.rates, u);
   if (has_list_) {
@@ -211,8 +212,8 @@ std::shared_ptr<scheduler> upstream_limit::messages() const {
   return messages_;
 }
 
-/// Precondition: mutex_ is locked, or this object is not shared yet. Open websockets keep their limit, whose rate
-/// changes.
+/// Applies the rate of websocket messages. Open websockets keep their limit, whose rate changes. Precondition: mutex_
+/// is locked, or this object is not shared yet.
 void upstream_limit::take_messages(const upstream& u) {
   if (!u.websocket || !u.websocket->messages) {
     messages_.reset();

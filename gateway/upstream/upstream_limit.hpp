@@ -108,7 +108,7 @@ class upstream_limit {
   void resume_by_operator(std::optional<std::size_t> target = std::nullopt);
 
   using status = target_limit::status;
-  /// The state of a target. Its pauses are those of this instance, and those that all instances share.
+  /// Returns the state of a target. It includes the pauses of this instance and those that all instances share.
   status of_target(std::size_t target) const;
   /// Returns the state of the target that is available first, because the upstream is available with it. `opened` is
   /// the sum over all targets.
@@ -145,7 +145,7 @@ class upstream_limit {
   retry_budget hedges_{hedge_budget};
   latency_window latencies_;
   outside_waits outside_;
-  std::vector<std::unique_ptr<target_limit>> targets_;  // has at least one element
+  std::vector<std::unique_ptr<target_limit>> targets_;  // one for each target; there is at least one
 
   mutable std::mutex mutex_;                          // guards the settings; the limits are changed while it is locked
   std::vector<std::vector<target_set>> substitutes_;  // of each listed target, see gateway::substitutes()

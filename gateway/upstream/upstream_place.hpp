@@ -22,7 +22,7 @@ class upstream_limit;
 /// The place of a running call at its upstream. It consists of a permit of this instance's limit, a permit of the limit
 /// of all instances, and a pass of the breaker. They are held until release(), give_back() or the destructor.
 ///
-/// Threads: that of the call's loop.
+/// Threads: only the thread of the call's loop.
 class [[nodiscard]] upstream_place {
  public:
   upstream_place() noexcept = default;

@@ -77,7 +77,8 @@ class upstream_queue {
   /// it is not used up. 0: find_spent() tells which quota is used up, or no target serves the model.
   target_set candidates(std::size_t tenant, std::string_view model) const;
 
-  /// The request of a tenant's call for this model and these amounts, one of each unit that the upstream's rates count.
+  /// Builds the request of a tenant's call for this model. The amounts are one for each unit that the upstream's rates
+  /// count.
   request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
               std::span<const token_amount> amounts, std::string_view model) const;
   /// The name of the limit that a request waits for.
@@ -155,14 +156,15 @@ class upstream_queue {
   const std::vector<tenant>& tenants_;
   std::shared_ptr<upstream_limit> limit_;
   mutable std::mutex mutex_;
-  mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // by the index of the tenant
+  mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // the flows of tenants, by the tenant's index
   // The flow that all further tenants of a host share after most_flows_of_a_host tenants have got a flow each.
   mutable std::shared_ptr<flow> others_;
-  std::map<std::pair<int, std::size_t>, return_times> returns_;  // by priority and tenant
+  // The waits told to refused calls, by priority and tenant.
+  std::map<std::pair<int, std::size_t>, return_times> returns_;
   std::mutex line_mutex_;
   std::shared_ptr<const std::vector<waiting_request>> line_;
   time_point line_made_ = time_point::min();
-  std::vector<std::shared_ptr<pools>> pools_;  // by the index of the target
+  std::vector<std::shared_ptr<pools>> pools_;  // the connections to each target, by its index
   std::shared_ptr<retry_budget> budget_;
 };
 

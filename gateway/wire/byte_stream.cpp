@@ -131,7 +131,7 @@ net::awaitable<void> byte_stream::linger_and_close() {
   error_code error;
   if (!socket_.is_open()) co_return;
   if (tls_) {
-    // This also waits for the peer's TLS close message.
+    // async_shutdown() also waits for the peer's TLS close message.
     co_await tls_->stream.async_shutdown(within(1s, error));
   }
   socket_.shutdown(stream_socket::shutdown_send, error);

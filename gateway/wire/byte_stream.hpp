@@ -25,7 +25,7 @@ using stream_socket = net::generic::stream_protocol::socket;
 /// A byte stream over TCP or a unix socket, with or without TLS.
 ///
 /// Errors: errc::timed_out when a time limit is over. The operations throw only std::bad_alloc.
-/// Threads: that of its loop.
+/// Threads: only the thread of its loop.
 class byte_stream {
  public:
   explicit byte_stream(stream_socket s);

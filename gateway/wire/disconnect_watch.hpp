@@ -11,7 +11,7 @@ namespace canigo::gateway {
 ///
 /// A read can't detect this: while a body is arriving, the socket is always readable. So this class asks the kernel
 /// only for the end (EPOLLRDHUP): a close, a reset or a half-close.
-/// Threads: that of its loop.
+/// Threads: only the thread of its loop.
 class disconnect_watch {
  public:
   /// Throws system_error if no file descriptor is free.

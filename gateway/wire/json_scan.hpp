@@ -13,13 +13,13 @@ class json_visitor {
   virtual void end_object() {}
   virtual void begin_list() {}
   virtual void end_list() {}
-  /// The name of the next member. Its value follows.
+  /// Called with the name of a member, before its value.
   virtual void name(std::string_view) {}
-  /// A string of `size` bytes. `beginning`: its first bytes, at most as many as told_of_text.
+  /// Called with a string of `size` bytes. `beginning`: its first bytes, at most as many as told_of_text.
   virtual void text(std::string_view beginning, std::size_t size) = 0;
-  /// A number without a sign, a fraction or an exponent.
+  /// Called with a number without a sign, a fraction or an exponent.
   virtual void whole_number(std::uint64_t) = 0;
-  /// Any other number. It is infinite if it is too large, and never NaN.
+  /// Called with any other number. A number that is too large is infinite; NaN does not occur.
   virtual void other_number(double) = 0;
   virtual void boolean(bool) = 0;
   virtual void null() {}

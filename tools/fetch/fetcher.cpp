@@ -41,7 +41,7 @@ double per_second(const canigo::rate& r) {
   return static_cast<double>(r.tokens()) / std::chrono::duration<double>(r.period()).count();
 }
 
-/// Of one server, as the options say.
+/// Returns the highest rate of one server that the options allow.
 double most_per_second(const options& o) {
   double most = std::numeric_limits<double>::infinity();
   if (o.rate) most = per_second(*o.rate);
@@ -51,7 +51,8 @@ double most_per_second(const options& o) {
 
 server_limits limits_of_each(const options& o) {
   server_limits limits = o.per_host;
-  // Otherwise the limiter counts all connections, and a server that has them all is not out of turn.
+  // Without the adaptive limit, the limiter alone counts all connections, so a server that uses all of them stays in
+  // turn.
   if (limits.is_adaptive) limits.connections = std::min(limits.connections, o.connections);
   return limits;
 }
@@ -64,15 +65,16 @@ canigo::limiter_options limits_of(const options& o) {
 
 std::string to_text(canigo::duration d) {
   return canigo::to_string(d < 10s ? std::chrono::ceil<std::chrono::milliseconds>(d)
-                                   : std::chrono::floor<std::chrono::seconds>(d));  // the longest has no next second
+                                   // The value is rounded down here, because duration::max() can't be rounded up.
+                                   : std::chrono::floor<std::chrono::seconds>(d));
 }
 
-// For errors that end the program: for example, the reader of our output has gone.
+// Handles an error that ends the program, such as a closed reader of the output.
 void rethrow(const std::exception_ptr& e) {
   if (e) std::rethrow_exception(e);
 }
 
-// Like rethrow(), but the cancellation of an operation, at the end of all calls, is no failure.
+// Like rethrow(), but ignores the cancellation of an operation, which happens at the end of all calls.
 void rethrow_failure(const std::exception_ptr& e) {
   try {
     rethrow(e);
@@ -93,7 +95,7 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
       limits_{io, limits_of(o)},
       http_{io,
             {.connections = o.connections,
-             .connections_per_host = canigo::unlimited,  // the queue bounds them
+             .connections_per_host = canigo::unlimited,  // call_queue bounds the connections of each server
              .timeout = o.timeout,
              .max_redirects = 0,
              .decode_body = o.decodes_bodies,
@@ -156,7 +158,7 @@ asio::awaitable<void> fetcher::read_lines() {
   news_.give();
 }
 
-/// The problem with its name, if there is one.
+/// Makes the name of the call's file. Returns the problem with the name; empty if there is none.
 std::string fetcher::name_file(call& c) const {
   if (!folder_) return {};
   auto [name, problem] = options_.name.name_of(c);
@@ -180,9 +182,10 @@ asio::awaitable<void> fetcher::let_go() {
     try {
       may_go = co_await limits_.acquire();
     } catch (const std::system_error&) {
-      co_return;  // stopped
+      co_return;  // limits_ was stopped
     }
-    // The next call is chosen only now. If a server may not be asked any more, there may be none: refund the token.
+    // The next call is chosen only when the limiter has granted a token. If no server may get a call by then, the token
+    // is refunded.
     auto c = queue_.take(now());
     refuse_hopeless();
     room_.give();
@@ -195,7 +198,7 @@ asio::awaitable<void> fetcher::let_go() {
   }
 }
 
-/// Why the call can't be made, as far as can be told before its turn.
+/// Returns why the call can't be made, as far as that is known before the call is sent.
 std::optional<std::system_error> fetcher::obstacle_of(const call& c) const {
   if (folder_) {
     if (const auto error = folder_->check(c.file)) {
@@ -211,7 +214,7 @@ std::optional<std::system_error> fetcher::obstacle_of(const call& c) const {
   return std::nullopt;
 }
 
-/// Ends the calls that can't be made. Returns whether there were any.
+/// Ends the calls that can't be made. Returns whether there were such calls.
 bool fetcher::refuse_hopeless() {
   auto all = queue_.take_hopeless();
   for (call& c : all) {
@@ -237,7 +240,7 @@ asio::awaitable<void> fetcher::make(call c, canigo::permit may_go) {
       response = co_await http_.send(std::move(request));
     }
   } catch (const output_error&) {
-    throw;  // ends the program
+    throw;  // such an error ends the program
   } catch (const std::system_error& e) {
     c.failed(e);
   }
@@ -250,7 +253,7 @@ asio::awaitable<void> fetcher::make(call c, canigo::permit may_go) {
   answered(std::move(c), response);
 }
 
-/// Throws std::system_error if there is no request: its body can't be read, or its file is there already.
+/// Builds the request. Throws std::system_error if its body can't be read, or if its output file already exists.
 http::request fetcher::begin(call& c) {
   c.started = now();
   c.waited += c.started - c.queued;
@@ -263,7 +266,7 @@ http::request fetcher::begin(call& c) {
   return request;
 }
 
-/// As http::client::send(), but the body goes into the file of the call if that has succeeded.
+/// Like http::client::send(), but stores the body of a successful response in the call's file.
 asio::awaitable<http::response> fetcher::download(call& c, http::request request) {
   http::exchange x = co_await http_.open(std::move(request));
   http::response r = x.head();
@@ -292,10 +295,10 @@ asio::awaitable<http::response> fetcher::download(call& c, http::request request
   co_return r;
 }
 
-/// Reads the body to its end, and returns how many bytes it has. Without `to` it is dropped.
+/// Reads the body to its end, and returns its size in bytes. If `to` is null, the body is dropped.
 asio::awaitable<std::uint64_t> fetcher::copy(http::exchange& from, output_dir::part* to) const {
   constexpr std::size_t room_size = 64 << 10;
-  // A body that nobody wants is read, so that its connection serves further calls.
+  // A body that is not stored is read to its end, so that its connection can serve further calls.
   constexpr std::uint64_t longest_dropped = 16 << 20;
   const std::uint64_t most = to != nullptr ? options_.longest_file : longest_dropped;
   std::vector<char> room(room_size);
@@ -312,7 +315,7 @@ asio::awaitable<std::uint64_t> fetcher::copy(http::exchange& from, output_dir::p
   co_return size;
 }
 
-/// Ends the call, or lets it wait for its next request.
+/// Ends the call, or queues it again for its next request.
 void fetcher::answered(call c, const http::response& r) {
   server& s = queue_.server_of(c);
   give_back_place(c);
@@ -336,7 +339,7 @@ void fetcher::answered(call c, const http::response& r) {
   news_.give();
 }
 
-/// Its server's limit learns from it, if there is one.
+/// Reports the result of the call to the adaptive limit of its server, if there is one.
 void fetcher::give_back_place(call& c) {
   if (c.is_refused || c.error == canigo::errc::timed_out) {
     c.place_at_server.dropped();
@@ -347,14 +350,15 @@ void fetcher::give_back_place(call& c) {
   }
 }
 
-/// When to try again, if at all. Only calls to the same server wait for its pause.
+/// Handles a refusal. Returns when to try again; nothing: no further attempt. A pause of the server delays only calls
+/// to this server.
 std::optional<canigo::time_point> fetcher::told_to_wait(const call& c, server& s, const http::response& r) {
   const auto asked = http::asked_wait(r, std::chrono::system_clock::now(), canigo::duration::max()).value_or(0s);
   const auto pause = std::min(asked, options_.max_pause);
   const auto until = canigo::saturating_add(now(), pause);
   s.told_pace = std::max(s.told_pace, s.pace.per_second());
   s.pace.refused(c.started, now(), pause);
-  // Other calls that were under way get the same answer: note it once.
+  // Other running calls may get the same answer, so it is reported once.
   const bool is_new_pause = pause > 0s && until > canigo::saturating_add(s.paused_until, pause / 2);
   if (pause > 0s) {
     s.paused_until = std::max(s.paused_until, until);
@@ -384,7 +388,7 @@ canigo::time_point fetcher::after_backoff(const call& c) {
   return canigo::saturating_add(now(), backoff_.delay(static_cast<std::uint32_t>(c.attempts), random_()));
 }
 
-/// Whether there is a next hop. It is a request like any other, so it waits in the queue again.
+/// Whether the call follows a redirect. The request for the next hop waits in the queue like any other request.
 bool fetcher::is_led_on(call& c, const http::response& r) const {
   if (c.error || r.redirect.empty() || options_.max_redirects == 0) return false;
   if (is_stopping()) {
@@ -414,7 +418,7 @@ asio::awaitable<void> fetcher::obey_signals() {
   news_.give();
   room_.give();
   give_up_after(options_.grace);
-  // timeout(1) signals the process and then its group, so the one signal comes twice.
+  // timeout(1) signals the process and then its process group, so one signal may arrive twice.
   const canigo::time_point one_until = now() + 100ms;
   do {
     co_await signals.async_wait(asio::use_awaitable);
@@ -425,7 +429,7 @@ asio::awaitable<void> fetcher::obey_signals() {
 void fetcher::give_up_after(canigo::duration grace) {
   const auto wait = [](fetcher* self, canigo::duration d) -> asio::awaitable<void> {
     co_await canigo::sleep_for(d);
-    self->http_.stop();  // those that run end now
+    self->http_.stop();  // ends the running requests now
   };
   asio::co_spawn(io_, over_.wrap(wait(this, grace)), rethrow_failure);
 }

@@ -25,14 +25,14 @@
 
 namespace fetch {
 
-/// Reads calls and makes them: as many ahead as there is room for, at the rate that is allowed, the important first.
+/// Reads calls ahead, as far as the queue allows, and makes them within the rate, the most important first.
 class fetcher {
  public:
   fetcher(asio::io_context& io, const options& o, report& r);
 
-  /// Ends when the input has, and every call has been reported.
+  /// Returns when the input has ended and every call was reported.
   asio::awaitable<void> run();
-  /// The signal that ended it early; 0: none did.
+  /// The signal that ended the run early; 0: no signal came.
   int signal() const noexcept { return signal_; }
 
  private:
@@ -63,17 +63,17 @@ class fetcher {
   report& report_;
   line_reader input_;
   call_queue queue_;
-  canigo::limiter limits_;  // rate and connections in one step
+  canigo::limiter limits_;  // takes a token of the rate and a connection in one step
   canigo::http::client http_;
-  const canigo::backoff backoff_;  // of a call that was not told when to come back
+  const canigo::backoff backoff_;  // the delays of calls to which the server named no wait
   std::mt19937_64 random_{std::random_device{}()};
   std::optional<journal> journal_;
-  std::optional<output_dir> folder_;  // for bodies
-  notice news_;                       // for let_go(): a call, a place, the end
-  notice room_;                       // for read_lines()
-  canigo::cancel_source over_;        // ends what only runs beside the calls
+  std::optional<output_dir> folder_;  // the folder for bodies
+  notice news_;                       // wakes let_go(): a call was read, a call ended, or the run ends
+  notice room_;                       // wakes read_lines(): the queue has space
+  canigo::cancel_source over_;        // cancels the coroutines that only accompany the calls
   std::size_t running_ = 0;
-  std::size_t calls_read_ = 0;  // with those that were done before
+  std::size_t calls_read_ = 0;  // includes the calls that succeeded in an earlier run
   bool has_read_all_ = false;
   int signal_ = 0;
 };

@@ -12,12 +12,12 @@
 
 namespace fetch {
 
-/// Reads lines as they come, from a pipe or a terminal without holding up the loop, from a file in pieces.
+/// Reads lines as they arrive: from a pipe or a terminal without blocking the loop, and from a file piece by piece.
 class line_reader {
  public:
   struct line {
     std::string text;
-    bool is_whole = true;  ///< else only its beginning: it is longer than `longest_line`
+    bool is_whole = true;  ///< false: the line is longer than `longest_line`, and this is its beginning
   };
 
   /// Throws std::system_error if the file can't be read. `-` is the standard input.
@@ -26,13 +26,13 @@ class line_reader {
   line_reader(const line_reader&) = delete;
   line_reader& operator=(const line_reader&) = delete;
 
-  /// The next line without its end; nothing at the end of the input, or after stop().
+  /// Returns the next line without its line end; nothing at the end of the input, or after stop().
   asio::awaitable<std::optional<line>> next();
-  /// The next line and its successors are not wanted any more. One that next() waits for is not either.
+  /// Ends the input. A running next() returns nothing.
   void stop();
-  /// Of a file, the part whose lines next() has given, from 0 to 1; unset for any other input.
+  /// Returns which part of a file next() has returned, from 0 to 1; nothing for any other input.
   std::optional<double> part_read() const noexcept;
-  /// Why the input ended before its end.
+  /// The error that ended the input early.
   std::error_code error() const noexcept { return error_; }
 
   static constexpr std::size_t longest_line = 65536;
@@ -43,15 +43,15 @@ class line_reader {
 
   asio::posix::stream_descriptor descriptor_;
   int file_ = -1;
-  int flags_ = 0;         // of the standard input, which we share with others, as they were
-  bool can_wait_ = true;  // not a regular file, which is always ready
-  off_t size_ = 0;        // of what is there to read; 0: unknown
-  off_t taken_ = 0;       // of that, into the buffer
+  int flags_ = 0;         // the original flags of the standard input, which other processes share
+  bool can_wait_ = true;  // false for a regular file, which can't be polled
+  off_t size_ = 0;        // the number of bytes from the start of the input; 0: unknown
+  off_t taken_ = 0;       // the number of bytes read into the buffer so far
   bool at_begin_ = true;
   bool at_end_ = false;
   std::error_code error_;
   std::string buffer_;
-  std::size_t read_ = 0;  // of buffer_, up to here
+  std::size_t read_ = 0;  // buffer_ is consumed up to this position
 };
 
 }  // namespace fetch

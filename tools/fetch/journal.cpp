@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view head = "canigo-fetch journal 1";
 
-/// Reads a number that `after` follows, and takes both from the text.
+/// Reads a number that is followed by `after`, and removes both from the text.
 template <class Number>
 bool take(std::string_view& text, Number& value, int base, std::string_view after) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
@@ -59,11 +59,11 @@ void journal::read() {
   }
   std::string text;
   std::size_t number = 0;
-  off_t whole = 0;  // bytes, up to the end of the last whole line
+  off_t whole = 0;  // the number of bytes up to the end of the last whole line
   for (;;) {
     constexpr std::size_t piece = 1 << 16;
     const std::size_t size = text.size();
-    // Longer than any line of a journal, and than what such a line may become by a crash.
+    // A line of a journal is never so long, even if a crash has damaged it.
     if (size > piece) refuse("no journal of canigo-fetch");
     text.resize(size + piece);
     const ssize_t n = ::read(file_, text.data() + size, piece);

@@ -8,14 +8,14 @@
 
 namespace fetch {
 
-/// Which calls of a list have succeeded: a file with a line for each, so that an interrupted list can go on.
+/// A file with a line for each call of a list that has succeeded, so that a later run can continue the list.
 ///
-/// A line has the call's order and a hash of its line in the list, which tells a list from another. A last line that
-/// was cut off, by a crash or a full disk, does not count.
+/// A line has the call's order and a hash of its line in the list. The hash shows whether the journal belongs to this
+/// list. If the last line was cut off by a crash or a full disk, it does not count.
 class journal {
  public:
-  /// Makes the file if there is none, and locks it. Throws std::system_error, which names the file, if it is no journal
-  /// or another process has it.
+  /// Creates the file if there is none, and locks it. Throws std::system_error, which names the file, if the file is no
+  /// journal or another process uses it.
   explicit journal(const std::string& path);
   ~journal();
   journal(const journal&) = delete;
@@ -23,10 +23,10 @@ class journal {
 
   static std::uint64_t hash_of(std::string_view line) noexcept;
 
-  /// Whether the call has succeeded in an earlier run. Each is asked for once. Throws std::system_error if a call of
-  /// this order, but of another line, has.
+  /// Whether the call succeeded in an earlier run. Call it once for each call. Throws std::system_error if the journal
+  /// has another line's hash for this order.
   bool has(std::size_t order, std::uint64_t hash);
-  /// The call has succeeded. Throws std::system_error if the file can't take it.
+  /// Stores that the call has succeeded. Throws std::system_error if the file can't be written.
   void add(std::size_t order, std::uint64_t hash);
 
  private:
@@ -38,7 +38,7 @@ class journal {
 
   const std::string path_;
   int file_ = -1;
-  std::unordered_map<std::size_t, std::uint64_t> done_;  // the hash of each order
+  std::unordered_map<std::size_t, std::uint64_t> done_;  // the hash of the line, by the order of the call
 };
 
 }  // namespace fetch

@@ -19,13 +19,14 @@ namespace {
 
 using nlohmann::json;
 
-/// A problem with a member, in words.
+/// The text of a problem with a member.
 struct bad_member : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 std::string shown(const json& value) {
-  if (value.is_structured()) return value.type_name();  // dump() would need a stack as deep as the value
+  // dump() would use stack in proportion to the depth of the value.
+  if (value.is_structured()) return value.type_name();
   constexpr std::size_t most = 40;
   std::string text = value.dump(-1, ' ', true);
   if (text.size() > most) text.replace(most, std::string::npos, "…");
@@ -37,7 +38,7 @@ std::string shown(const json& value) {
 }
 
 const std::string& text_of(std::string_view member, const json& value) {
-  // What is no text may hold a secret all the same.
+  // Even a value of another type may be a secret, so the message does not show it.
   if (!value.is_string()) refuse(member, value.type_name(), "a string");
   return value.get_ref<const std::string&>();
 }
@@ -116,7 +117,7 @@ call call_of(const json& object, int priorities) {
   return c;
 }
 
-/// Of an object that has a member twice, programs read the one or the other.
+/// Refuses an object in which a member occurs twice, because programs differ in which of the two they read.
 class refuse_twice {
  public:
   bool operator()(int depth, json::parse_event_t event, const json& parsed) {
@@ -145,7 +146,7 @@ parsed_line parse_json(std::string_view text, int priorities) {
     return {{}, e.what()};
   } catch (const json::parse_error& e) {
     return {{}, fmt::format("no JSON: the mistake is at byte {}", e.byte)};
-  } catch (const json::exception&) {  // a number beyond all that can be counted
+  } catch (const json::exception&) {  // a number is too large for its type
     return {{}, "no JSON that can be read: a number is too large"};
   }
 }

@@ -8,10 +8,10 @@
 namespace fetch {
 
 /// Reads a call from a JSON object with the member `url`, and perhaps `priority`, `id`, `method`, `headers`, and `body`
-/// or `body_file`. Any other member is a problem, and so is a member that occurs twice.
+/// or `body_file`. Any other member, or a member that occurs twice, is a problem.
 parsed_line parse_json(std::string_view text, int priorities);
 
-/// Its name and version.
+/// Returns the name and the version of the JSON library.
 std::string json_library();
 
 }  // namespace fetch

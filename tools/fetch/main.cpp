@@ -1,5 +1,5 @@
-// canigo-fetch: HTTP calls within a quota, the important ones first. docs/fetch.md says how to use it; fetcher.cpp is
-// where canigo is used.
+// canigo-fetch makes HTTP calls within a quota, the most important first. docs/fetch.md says how to use it. The code
+// that uses canigo is in fetcher.cpp.
 
 #include "fetcher.hpp"
 #include "options.hpp"
@@ -19,8 +19,8 @@
 
 namespace {
 
-// A standard stream that is closed leaves its number to whatever is opened next, which would then be read or written
-// in its place. So the number is taken by what can be neither read nor written, as the stream would be used.
+// If a standard stream is closed, the next opened file would get its number, and would be read or written as that
+// stream. So this function occupies the number with a descriptor that can be neither read nor written.
 void occupy_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     const bool is_closed = ::fcntl(fd, F_GETFD) < 0 && errno == EBADF;
@@ -32,9 +32,10 @@ void occupy_standard_streams() {
 
 int main(int argc, char** argv) {
   occupy_standard_streams();
-  std::setlocale(LC_CTYPE, "C.UTF-8");  // a host's name may have any letters
-  std::signal(SIGPIPE, SIG_IGN);        // a server that hangs up is an error of its call, not our end
-  std::signal(SIGXFSZ, SIG_IGN);        // and so is a file that may not grow
+  std::setlocale(LC_CTYPE, "C.UTF-8");  // the name of a host may contain non-ASCII letters
+  // A server that closes its connection causes an error of its call, not the end of the program.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit causes an error, not the end of the program
   const fetch::options options = fetch::parse(argc, argv);
   try {
     asio::io_context io{1};

@@ -38,7 +38,7 @@ std::string tamed(std::string_view value) {
   return out;
 }
 
-/// The parts between slashes.
+/// Calls `f` with each part of the text between slashes.
 template <class F>
 void each_part(std::string_view path, F&& f) {
   for (;;) {

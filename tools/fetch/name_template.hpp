@@ -9,20 +9,20 @@
 
 namespace fetch {
 
-/// The names of files for calls, from a text with {order}, {class}, {id}, {host} and {file} in it.
+/// Makes the names of calls' files from a text that may contain {order}, {class}, {id}, {host} and {file}.
 ///
-/// What a call puts in can't lead to another folder: all but letters, digits and -_.~@=+, of ASCII is written as %XX,
-/// and so is a full stop at its beginning.
+/// The values of a call can't lead to another folder: every character except ASCII letters, digits and -_.~@=+, is
+/// written as %XX, and so is a full stop at the beginning of a value.
 class name_template {
  public:
-  /// Throws std::system_error, errc::invalid_argument, with the mistake.
+  /// Throws std::system_error with errc::invalid_argument, whose text describes the mistake.
   explicit name_template(std::string_view text);
 
   struct result {
     std::string name;
-    std::string problem;  ///< empty: none
+    std::string problem;  ///< the problem with the name; empty: there is none
   };
-  /// The name for the call, with / between its folders.
+  /// Returns the file name of the call, with / between its folders.
   result name_of(const call& c) const;
 
  private:

@@ -12,13 +12,13 @@
 
 namespace fetch {
 
-/// Wakes the coroutine that waits for news, which then looks for itself.
+/// Wakes the coroutine that waits for an event. The coroutine then checks the state itself.
 class notice {
  public:
   explicit notice(const asio::any_io_executor& executor) : timer_{executor} {}
 
   void give() { timer_.cancel(); }
-  /// Until there is news, or the time has come.
+  /// Waits until give() is called, or until `when`.
   asio::awaitable<void> wait_until(canigo::time_point when = canigo::time_point::max()) {
     timer_.expires_at(when);
     std::error_code was_given;

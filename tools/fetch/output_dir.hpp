@@ -7,23 +7,23 @@
 
 namespace fetch {
 
-/// The folder, or a file in it, can't be written. The next file could not be either.
+/// The folder or one of its files can't be written. Then further files can't be written either.
 struct output_error : std::system_error {
   using std::system_error::system_error;
 };
 
-/// A folder that gets a file for each body. A file is there in whole or not at all.
+/// A folder with a file for each body. A file is either complete or does not exist.
 class output_dir {
  public:
   class part;
 
-  /// Makes the folder if there is none; its parent must be there. Throws output_error, which names the path.
+  /// Creates the folder if it does not exist; its parent must exist. Throws output_error, which names the path.
   output_dir(const std::string& path, bool may_replace);
   ~output_dir();
   output_dir(const output_dir&) = delete;
   output_dir& operator=(const output_dir&) = delete;
 
-  /// std::errc::file_exists if there is something of that name which part::keep() would not replace.
+  /// Returns std::errc::file_exists if a file or folder of that name exists that part::keep() would not replace.
   std::error_code check(const std::string& name) const;
 
  private:
@@ -33,12 +33,12 @@ class output_dir {
   const std::string path_;
   const bool may_replace_;
   int folder_ = -1;
-  std::size_t parts_ = 0;  // so far
+  std::size_t parts_ = 0;  // the number of parts made so far
 };
 
-/// A file that is being written. It is gone in the end unless keep() gave it its name. The folder must stay.
+/// A file that is being written. The destructor removes it, unless keep() was called. `folder` must outlive it.
 ///
-/// Its members throw output_error, which names the file.
+/// The members throw output_error, which names the file.
 class output_dir::part {
  public:
   part(output_dir& folder, std::string name);
@@ -47,13 +47,14 @@ class output_dir::part {
   part& operator=(const part&) = delete;
 
   void write(std::string_view text);
-  /// Makes the folders between, too. Returns std::errc::file_exists as check() does.
+  /// Gives the file its name, and creates the missing folders of that name. Returns std::errc::file_exists as check()
+  /// does.
   std::error_code keep();
 
  private:
   const output_dir& folder_;
   const std::string name_;
-  const std::string unfinished_;  // its name until then
+  const std::string unfinished_;  // the name of the file until keep()
   int file_ = -1;
   bool is_there_ = true;
 };

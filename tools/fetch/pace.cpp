@@ -10,13 +10,13 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr double least = 0.5;            // per second; only a request can find out that the server has recovered
-constexpr double a_bit_less = 0.93;      // where the rate had been right until it rose
-constexpr double acceleration = 0.02;    // after t seconds it rises by 2·t percent a second
-constexpr auto settles_in = 1500ms;      // without a pause, the time after which it rises
-constexpr int pauses_cost_a_tenth = 10;  // so many times the pause goes by before the next one is risked
+constexpr double least = 0.5;  // the lowest rate per second: only a request can show that the server has recovered
+constexpr double a_bit_less = 0.93;      // the factor for a rate that was right until it last rose
+constexpr double acceleration = 0.02;    // after t seconds without a refusal, the rate rises by 2·t percent per second
+constexpr auto settles_in = 1500ms;      // the time after which the rate rises, if the server named no pause
+constexpr int pauses_cost_a_tenth = 10;  // the rate rises after this many times the pause
 constexpr double usual_burst = 5;
-constexpr double sample_seconds = 1.5;  // longer than one window of those that count by the second
+constexpr double sample_seconds = 1.5;  // longer than one window of a server that counts per second
 constexpr double sample_requests = 10;
 constexpr double longest_sample = 10;
 
@@ -40,7 +40,7 @@ void pace::taken(canigo::time_point sent, canigo::time_point now) noexcept {
 
 void pace::rise(canigo::time_point now) noexcept {
   if (now >= rises_from_) {
-    // A time without requests tells nothing about the server.
+    // A time without requests shows nothing about the server, so it counts for at most this long.
     const double longest_step = std::max(1.0, 2 / rate_);
     const double step = std::min(seconds(now - std::max(rose_, rises_from_)), longest_step);
     rising_ += step;
@@ -55,7 +55,7 @@ void pace::refused(canigo::time_point sent, canigo::time_point now, canigo::dura
     return;
   }
   first_sent_ = std::min(first_sent_, sent);
-  // A server that takes nothing is closed, at whatever rate it is asked.
+  // If the server accepts nothing before it names a pause, it is closed, and the rate is not the cause.
   if (pause > 0ns && taken_ == 0) {
     since_ = canigo::saturating_add(now, pause);
     first_sent_ = canigo::time_point::max();
@@ -76,11 +76,11 @@ void pace::refused(canigo::time_point sent, canigo::time_point now, canigo::dura
   }
 }
 
-/// The rate that the server accepts for long, guessed from two runs that ended in a pause.
+/// Estimates the rate that the server accepts in the long run from two runs that ended in a pause.
 ///
-/// One that takes n requests in t seconds and then refuses took b at once and c a second: n = b + c·t. Two runs of
-/// different length tell c; with the shorter one left out, a usual b does. The longer run counts as one request less,
-/// to be on the safe side.
+/// A server that accepts n requests in t seconds and then refuses has accepted b at once and c per second: n = b + c·t.
+/// Two runs of different lengths determine c. If there is only one run, a usual value of b is assumed. The longer run
+/// counts as one request less, so that the estimate is not too high.
 double pace::guess(double ran_for) noexcept {
   const double taken = static_cast<double>(taken_);
   const double before = is_slowed() ? before_taken_ + 1 : usual_burst;

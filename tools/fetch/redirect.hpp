@@ -6,8 +6,8 @@
 
 namespace fetch {
 
-/// Where the response to a request of `url` leads, as an absolute URL; empty if it is no redirect. A target that is no
-/// URL is returned as it came.
+/// Returns the target of a redirect as an absolute URL; empty if the response to the request of `url` is no redirect. A
+/// target that is no URL is returned unchanged.
 std::string redirect_of(const canigo::http::response& head, const std::string& url);
 
 }  // namespace fetch

@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 auto ms(canigo::duration d) { return d / 1ms; }
-// For upper bounds, so rounded up.
+// Rounds up, because the values are upper bounds.
 auto ms_at_most(canigo::duration d) { return std::chrono::ceil<std::chrono::milliseconds>(d).count(); }
 
 void print(std::string_view text) {
@@ -130,7 +130,7 @@ void report::of_class::merge(const of_class& other) {
   last_start = std::max(last_start, other.last_start);
 }
 
-// Requests between the first start and the last, over the time between them.
+// Returns the number of requests between the first and the last start, divided by the time between them.
 double report::of_class::rate() const noexcept {
   if (requests < 2 || last_start <= first_start) return 0;
   return static_cast<double>(requests - 1) / std::chrono::duration<double>(last_start - first_start).count();

@@ -15,28 +15,28 @@
 
 namespace fetch {
 
-/// Tells what happens: a line per finished call and a summary on the standard output, the rest on the standard error.
+/// Prints a line per ended call and a summary to standard output, and all other messages to standard error.
 ///
-/// If the standard output refuses a text, a std::system_error ends the program. If the standard error does, the text is
-/// lost.
+/// If standard output can't be written, a std::system_error ends the program. If standard error can't be written, the
+/// text is lost.
 class report {
  public:
   explicit report(const options& o);
 
-  /// A request goes out.
+  /// Counts a request that is sent now.
   void sent(const call& c);
-  /// So many times without our doing.
+  /// Counts requests that the HTTP client itself has sent again, `times` times.
   void sent_again(const call& c, int times);
   void finished(const call& c);
-  /// A call that the journal has is left out.
+  /// Counts a call that is skipped, because it succeeded in an earlier run.
   void done_before() noexcept { ++done_before_; }
   void bad_line(std::size_t number, std::string_view problem);
   void input_failed(std::string_view name, std::error_code why);
   void note(std::string_view text);
   bool shows_progress() const noexcept { return status_.is_on(); }
-  /// Of `p` it knows itself what has ended.
+  /// Shows the progress. The numbers of ended and failed calls in `p` are set by this function.
   void show(progress p);
-  /// `signal`: the one that ended it early, or 0.
+  /// Prints the summary. `signal`: the signal that ended the run early; 0: none.
   void summary(int signal);
 
   int exit_code(int signal) const noexcept;

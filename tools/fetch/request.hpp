@@ -10,43 +10,44 @@
 
 namespace fetch {
 
-/// What all calls have, unless their lines say otherwise.
+/// The parts of all requests, unless a line of the input replaces them.
 struct common_parts {
-  std::string method;             ///< empty: POST with a body, else GET
-  canigo::http::headers headers;  ///< a call's own field replaces those of its name
-  std::string body;               ///< a form, if no field says what it is
-  std::string credentials;        ///< NAME:PASSWORD as part of a URL, for a URL that has none; empty: none
+  std::string method;             ///< empty: POST for a request with a body, else GET
+  canigo::http::headers headers;  ///< a call's own field replaces the fields of the same name
+  std::string body;               ///< sent as a form, unless a field Content-Type says otherwise
+  std::string credentials;        ///< NAME:PASSWORD, encoded for a URL, for URLs without credentials; empty: none
 };
 
-/// The method of the next request, after all redirects.
+/// Returns the method of the call's next request, after all redirects.
 std::string_view method_of(const call& c, const common_parts& common);
 
-/// Whether a request may be sent again though the first one may have been executed. Source: RFC 9110, 9.2.2.
+/// Whether a request may be sent again although the first one may have been executed. Source: RFC 9110, 9.2.2.
 bool is_idempotent(std::string_view method);
 
-/// The next request of the call. Throws std::system_error, which names the file, if its body can't be read.
+/// Builds the next request of the call. Throws std::system_error, which names the file, if its body can't be read.
 ///
-/// Another server than that of the call's URL gets neither credentials nor the fields Authorization and Cookie.
+/// Credentials and the fields Authorization and Cookie are sent only to the server of the call's URL.
 canigo::http::request request_of(const call& c, const common_parts& common);
 
-/// The call goes on at `place`. As browsers do it, a POST becomes a GET at 301 and 302; any method but HEAD at 303.
+/// Lets the call follow a redirect to `place`. As in browsers, POST becomes GET after 301 and 302, and any method
+/// except HEAD after 303.
 void lead_on(call& c, const common_parts& common, std::string place);
 
-/// What is allowed instead, or nothing if the method is good.
+/// Returns the allowed form of a method; empty if the method is valid.
 std::string_view problem_of_method(std::string_view method);
-/// The problem with a header field, in words that do not show its value; nothing if it is good.
+/// Returns the problem with a header field, without the field's value; empty if the field is valid.
 std::string problem_of_header(std::string_view name, std::string_view value);
 
-/// NAME:PASSWORD with all that would end it in a URL as %XX.
+/// Encodes NAME:PASSWORD for a URL: characters that would end it are written as %XX.
 std::string to_credentials(std::string_view text);
 
-/// Most bytes of a body from a file.
+/// The max size of a body that is read from a file, in bytes.
 inline constexpr std::size_t longest_body = 16 << 20;
 
-/// Whether file_text() has a text to return. Throws what it would.
+/// Throws the exception that file_text() would throw.
 void check_file(const std::string& path);
 
-/// The whole regular file. Throws std::system_error, which names it.
+/// Reads the whole regular file. Throws std::system_error, which names the file.
 std::string file_text(const std::string& path);
 
 }  // namespace fetch

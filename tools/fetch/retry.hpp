@@ -8,18 +8,18 @@
 
 namespace fetch {
 
-/// Whether the server, without having done anything, asks to come back later: by 429, 503 or 529, or by a 403 that
-/// tells for how long, as GitHub's does.
+/// Whether the server has not executed the request, and asks for another attempt later: by 429, 503 or 529, or by a 403
+/// that names a wait, as GitHub's does.
 bool is_refused(const canigo::http::response& r);
 
-/// Whether the server says that another attempt would fail again: x-should-retry: false.
+/// Whether the server says that another attempt would fail again, by x-should-retry: false.
 bool is_final(const canigo::http::response& r);
 
-/// Whether another attempt may end better and does no harm. The call has ended: with its error, or with its status.
+/// Whether another attempt may succeed and does no harm. The call has ended, with an error or a status.
 ///
-/// What was certainly not executed is worth one with any method: a refusal, or a server that was not reached. What may
-/// have been executed is worth one if the method is idempotent: a connection that broke, a timeout, and the statuses
-/// 408, 500, 502 and 504.
+/// A request that was certainly not executed may be repeated with any method: it was refused, or the server was not
+/// reached. A request that may have been executed is repeated only if its method is idempotent: the connection broke, a
+/// timeout passed, or the status is 408, 500, 502 or 504.
 bool is_worth_another(const call& c, std::string_view method);
 
 }  // namespace fetch

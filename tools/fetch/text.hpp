@@ -10,10 +10,10 @@ namespace fetch {
 using tools::json_text;
 using tools::printable;
 
-/// What the client says of an option, with the name that the option has here.
+/// Returns the client's message about an option, with the option's name in canigo-fetch.
 std::string in_words_of_options(std::string text);
 
-/// The same of a URL, without its password.
+/// Returns the URL without its password, in printable characters.
 std::string printable_url(std::string_view url);
 std::string json_url(std::string_view url);
 

@@ -13,8 +13,8 @@ bool has_scheme(std::string_view url, std::string_view scheme) {
   return url.size() >= scheme.size() && std::ranges::equal(url.substr(0, scheme.size()), scheme, {}, lower);
 }
 
-/// Where name, password, host and port stand in a URL that has a scheme. More slashes than two are passed over, as
-/// libcurl does it.
+/// The positions of the name, password, host and port in a URL with a scheme. More than two slashes are skipped, as in
+/// libcurl.
 struct authority {
   explicit authority(std::string_view url)
       : begin{std::min(url.find_first_not_of('/', url.find("://") + 1), url.size())},
@@ -80,9 +80,9 @@ std::string with_credentials(std::string url, std::string_view credentials) {
 std::string without_credentials(std::string_view url) {
   constexpr auto none = std::string_view::npos;
   std::string shown;
-  while (url.find("://") != none) {  // one URL may stand in another
+  while (url.find("://") != none) {  // a URL may contain another URL
     const authority a{url};
-    // A slash in a password makes of the name a host, and of the password a port.
+    // A slash in a password makes the name look like the host, and the password like the port.
     const auto host = url.substr(a.host, a.end - a.host);
     const auto colon = host.find(':', host.starts_with('[') ? host.find(']') : 0);
     const bool has_port = colon == none || host.find_first_not_of("0123456789", colon + 1) == none;

@@ -5,26 +5,28 @@
 
 namespace fetch {
 
-/// Whether the scheme is http or https, in any case, and a host follows.
+/// Whether the URL has the scheme http or https, in upper or lower case, and a host.
 bool is_http(std::string_view url);
 
-/// Scheme, host and port in lower case, without a default port. URLs with the same origin belong to one server.
+/// Returns the scheme, host and port in lower case, without a default port. URLs with the same origin belong to one
+/// server.
 std::string origin_of(std::string_view url);
 
-/// Without port. Of http://[::1]/ it is ::1.
+/// Returns the host without the port. For http://[::1]/ it is "::1".
 std::string_view host_of(std::string_view url);
 
-/// The last part of the path, without the query; "index" if that is empty.
+/// Returns the last part of the path, without the query; "index" if that part is empty.
 std::string_view file_of(std::string_view url);
 
-/// `url` with the name and password of `before` if it leads to the same server and has none, as browsers do it.
+/// Returns `url`. If it has no credentials and leads to the same server as `before`, the credentials of `before` are
+/// added, as in browsers.
 std::string with_credentials_of(std::string_view before, std::string url);
 
-/// `url` with these credentials, NAME:PASSWORD or none, if it has none.
+/// Returns `url`. If it has no credentials, the given ones are added. `credentials`: NAME:PASSWORD, or empty.
 std::string with_credentials(std::string url, std::string_view credentials);
 
-/// The URL with `***` instead of name and password, because both may be secret. Also for text that only looks like a
-/// URL.
+/// Returns the URL with `***` in the place of name and password, because both may be secret. Works also for text that
+/// only looks like a URL.
 std::string without_credentials(std::string_view url);
 
 }  // namespace fetch

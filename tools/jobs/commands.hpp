@@ -10,10 +10,10 @@
 #include <memory>
 #include <string>
 
-/// The store at a place. Throws std::runtime_error if there is none.
+/// Opens the store at a place. Throws std::runtime_error if there is none.
 std::unique_ptr<canigo::jobs::store> open(canigo::net::io_context& io, const std::string& place);
 
-/// Does what the options say. Returns whether all jobs and queues were found, and became what was wanted.
+/// Executes the command in the options. Returns false if a job or a queue is unknown or was not changed as wanted.
 canigo::net::awaitable<bool> carry_out(canigo::jobs::store& store, const options& o);
 
 canigo::net::awaitable<bool> move(canigo::jobs::store& store, const options& o);

@@ -1,5 +1,4 @@
-// canigo-jobs PLACE COMMAND: looks at the jobs in a file of SQLite or in PostgreSQL, and changes what becomes of them.
-// docs/jobs.md
+// canigo-jobs PLACE COMMAND shows and changes the jobs in an SQLite file or in PostgreSQL. docs/jobs.md
 #include <canigo/jobs/sqlite_store.hpp>
 
 #include "commands.hpp"
@@ -21,7 +20,7 @@ using namespace canigo;
 
 std::unique_ptr<jobs::store> open(net::io_context& io, const std::string& place) {
   if (place.starts_with("postgres://") || place.starts_with("postgresql://")) return open_postgres(io, place);
-  // A store would make the file.
+  // The check is needed, because a store would create the file.
   if (!std::filesystem::exists(place)) {
     throw std::runtime_error{place + ": there is no such file; the URL of a server begins with postgresql://"};
   }

@@ -16,17 +16,17 @@ using jobs::job_state;
 
 namespace {
 
-/// Why a job can't be moved; empty: it can.
+/// Returns why a job can't be moved; empty if it can.
 std::string_view obstacle(const jobs::job_info& j) {
   if (j.state == job_state::running) return "was left: it runs";
   if (j.state != job_state::waiting) return "was left: it has ended";
   if (!j.batch.empty() || !j.after_batch.empty()) return "was left: it has a batch, or waits for one";
-  // For how long it is unique is not told.
+  // A store does not tell how long the key of a job stays unique, so such a job is not moved.
   if (!j.unique_key.empty()) return "was left: it has a key, which is unique where it is";
   return "";
 }
 
-/// The time until then by the clock of this machine. Beyond 292 years it is no limit.
+/// Returns the time until `then` by the clock of this machine. A time more than 292 years away counts as no limit.
 duration time_until(jobs::instant then) {
   using std::chrono::microseconds;
   const auto left = then - std::chrono::floor<microseconds>(std::chrono::system_clock::now());
@@ -34,7 +34,7 @@ duration time_until(jobs::instant then) {
   return std::max(left, microseconds{1});
 }
 
-/// The same job to be handed in elsewhere.
+/// Makes a new job with the same content, for another queue or store.
 jobs::new_job copy_of(const jobs::job_info& j, const options& o) {
   jobs::new_job n;
   n.queue = o.to_queue.empty() ? j.queue : o.to_queue;
@@ -47,7 +47,8 @@ jobs::new_job copy_of(const jobs::job_info& j, const options& o) {
   return n;
 }
 
-/// Ended where it was, handed in, then forgotten: so it never runs twice, and whatever fails, one of the two is there.
+/// Cancels the job, puts its copy, and then removes the job. So the job never runs twice, and one of the two exists
+/// after any failure.
 net::awaitable<bool> move_one(jobs::store& from, jobs::store& to, jobs::job_id id, const options& o) {
   const auto j = co_await from.look(id);
   if (!j) co_return told(id, "is unknown", false);
@@ -74,7 +75,7 @@ net::awaitable<bool> move(jobs::store& store, const options& o) {
   if (!o.to_place.empty()) {
     const auto executor = co_await net::this_coro::executor;
     other = open(static_cast<net::io_context&>(net::query(executor, net::execution::context)), o.to_place);
-    co_await other->count();  // tells before any job is touched if it can't be used
+    co_await other->count();  // throws before any job is changed, if the other store can't be used
   }
   bool all = true;
   for (const jobs::job_id id : o.ids) all &= co_await move_one(store, other ? *other : store, id, o);

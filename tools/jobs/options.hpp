@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-/// What canigo-jobs is to do.
+/// The command and the options of canigo-jobs.
 struct options {
   std::string place;
   std::string command;
@@ -28,5 +28,5 @@ struct options {
   std::optional<std::size_t> keep = {};
 };
 
-/// Ends the program, with status 2, if it was called wrongly; with 0 after help or the version.
+/// Parses the command line. Ends the program with status 2 for wrong usage, and with 0 after help or the version.
 options parse(int argc, char** argv);

@@ -8,8 +8,8 @@
 #include <memory>
 #include <string>
 
-/// A store in PostgreSQL. Throws std::runtime_error if canigo was built without it.
+/// Opens a store in PostgreSQL. Throws std::runtime_error if canigo was built without PostgreSQL.
 std::unique_ptr<canigo::jobs::store> open_postgres(canigo::net::io_context& io, const std::string& url);
 
-/// That of libpq; empty: canigo was built without it.
+/// Returns the version of libpq; empty if canigo was built without PostgreSQL.
 std::string version_of_postgres();

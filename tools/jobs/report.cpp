@@ -29,7 +29,7 @@ std::string due_text(const jobs::job_info& j) {
   return waits ? "after its batch" : text_of(j.run_at);
 }
 
-/// The fields of a job, in their order: name, value, and whether the value is a text.
+/// A field of a printed job: its name, its value, and whether the value is a text.
 struct field {
   const char* name;
   std::string value;
@@ -61,7 +61,7 @@ std::vector<field> fields_of(const jobs::job_info& j, bool is_whole) {
   return list;
 }
 
-/// JSON has texts only. Other bytes have a field of another name.
+/// Formats a field as JSON. Bytes that are not UTF-8 are encoded in base64, in a field whose name ends in "_base64".
 std::string json_field(std::string_view name, std::string_view bytes) {
   if (tools::is_utf8(bytes)) return fmt::format("\"{}\":{}", name, tools::json_text(bytes));
   return fmt::format("\"{}_base64\":\"{}\"", name, tools::base64(bytes));

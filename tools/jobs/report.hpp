@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-/// Prints a job: all about it, or what a list has.
+/// Prints a job. `is_whole`: prints all fields; otherwise only the fields that a list shows.
 void print(const canigo::jobs::job_info& j, bool as_json, bool is_whole);
 
 void print_head_of_list();
@@ -12,5 +12,5 @@ void print_head_of_list();
 /// Prints the counts of a queue as a line of JSON.
 void print_as_json(const canigo::jobs::queue_count& q);
 
-/// Says what became of a job, and passes on whether that was wanted.
+/// Prints what happened to a job. Returns `is_wanted`.
 bool told(canigo::jobs::job_id id, std::string_view what, bool is_wanted);

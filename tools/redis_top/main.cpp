@@ -1,4 +1,4 @@
-// canigo-redis-top URL [SPACE]: the limits in a Redis, who holds what, and who waits, again and again.
+// canigo-redis-top URL [SPACE] prints the limits in a Redis repeatedly, with their holders and the number of waiters.
 #include <canigo/rate.hpp>
 #include <canigo/redis/client.hpp>
 #include <canigo/redis/error.hpp>
@@ -34,29 +34,29 @@ namespace {
 
 double number(const std::string& text) { return text.empty() ? 0 : std::strtod(text.c_str(), nullptr); }
 
-/// The double that begins at this byte of a text, the least byte first.
+/// Returns the double that begins at this byte of a text, in little-endian order.
 double packed(const std::string& text, std::size_t at) {
   std::uint64_t bits = 0;
   for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(text.at(at + i));
   return std::bit_cast<double>(bits);
 }
 
-/// Where the further rates of a limiter begin in its record; 0 if there are none. Before them stand the form and three
-/// texts with their lengths, and then the shape of the rates and their number.
+/// Returns where the further rates of a limiter begin in its record; 0 if there are none. Before them are the form,
+/// three texts with their lengths, the shape of the rates, and the number of rates.
 std::size_t further_rates(const std::string& record) {
   std::size_t at = 153;
   for (int text = 0; text < 3 && at < record.size(); ++text) at += 1 + static_cast<unsigned char>(record[at]);
   return record.size() >= at + 16 ? at + 16 : 0;
 }
 
-/// "10/s, burst 20", of the three numbers that begin at this byte.
+/// Formats a rate as "10/s, burst 20". Its three numbers begin at this byte.
 std::string rate_text(const std::string& record, std::size_t at) {
   const double tokens = packed(record, at), us = packed(record, at + 8), burst = packed(record, at + 16);
   const auto span = std::chrono::microseconds{static_cast<std::int64_t>(us)};
   return fmt::format("{}, burst {}", to_string(canigo::rate{static_cast<std::int64_t>(tokens), span}), burst);
 }
 
-/// A name as it was given: in keys, all but letters, digits and "_.-" are spelled out, as in %20.
+/// Decodes a name from a key. In keys, all characters except letters, digits and "_.-" are written as %XX.
 std::string given(std::string_view name) {
   std::string text;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -72,7 +72,7 @@ std::string given(std::string_view name) {
   return tools::printable(text);
 }
 
-/// "semaphore crm-api, space default", of what the keys of a limit begin with: "{canigo:default:crm-api}:s:".
+/// Returns "semaphore crm-api, space default" for the prefix of a limit's keys, such as "{canigo:default:crm-api}:s:".
 std::string title(const std::string& prefix) {
   const std::size_t space = prefix.find(':') + 1, name = prefix.find(':', space) + 1, kind = prefix.size() - 2;
   const char letter = prefix[kind];
@@ -94,8 +94,8 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
     of[state.elements()[i].text()] = state.elements()[i + 1].text();
   }
   const std::string all = of["*"];
-  if (all.empty()) co_return;  // gone meanwhile
-  // Then comes the form of it all; a printable byte, where those had no numbers yet.
+  if (all.empty()) co_return;  // the limit was deleted meanwhile
+  // This byte is the number of the record's form. Records of old versions without a number have a printable byte here.
   const int form = all.size() > 152 ? static_cast<unsigned char>(all[152]) : 0;
   fmt::print("{}\n", title(prefix));
   if (form != 3) {
@@ -103,13 +103,14 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
     co_return;
   }
   const auto field = [&all](std::size_t place) { return packed(all, place * 8); };
-  // last fence total zu zr epoch hold off lying qseq due reap keep version cap n p burst pause
+  // The fields in their order: last fence total zu zr epoch hold off lying qseq due reap keep version cap n p burst
+  // pause
   const double now = number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + field(7);
   const double quarantine = field(6) - now;
   const double pause = field(18) - now;
   const auto seconds = [](double us) { return us / 1e6; };
 
-  // A limiter whose alternatives have caps, and which has none itself, has this many.
+  // A limiter without a cap of its own has this cap if its alternatives have caps.
   constexpr double no_cap = std::uint64_t{1} << 31;
   if (field(14) == no_cap) fmt::print("  {} permits held\n", field(2));
   if (field(14) > 0 && field(14) != no_cap) fmt::print("  {} of {} permits held\n", field(2), field(14));
@@ -143,7 +144,7 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
   }
 }
 
-/// A pattern that matches a name only, which may have what a pattern has.
+/// Returns a pattern that matches only this name, even if the name contains special characters of patterns.
 std::string exactly(const std::string& name) {
   std::string text;
   for (const char c : name) {
@@ -153,7 +154,7 @@ std::string exactly(const std::string& name) {
   return text;
 }
 
-/// `space`: a pattern of keys.
+/// Prints all limits of the spaces that match the pattern `space`.
 asio::awaitable<void> show_all(redis::client& client, std::string space) {
   std::set<std::string> prefixes;
   std::string cursor = "0";
@@ -186,7 +187,7 @@ asio::awaitable<void> show_all(redis::client& client, std::string space) {
 
 struct options {
   std::string url;
-  std::string space;  // empty: all
+  std::string space;  // empty: all spaces
   double every = 2;
   std::uint64_t rounds = UINT64_MAX;
 };
@@ -203,7 +204,7 @@ asio::awaitable<void> look_again_and_again(redis::client& client, const options&
   }
 }
 
-/// The whole text as a number; throws if it is none.
+/// Parses the whole text as a number. Throws std::invalid_argument if that is not possible.
 double number_of(const std::string& name, const std::string& text, double least, double most) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -213,7 +214,7 @@ double number_of(const std::string& name, const std::string& text, double least,
   return value;
 }
 
-/// Throws if it can't be called so.
+/// Parses the command line. Throws std::invalid_argument for wrong usage.
 options options_of(const std::vector<std::string>& words) {
   options o;
   std::vector<std::string> places;

@@ -26,7 +26,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
   return fmt::format("{}", fmt::join(words, between));
 }
 
-/// An option, or the place of an argument without a name.
+/// An option, or a positional argument.
 struct entry {
   explicit entry(const CLI::Option& o)
       : text{o.get_description()},
@@ -44,7 +44,7 @@ struct entry {
   std::vector<std::string> names;
   std::string argument;
   std::string text;
-  std::string value;  // its type; empty: it takes none
+  std::string value;  // the type of the option's value; empty: the option takes no value
   std::string usual;
   bool is_repeated;
 };
@@ -65,19 +65,19 @@ std::vector<std::string> names_of(const std::vector<const CLI::App*>& commands) 
   return names;
 }
 
-/// A name for a function of a shell.
+/// Makes a valid name of a shell function from the text.
 std::string identifier(std::string name) { return with_all(std::move(name), "-", "_"); }
 
 // ---- the manual page
 
-/// Text for roff, in which no line begins with a full stop, and quotes stay as they are.
+/// Encodes a text for roff, so that no line begins with a full stop and quotes are kept.
 std::string roff(std::string text) {
   text = with_all(with_all(std::move(text), "\\", "\\e"), "-", "\\-");
   text = with_all(with_all(std::move(text), "'", "\\(aq"), "\n.", "\n\\&.");
   return text.starts_with('.') ? "\\&" + text : text;
 }
 
-/// Paragraphs, of which those with a margin keep their lines.
+/// Formats paragraphs. Indented paragraphs keep their lines.
 std::string roff_paragraphs(const std::string& text) {
   std::string out;
   std::vector<std::string> lines = CLI::detail::split(text, '\n');
@@ -194,7 +194,7 @@ std::string zsh_action(const entry& e) {
   return e.value == "DIR" ? "_directories" : " ";
 }
 
-/// Text in single quotes, as a part of what _arguments takes.
+/// Puts a text into single quotes, for an argument of _arguments.
 std::string zsh(std::string text) {
   for (const std::string_view c : {"\\", "[", "]", ":"}) text = with_all(std::move(text), c, "\\" + std::string{c});
   return with_all(std::move(text), "'", "'\\''");
@@ -290,12 +290,12 @@ void add_page_option(CLI::App& app) {
          "--page",
          [&app](const std::string& kind) {
            std::string text = page_of(app, kind);
-           text.pop_back();  // it is printed with the end of a line
+           text.pop_back();  // removes the line end, because the caller prints one
            throw CLI::CallForVersion{text, 0};
          },
          "Print the manual page, or what completes these options in a shell")
       ->check(CLI::IsMember({"man", "bash", "zsh", "fish"}).description(""))
-      ->trigger_on_parse()  // before what is required is missed
+      ->trigger_on_parse()  // runs before CLI11 reports missing required options
       ->type_name("man|bash|zsh|fish");
 }
 

@@ -6,13 +6,13 @@
 
 namespace tools {
 
-/// Adds the option `--page`, which prints the manual page of the program, or what completes its options in a shell.
+/// Adds the option `--page`, which prints the program's manual page or its completions for a shell.
 ///
-/// All of it is made from the options and commands that `app` has when it parses. The type of an option says what
-/// completes it: FILE, DIR, or words with `|` between them.
+/// The page is made from the options and commands that `app` has when it parses. The type of an option determines its
+/// completion: FILE, DIR, or words separated by `|`.
 void add_page_option(CLI::App& app);
 
-/// `kind`: man, bash, zsh or fish.
+/// Returns a page. `kind`: man, bash, zsh or fish.
 std::string page_of(const CLI::App& app, const std::string& kind);
 
 }  // namespace tools

@@ -2,7 +2,7 @@ package main
 
 import "sync"
 
-// job is the value of B27: some words, and an owner.
+// job is the value of B27: some words, and a pointer that it owns.
 type job struct {
 	owner *int
 	words [4]uint64
@@ -43,7 +43,7 @@ func init() {
 	}
 }
 
-// handedOver has one goroutine send, and another one receive.
+// handedOver measures one goroutine that sends, and another one that receives.
 func handedOver() result {
 	c := make(chan job, 64)
 	return measure(many, func() {

@@ -17,7 +17,7 @@ func serveHTTP(address string) {
 	}))
 }
 
-// addHTTP is 64 keep-alive GETs in flight on one thread, a token for each.
+// addHTTP adds 64 concurrent keep-alive GETs on one thread, each with a token.
 func addHTTP(url string) {
 	const inFlight, n = 64, 20_000
 	client := &http.Client{Transport: &http.Transport{

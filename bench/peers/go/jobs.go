@@ -19,10 +19,10 @@ import (
 	"maragu.dev/goqite/jobs"
 )
 
-// jobQueue is a durable queue with nothing in it. Its jobs do nothing but call ran.
+// jobQueue is an empty durable queue. Its jobs do nothing except calling ran.
 type jobQueue struct {
 	put   func() error
-	fill  func(n int) error // as fast as it can be done
+	fill  func(n int) error // puts n jobs as fast as possible
 	start func(workers int, ran func()) (stop func())
 	close func()
 }
@@ -33,7 +33,8 @@ func must(err error) {
 	}
 }
 
-// openGoqite opens a file of its own. goqite's own schema is in BENCH_GOQITE; the settings are those of its README.
+// openGoqite opens a new file. BENCH_GOQITE names the folder with goqite's schema; the settings are those of its
+// README.
 func openGoqite(synchronous string, poll time.Duration) func() jobQueue {
 	return func() jobQueue {
 		folder, err := os.MkdirTemp(os.Getenv("BENCH_FOLDER"), "goqite-")
@@ -87,7 +88,7 @@ type noopWorker struct {
 
 func (w *noopWorker) Work(context.Context, *river.Job[noop]) error { w.ran(); return nil }
 
-// openRiver opens a schema of its own. It fetches as often as it can be told to.
+// openRiver opens a new schema. River fetches as often as its settings allow.
 func openRiver() jobQueue {
 	const schema = "river_bench"
 	config, err := pgxpool.ParseConfig(os.Getenv("BENCH_POSTGRES"))
@@ -139,7 +140,7 @@ func openRiver() jobQueue {
 	}
 }
 
-// putJobs hands in n jobs, so many at once.
+// putJobs puts n jobs, atOnce at a time.
 func putJobs(q jobQueue, n, atOnce int) result {
 	defer q.close()
 	must(q.put())
@@ -158,7 +159,7 @@ func putJobs(q jobQueue, n, atOnce int) result {
 	})
 }
 
-// runJobs runs the first n of so many that wait.
+// runJobs runs the first n of the waiting jobs.
 func runJobs(q jobQueue, waiting, n, workers int) result {
 	defer q.close()
 	must(q.fill(waiting))
@@ -177,7 +178,7 @@ func runJobs(q jobQueue, waiting, n, workers int) result {
 	return r
 }
 
-// startAlone measures from the call that hands a job in until it runs, while nothing else is to be done.
+// startAlone measures the time from putting a job to its start, while there are no other jobs.
 func startAlone(q jobQueue, n int) result {
 	defer q.close()
 	started := make(chan time.Time, 1)

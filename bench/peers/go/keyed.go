@@ -10,7 +10,7 @@ import (
 
 const keyCount = 1_000_000
 
-// limiters is the common idiom: a map with a limiter for each key, behind a lock.
+// limiters is the usual solution: a map with a limiter for each key, behind a lock.
 type limiters struct {
 	sync.RWMutex
 	all map[string]*rate.Limiter

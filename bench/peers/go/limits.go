@@ -14,14 +14,14 @@ import (
 	"github.com/failsafe-go/failsafe-go/adaptivelimiter"
 )
 
-// serveLimits is failsafe-go's adaptive limiter for B19. What it limits is a model in another process,
-// bench/adaptive_bench.cpp, which says what happens and when; a line each, with times in nanoseconds:
+// serveLimits runs failsafe-go's adaptive limiter for B19. It limits a model in another process,
+// bench/adaptive_bench.cpp. The model sends an event in each line, with times in nanoseconds:
 //
-//	new failsafe     begin anew; answered by the limit
+//	new failsafe     makes a new limiter; answered by the limit
 //	+ TIME CALL      a call begins
-//	- TIME CALL HOW  a call has ended, "ok", "dropped" or "cancelled"; answered by the limit from now on
+//	- TIME CALL HOW  a call has ended, "ok", "dropped" or "cancelled"; answered by the new limit
 //
-// The limiter has no clock but Go's own, so this runs as a test does whose time is made up.
+// The limiter can use only Go's own clock, so this runs like a Go test with synthetic time.
 func serveLimits() {
 	all := func(string, string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "limits", F: func(t *testing.T) {

@@ -1,4 +1,4 @@
-// The work of canigo's benchmarks as it is done in Go: prints one JSON line per contestant and call.
+// The work of canigo's benchmarks, done in Go. Prints one JSON line per contestant and call.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// result is what one repetition measured: the same fields as canigo's own programs print.
+// result is the measurement of one repetition, with the same fields as canigo's own programs print.
 type result struct {
 	ID         string  `json:"id"`
 	Name       string  `json:"name"`
@@ -38,13 +38,13 @@ func add(id, name string, threads int, run func() result) {
 	contestants = append(contestants, contestant{id, name, threads, run})
 }
 
-// takesSeconds is what needs no repetition to warm up.
+// takesSeconds matches benchmarks that need no warm-up, because a repetition takes seconds.
 var takesSeconds = regexp.MustCompile("^(B4-|B12|B20|B22)")
 
-// many is a repetition's number of operations for what takes tens of nanoseconds.
+// many is the number of operations in a repetition whose operations take tens of nanoseconds.
 const many = 1_000_000
 
-// measure times n operations that f does in one call.
+// measure measures one call of f, which does n operations.
 func measure(n int, f func()) result {
 	runtime.GC()
 	var before, after runtime.MemStats
@@ -90,7 +90,7 @@ func main() {
 		}
 		runtime.GOMAXPROCS(c.threads)
 		if !takesSeconds.MatchString(c.id) {
-			c.run() // to warm up
+			c.run() // a warm-up that is not measured
 		}
 		r := c.run()
 		r.ID, r.Name = c.id, "Go: "+c.name

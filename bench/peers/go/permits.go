@@ -44,7 +44,7 @@ func init() {
 	add("B12", "x/sync/semaphore Weighted", 1, func() result { return millionWaiters(1_000_000) })
 }
 
-// contended has 64 goroutines take a permit in turn, and yield while they hold it.
+// contended measures 64 goroutines that take a permit in turn, and yield while they hold it.
 func contended(acquire, release func()) result {
 	const contenders, rounds = 64, 3_000
 	return measure(contenders*rounds, func() {
@@ -64,7 +64,7 @@ func contended(acquire, release func()) result {
 	})
 }
 
-// millionWaiters queues n goroutines for a semaphore, and lets all of them go.
+// millionWaiters queues n goroutines at a semaphore, and then wakes all of them.
 func millionWaiters(n int) result {
 	var before, after runtime.MemStats
 	runtime.GC()

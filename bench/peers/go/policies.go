@@ -12,7 +12,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// failureRateBreaker opens where half of at least 20 calls within 30 s fail, as that of B18 in C++ does.
+// failureRateBreaker opens if half of at least 20 calls within 30 s fail, like the breaker of B18 in C++.
 func failureRateBreaker() circuitbreaker.CircuitBreaker[int] {
 	return circuitbreaker.NewBuilder[int]().WithFailureRateThreshold(0.5, 20, 30*time.Second).
 		WithDelay(5 * time.Second).WithSuccessThreshold(3).Build()

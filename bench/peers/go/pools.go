@@ -73,10 +73,10 @@ func init() {
 	})
 }
 
-// workerPool is the design that goapp's article describes (habr.com/ru/post/720286), whose module is not on the proxy:
-// tasks from a sync.Pool with a state and a channel that says when they are done; workers that select on their
-// context, a stop signal and the queue; a short task runs in the worker, one with a timeout in a goroutine that the
-// worker watches together with a timer.
+// workerPool is the design that goapp's article describes (habr.com/ru/post/720286); goapp's module is not on the
+// proxy. Tasks come from a sync.Pool, with a state and a channel that reports their end. Workers select on their
+// context, a stop signal and the queue. A short task runs in the worker. A task with a timeout runs in a goroutine that
+// the worker watches together with a timer.
 type workerPool struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -91,7 +91,7 @@ type task struct {
 	f       func(context.Context) error
 	timeout time.Duration
 	timer   *time.Timer
-	ended   chan struct{} // of f
+	ended   chan struct{} // closed when f has returned
 	done    chan *task
 	spent   time.Duration
 	err     error
@@ -172,7 +172,7 @@ func (t *task) call(ctx context.Context) {
 	t.err = t.f(ctx)
 }
 
-// runAll hands over n tasks, 64 at a time, and waits for all of them.
+// runAll submits n tasks, 64 at a time, and waits for all of them.
 func (p *workerPool) runAll(n int, f func(context.Context) error, timeout time.Duration) {
 	const burst = 64
 	done := make(chan *task, burst)

@@ -13,7 +13,7 @@ import (
 
 var background = context.Background()
 
-// plenty is a limiter whose tokens never run out: a token a nanosecond, a billion at the start.
+// plenty returns a limiter that never runs out of tokens: one token per nanosecond, and a billion at the start.
 func plenty() *rate.Limiter { return rate.NewLimiter(1e9, 1e9) }
 
 func init() {
@@ -63,7 +63,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// saturate has 64 goroutines ask for more than the rate allows, for a second.
+// saturate lets 64 goroutines request more than the rate allows, for a second.
 func saturate(perSecond int) result {
 	l := rate.NewLimiter(rate.Limit(perSecond), perSecond/100)
 	l.AllowN(time.Now(), perSecond/100)
@@ -84,9 +84,9 @@ func saturate(perSecond int) result {
 	return result{Reached: n / (float64(perSecond) * spent), CPU: (cpuTime() - cpu).Seconds() / spent, NS: spent * 1e9 / n}
 }
 
-// throughputControl is the design of github.com/hekmon/tpcontrol, which is not on the module proxy: a ticker fills a
-// channel of tokens; a dispatcher takes a token, then the notice that somebody waits, then unlocks the oldest caller
-// of the most important queue. A caller queues a locked mutex, and notifies from a goroutine of its own.
+// throughputControl is the design of github.com/hekmon/tpcontrol, which is not on the module proxy. A ticker fills a
+// channel of tokens. A dispatcher takes a token, waits for a notice that a caller waits, and then unlocks the oldest
+// caller of the most important queue. A caller queues a locked mutex, and sends its notice from a separate goroutine.
 type throughputControl struct {
 	tokens, notices chan struct{}
 	queues          []callers
@@ -97,7 +97,8 @@ type callers struct {
 	waiting []*sync.Mutex
 }
 
-// newThroughputControl has all its tokens at the start, so that only the way through it is measured.
+// newThroughputControl returns a control that has all its tokens at the start, so that only the passing of callers is
+// measured.
 func newThroughputControl(tokens int) *throughputControl {
 	c := &throughputControl{make(chan struct{}, tokens), make(chan struct{}), make([]callers, 3)}
 	for i := 0; i < tokens; i++ {

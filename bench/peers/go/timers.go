@@ -10,7 +10,7 @@ func init() {
 	add("B11c", "time.Timer Stop", 1, func() result { _, stopped := millionTimers(); return stopped })
 }
 
-// millionTimers are between one and two hours away: armed, then taken back.
+// millionTimers arms a million timers between one and two hours ahead, and then stops them.
 func millionTimers() (armed, stopped result) {
 	const n = 1_000_000
 	timers := make([]*time.Timer, n)

@@ -1,4 +1,4 @@
-// Durable jobs as BullMQ has them, in a Redis that answers once the disk has what it wrote, and in one that does not.
+// Durable jobs of BullMQ, in a Redis that waits for the disk before it answers, and in a Redis that does not.
 import { Queue, Worker } from 'bullmq';
 import IORedis from 'ioredis';
 

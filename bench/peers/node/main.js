@@ -1,4 +1,4 @@
-// The work of canigo's benchmarks as it is done in Node: prints one JSON line per contestant and call.
+// The work of canigo's benchmarks, done in Node. Prints one JSON line per contestant and call.
 import Bottleneck from 'bottleneck';
 import PQueue from 'p-queue';
 import { bullmq } from './jobs.js';
@@ -30,7 +30,7 @@ const contestants = [
     const queue = new PQueue({ concurrency: 8, timeout: 1000 });
     return inBursts(16_000, () => queue.add(operation));
   }],
-  // Its jobs go through a timer each, so the time of one is that of many at once.
+  // Each job of bottleneck goes through a timer, so many jobs run at once to measure the time of one job.
   ['B2', 'bottleneck, reservoir', async () => {
     const limiter = new Bottleneck({ reservoir: 1e9 });
     return inBursts(128, () => limiter.schedule(operation));
@@ -47,7 +47,7 @@ for (const [id, name, run] of contestants) {
     console.log(id, name);
     continue;
   }
-  if (!id.startsWith('B22')) await run(); // to warm up
+  if (!id.startsWith('B22')) await run();  // a warm-up that is not measured
   const measured = await run();
   const figures = typeof measured === 'number' ? { ns: measured } : measured;
   console.log(JSON.stringify({ id, name: `Node: ${name}`, ...figures }));

@@ -5,14 +5,14 @@ use tokio::sync::mpsc;
 
 const CAPACITY: usize = 64;
 
-/// The value of B27: some words, and an owner.
+/// The value of B27: some words, and a box that it owns.
 #[derive(Default)]
 struct Job {
     _owner: Option<Box<i32>>,
     _words: [u64; 4],
 }
 
-/// One task sends, another one receives.
+/// Measures one task that sends, and another one that receives.
 fn handed_over(runtime: Runtime) -> Sample {
     let (to, mut from) = mpsc::channel::<Job>(CAPACITY);
     measure(MANY, || {

@@ -12,7 +12,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// What one repetition measured: the same fields as canigo's own programs print.
+/// The measurement of one repetition, with the same fields as canigo's own programs print.
 #[derive(Clone, Default)]
 pub struct Sample {
     pub ns: f64,
@@ -38,10 +38,10 @@ pub fn contestant(id: &str, name: &'static str, run: impl Fn() -> Sample + 'stat
     }
 }
 
-/// A repetition's number of operations for what takes tens of nanoseconds.
+/// The number of operations in a repetition whose operations take tens of nanoseconds.
 pub const MANY: usize = 1_000_000;
 
-/// Counts what is allocated, and the bytes that are in use.
+/// An allocator that counts allocations and the bytes in use.
 struct Counting;
 static MADE: AtomicU64 = AtomicU64::new(0);
 static IN_USE: AtomicI64 = AtomicI64::new(0);
@@ -65,7 +65,7 @@ pub fn bytes_in_use() -> i64 {
     IN_USE.load(Relaxed)
 }
 
-/// Times `n` operations that `f` does in one call.
+/// Measures one call of `f`, which does `n` operations.
 pub fn measure(n: usize, f: impl FnOnce()) -> Sample {
     let made = MADE.load(Relaxed);
     let start = Instant::now();
@@ -79,7 +79,7 @@ pub fn measure(n: usize, f: impl FnOnce()) -> Sample {
     }
 }
 
-/// tokio's runtime of one thread, the one that calls.
+/// Returns a tokio runtime that runs on the calling thread only.
 pub fn one_thread() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -95,7 +95,7 @@ pub fn two_threads() -> tokio::runtime::Runtime {
         .unwrap()
 }
 
-/// User and system time of this process.
+/// Returns the user and system time of this process.
 pub fn cpu_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = stat
@@ -105,7 +105,7 @@ pub fn cpu_time() -> Duration {
         .split_whitespace()
         .collect();
     let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 10) // USER_HZ is 100 wherever Linux runs
+    Duration::from_millis(ticks * 10) // USER_HZ is 100 on every Linux
 }
 
 fn main() {

@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 use tokio::task::yield_now;
 
-/// 64 tasks take a permit in turn, and yield while they hold it.
+/// Measures 64 tasks that take a permit in turn, and yield while they hold it.
 fn contended(runtime: Runtime, permits: usize) -> Sample {
     const CONTENDERS: usize = 64;
     const ROUNDS: usize = 3_000;
@@ -31,7 +31,7 @@ fn contended(runtime: Runtime, permits: usize) -> Sample {
     })
 }
 
-/// 64 tasks yield.
+/// Measures 64 tasks that yield.
 fn yielding(runtime: Runtime) -> Sample {
     const TASKS: usize = 64;
     const ROUNDS: usize = 3_000;
@@ -53,7 +53,7 @@ fn yielding(runtime: Runtime) -> Sample {
     })
 }
 
-/// 64 tasks spawn one after the other, and wait for it.
+/// Measures 64 tasks that spawn tasks one after the other, and wait for each.
 fn spawning(runtime: Runtime) -> Sample {
     const TASKS: usize = 64;
     const ROUNDS: usize = 300;
@@ -75,7 +75,8 @@ fn spawning(runtime: Runtime) -> Sample {
     })
 }
 
-/// The same with a token before each permit, if there is a semaphore; the tokens are all there.
+/// Like contended(), with a token before each permit. Without `permits` only tokens are taken. All tokens are
+/// available.
 fn with_tokens(permits: Option<usize>) -> Sample {
     const CONTENDERS: usize = 64;
     const ROUNDS: usize = 3_000;
@@ -105,7 +106,7 @@ fn with_tokens(permits: Option<usize>) -> Sample {
     })
 }
 
-/// Queues `n` tasks for a semaphore, then lets all of them go.
+/// Queues `n` tasks at a semaphore, then wakes all of them.
 fn waiters(n: usize) -> Sample {
     let s = Arc::new(Semaphore::new(0));
     let runtime = one_thread();
@@ -118,7 +119,7 @@ fn waiters(n: usize) -> Sample {
                 tokio::spawn(async move { s.acquire().await.unwrap().forget() })
             })
             .collect();
-        // The runtime turns to this task again after 61 others at most, so as many turns let all of them queue.
+        // The runtime runs this task again after at most 61 other tasks. After this many yields, all tasks are queued.
         for _ in 0..n / 16 {
             yield_now().await;
         }

@@ -3,7 +3,7 @@ use std::future::{ready, Ready};
 use std::time::Duration;
 use tower::{retry::Policy, BoxError, Service, ServiceBuilder, ServiceExt};
 
-/// Up to three attempts for a call that fails.
+/// Makes up to three attempts for a call that fails.
 #[derive(Clone)]
 struct Attempts(u32);
 

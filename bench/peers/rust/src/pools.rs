@@ -14,7 +14,7 @@ async fn operation() {
     WORK.fetch_add(1, Relaxed);
 }
 
-/// At most 8 operations at once: 64 are handed over, then all are waited for, until `n` are done.
+/// Runs at most 8 operations at once. Submits 64 operations and waits for all of them, until `n` are done.
 fn pool<F>(runtime: Runtime, n: usize, each: fn(OwnedSemaphorePermit) -> F) -> Sample
 where
     F: Future<Output = ()> + Send + 'static,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tower::{limit::RateLimit, Service, ServiceExt};
 
-/// A token a nanosecond, and as many at the start as governor can keep.
+/// A limiter with one token per nanosecond, and at the start as many tokens as governor can keep.
 pub fn plenty() -> DefaultDirectRateLimiter {
     let most = NonZeroU32::new(1_000_000_000).unwrap();
     RateLimiter::direct(Quota::per_second(most).allow_burst(most))
@@ -18,7 +18,7 @@ fn check(limiter: &DefaultDirectRateLimiter) {
     }
 }
 
-/// 64 tasks ask for more than the rate allows, for a second.
+/// Measures 64 tasks that request more than the rate allows, for a second.
 fn saturate(per_second: u32) -> Sample {
     let burst = NonZeroU32::new(per_second / 100).unwrap();
     let limiter = Arc::new(RateLimiter::direct(
@@ -34,7 +34,7 @@ fn saturate(per_second: u32) -> Sample {
                 loop {
                     limiter.until_ready().await;
                     granted.fetch_add(1, Relaxed);
-                    // Or the tasks that find a token would keep the runtime from its clock.
+                    // Without this yield, tasks that find a token would keep the runtime from reading its clock.
                     tokio::task::yield_now().await;
                 }
             });

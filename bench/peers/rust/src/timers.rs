@@ -7,7 +7,7 @@ use tokio::time::{sleep, Sleep};
 
 const N: usize = 1_000_000;
 
-/// A million timers between one and two hours away: armed by a first poll, then dropped.
+/// Arms a million timers between one and two hours ahead by a first poll, then drops them.
 fn million() -> (Sample, Sample) {
     let runtime = one_thread();
     let _inside = runtime.enter();
