@@ -110,7 +110,7 @@ NO_ALLOCATIONS = {"B1": "scheduler.try_acquire", "B2": "scheduler.acquire", "B6"
 
 
 def rank(work):
-    """B2 comes before B10."""
+    """Returns a sort key by which B2 comes before B10."""
     return [int(x) if x.isdigit() else x for x in re.split(r"(\d+)", work)]
 
 
@@ -123,13 +123,13 @@ def is_floor(name):
 
 
 def results(samples):
-    """What bench/run writes of the rounds: {(id, name): [a dictionary for each round]}."""
+    """Returns the rounds in the form that bench/run writes: {(id, name): [a dictionary for each round]}."""
     return [{"id": work, "name": name, "median": statistics.median(r["ns"] for r in rounds), "repetitions": rounds}
             for (work, name), rounds in samples.items()]
 
 
 class Run:
-    """What was measured in one run. A ratio of figures of two runs is refused."""
+    """The measurements of one run. A ratio of figures of two runs is refused."""
 
     def __init__(self, data):
         self.data = data
@@ -141,14 +141,14 @@ class Run:
 
     @staticmethod
     def of(samples):
-        """Of a run that has not ended."""
+        """Makes a Run from the samples of a run that has not ended."""
         return Run({"run": "", "results": results(samples)})
 
     def has(self, work, name):
         return (work, name) in self.samples
 
     def values(self, work, name, what):
-        """One of each round."""
+        """Returns one value for each round."""
         made = {"missed": lambda r: 1 - r["reached"], "lost": lambda r: 1 - statistics.mean(r["goodput"].values())}
         return [made[what](r) if what in made else r.get(what, 0) for r in self.samples[work, name]]
 
@@ -169,7 +169,7 @@ class Run:
         return statistics.median(above / below if below else float("inf") for above, below in rounds)
 
     def is_unsteady(self, work):
-        """Whether a ratio that counts is not one: its middle rounds differ by more than the half."""
+        """Whether a ratio that counts is unsteady: the quartiles of its rounds differ by more than the half."""
         ours = self.ours(work)
         others = {other for of, what, name, other, _ in TARGETS if of == work and what == "ns" and name == ours}
         others |= {self.best_peer(work)}
@@ -185,17 +185,17 @@ class Run:
         return high > 1.5 * low
 
     def beside_peers(self):
-        """Of each piece of work the best peer, and our share of its time: what another host is compared by."""
+        """Returns the best peer of each work, and our share of its time, for the comparison with other hosts."""
         return {work: {"peer": best, "ratio": round(self.ratio(work, ours, best), 3)}
                 for work in self.works() if self.has_times(work)
                 for ours, best in [(self.ours(work), self.best_peer(work))] if ours and best}
 
     def has_times(self, work):
-        """Whether it is a matter of time: adaptive limits are judged by goodput."""
+        """Whether the work is measured in time. Adaptive limits are judged by goodput instead."""
         return not any("goodput" in r for name in self.names(work) for r in self.samples[work, name])
 
     def goodput(self, work, name):
-        """Of each trace, as a share of the most that is possible."""
+        """Returns for each trace the goodput, as a share of the best possible goodput."""
         rounds = [r["goodput"] for r in self.samples[work, name]]
         return {trace: statistics.median(r[trace] for r in rounds) for trace in rounds[0]}
 
@@ -206,18 +206,18 @@ class Run:
         return [name for other, name in self.samples if other == work]
 
     def ours(self, work):
-        """What is compared with the others; the first of ours."""
+        """Returns our contestant that is compared with the others: the first one of canigo."""
         return next((n for n in self.names(work) if not is_peer(n) and not is_floor(n)), None)
 
     def best_peer(self, work):
         return min(filter(is_peer, self.names(work)), key=lambda n: self.figure(work, n), default=None)
 
     def floor(self, work):
-        """What bare Asio or the machine need for the least of it; the first that is named."""
+        """Returns the first contestant that does only the minimum of the work: bare Asio or the machine."""
         return next(filter(is_floor, self.names(work)), None)
 
     def targets(self):
-        """What was aimed at, of the work that was measured; `floor`: what the ratio would be of the least possible."""
+        """Returns the targets of the measured work. `floor`: the ratio that the minimum of the work would have."""
         found = []
         for work, what, ours, other, most in TARGETS:
             if not self.has(work, ours) or (other != "value" and not self.has(work, other)):

@@ -30,7 +30,7 @@ class Upstream(Running):
         super().__init__([sys.executable, HERE / "quota_upstream.py", port, json.dumps(quota)], port)
 
     def calls(self):
-        """Of each call: when it came, its status, its tokens."""
+        """Returns the time of arrival, the status and the tokens of each call."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/log") as told:
             return json.load(told)
 
@@ -41,7 +41,7 @@ class Answer:
 
 
 class Usage:
-    """The tokens of a call: those of its text, those of the answer, and how many of them it allows."""
+    """The tokens of a call: those of its text, those of the answer, and how many tokens the answer may have."""
 
     def __init__(self, given, made, allowed):
         self.given, self.made, self.allowed = given, made, allowed
@@ -51,20 +51,20 @@ class Usage:
 
 
 def usages(count, given=150, allowed=400):
-    """What so many calls will use: some of them all that they allow, some a quarter of it."""
+    """Returns the usage of this many calls: some use all tokens that they allow, and some a quarter."""
     numbers = random.Random(36)
     return [Usage(given, numbers.randint(allowed // 4, allowed), allowed) for _ in range(count)]
 
 
 def model_call(usage, model):
-    """A body that tells the upstream its usage. A token has four bytes of text, as most gateways guess."""
+    """Returns a body that tells the upstream its usage. A token has four bytes of text, as most gateways guess."""
     text = f"usage={usage.given},{usage.made} ".ljust(4 * usage.given - 110, ".")
     return json.dumps({"model": model, "max_tokens": usage.allowed,
                        "messages": [{"role": "user", "content": text}]}).encode()
 
 
 async def send(port, path, fields, body, is_important=False, late=0, began=None):
-    """One call on a connection of its own; its body comes `late` seconds after its head."""
+    """Sends one call on its own connection. The body comes `late` seconds after the head."""
     began = began or time.monotonic()
     status = 0
     with contextlib.suppress(OSError, ValueError, IndexError, asyncio.TimeoutError):
@@ -86,7 +86,7 @@ async def send(port, path, fields, body, is_important=False, late=0, began=None)
 
 
 async def send_all(peer, port, up, wanted, late=0):
-    """All at once, the important ones last."""
+    """Sends all calls at once, the important calls last."""
     began = time.monotonic()
     important = len(wanted) - IMPORTANT
     return await asyncio.gather(*(
@@ -95,12 +95,12 @@ async def send_all(peer, port, up, wanted, late=0):
 
 
 def seconds(values):
-    """Their median, as it is shown."""
+    """Formats the median of some seconds."""
     return f"{statistics.median(values):.1f} s" if values else "–"
 
 
 async def job(peer, quota, wanted, idle):
-    """The job of one gateway; it is warm, and has stood idle so long."""
+    """Gives the job to one gateway, which is warm and has been idle for `idle` seconds."""
     window = 60 if quota.tokens else 1
     up = await asyncio.to_thread(lambda: Upstream(calls=quota.calls, tokens=quota.tokens, window=window))
     running = None
@@ -169,7 +169,7 @@ def row_13(bench, options, out):
 
 
 def row_14(bench, options, out):
-    """A minute passes before, as at a gateway that runs all day; all do it at the same time."""
+    """Measures row 14. A minute without calls precedes. All gateways run at the same time."""
     wanted = usages(CALLS, 200, 800)
     total = sum(usage.total() for usage in wanted)
     mean = total // CALLS
@@ -189,7 +189,7 @@ def row_14(bench, options, out):
 
 
 def most_within(log, seconds, weight=lambda entry: 1):
-    """The most that came in any closed window of so many seconds."""
+    """Returns the largest sum in any closed window of this many seconds."""
     most = total = first = 0
     for entry in log:
         total += weight(entry)
@@ -201,12 +201,12 @@ def most_within(log, seconds, weight=lambda entry: 1):
 
 
 def refusals_in(path):
-    """429s in an access log of ours."""
+    """Returns the number of 429s in an access log of canigo-gateway."""
     return sum(json.loads(line)["status"] == 429 for line in path.read_text().splitlines())
 
 
 def with_upstream(peer, quota, do, **more):
-    """What `do` returns with the gateway, and the log of the upstream."""
+    """Returns the result of `do` with the gateway, and the log of the upstream."""
     up = Upstream(calls=quota.calls, tokens=quota.tokens, **more)
     running = None
     try:
@@ -220,7 +220,7 @@ def with_upstream(peer, quota, do, **more):
 
 
 def openai_python(bench, options, out, number):
-    """A Python that has the openai SDK, or None."""
+    """Returns a Python that has the openai SDK, or None."""
     try:
         python = gateway_peers.openai_python(peers_folder(bench, options))
     except RuntimeError as failed:
@@ -230,7 +230,7 @@ def openai_python(bench, options, out, number):
 
 
 def openai_calls(python, port):
-    """200 calls of the openai SDK at once: [succeeded, seconds] of each."""
+    """Sends 200 calls of the openai SDK at once. Returns [succeeded, seconds] of each."""
     done = subprocess.run([python, gateway_peers.PINS / "openai_calls.py", f"http://127.0.0.1:{port}/v1", str(CALLS)],
                           capture_output=True, text=True)
     if done.returncode != 0:
@@ -265,7 +265,7 @@ def row_15(bench, options, out):
 
 
 def row_16(bench, options, out):
-    """A strict window while calls wait, after one in which nothing was sent.
+    """Measures a strict window while calls wait, after a window in which nothing was sent.
 
     A window of 6 s holds the same calls as one of a minute, and more windows are seen."""
 
@@ -345,7 +345,7 @@ def table_row(number, name, s):
 
 
 def table(job):
-    """What each program made of the same job."""
+    """Returns the table with each program's results in the same job."""
     lines = ["| | | succeed | the last answer | important, median | batch, median | 429 of the upstream "
              "| tokens in them | processor, a call |", "|---|---|---|---|---|---|---|---|---|"]
     return "\n".join(lines + [table_row(*entry) for entry in job])

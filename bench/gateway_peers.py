@@ -96,18 +96,18 @@ retries = { num_retries = 10, max_delay_s = 10 }
 
 
 class Quota:
-    """Calls a second, or tokens a minute; `mean` tokens are those of a usual call, for who counts calls alone."""
+    """A quota of calls per second or tokens per minute. `mean`: the usual tokens of a call."""
 
     def __init__(self, calls=0, tokens=0, mean=0):
         self.calls, self.tokens, self.mean = calls, tokens, mean
 
     def calls_each(self):
-        """How many calls, and in how long: "s" or "m"."""
+        """Returns the number of calls, and its span: "s" or "m"."""
         return (self.tokens // self.mean, "m") if self.tokens else (self.calls, "s")
 
 
 class Peer:
-    """`path`, `fields` and `model` are what its calls look like."""
+    """A gateway of another project. `path`, `fields` and `model`: the form of its calls."""
 
     def __init__(self, name, version, start, path="/v1/chat/completions", fields=lambda up: {}, model="m"):
         self.name, self.version, self.start = name, version, start
@@ -186,7 +186,7 @@ def portkey(place):
 
 
 def portkey_fields(up):
-    """https://portkey.ai/docs/product/ai-gateway/automatic-retries: five is the most."""
+    """https://portkey.ai/docs/product/ai-gateway/automatic-retries: at most five attempts."""
     retry = {"attempts": 5, "on_status_codes": [429], "use_retry_after_header": True}
     return {"x-portkey-config": json.dumps({"provider": "openai", "api_key": "none", "retry": retry,
                                             "custom_host": f"http://127.0.0.1:{up}/v1"})}
@@ -203,7 +203,7 @@ def pinned(name, package):
 
 
 def install_python(place, wanted):
-    """A virtual environment of what the file pins."""
+    """Makes a virtual environment with the packages that the file pins."""
     mark = place / "installed.txt"
     if mark.exists() and mark.read_text() == (PINS / wanted).read_text():
         return
@@ -233,13 +233,13 @@ def run(*command, **more):
 
 
 def openai_python(folder):
-    """A Python that has the openai SDK."""
+    """Returns a Python that has the openai SDK."""
     install_python(folder / "tensorzero", "tensorzero.txt")
     return folder / "tensorzero" / "bin" / "python"
 
 
 def installed(base, folder, left_out):
-    """The peers that are there, or can be had."""
+    """Returns the peers that are installed or can be installed."""
     peers = []
     for name, start, version in (("nginx limit_req", nginx, ["nginx", "-v"]), ("HAProxy", haproxy, ["haproxy", "-v"])):
         if program := program_of(version[0]):

@@ -158,7 +158,7 @@ struct bare : World {
   typename World::context& io_;
 };
 
-// ---- what it costs --------------------------------------------------------------------------------------------------
+// The cost of a metered_stream whose limit does not bind.
 
 template <class C>
 typename C::work write_each(typename C::stream& s, const connection& c, const std::vector<char>& bytes) {
@@ -193,7 +193,7 @@ void cost(const char* id, const char* work, std::size_t bytes, bool writes) {
       .run(repetitions);
 }
 
-// ---- how exactly it keeps a rate ------------------------------------------------------------------------------------
+// How exactly a metered_stream keeps a rate.
 
 /// Reads all bytes that arrive, on its own thread.
 class drain {

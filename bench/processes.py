@@ -59,7 +59,7 @@ class Running:
         self.pids += [int(c) for c in children]
 
     def resident(self):
-        """Bytes in memory that are its own."""
+        """Returns the resident bytes of this process."""
         total = 0
         for pid in self.pids:
             with contextlib.suppress(OSError):
@@ -68,7 +68,7 @@ class Running:
         return total
 
     def processor(self):
-        """Seconds of the processor so far."""
+        """Returns the processor seconds of this process so far."""
         total = 0
         for pid in self.pids:
             with contextlib.suppress(OSError):

@@ -25,7 +25,7 @@ class Quota:
         self.log = []
 
     def ask(self, tokens):
-        """Whether a call may go; the fields that tell the quota."""
+        """Returns whether a call may go, and the fields that report the quota."""
         now = time.monotonic()
         if self.number != (number := now // self.window):
             self.number, self.left = number, self.limit - self.taken
@@ -43,7 +43,7 @@ class Quota:
 
 
 def used_by(body):
-    """The tokens of a call: input and output."""
+    """Returns the input and output tokens of a call."""
     found = re.search(rb"usage=(\d+),(\d+)", body)
     return (int(found[1]), int(found[2])) if found else (10, 10)
 

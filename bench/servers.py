@@ -10,7 +10,7 @@ import time
 
 
 class Servers:
-    """Tells the programs of the benchmark in the environment where they are; leaves out what is not installed."""
+    """Names the servers in the environment of the benchmark's programs. Leaves out servers that are not installed."""
 
     def __init__(self, skipped):
         # The usual temporary folder may be in memory, where no write waits for a disk.

@@ -194,7 +194,7 @@ const tenantColumns = [
 
 const causes = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker', key: 'its key, which was refused', failures: 'its failures' };
 
-// Puts a button into a cell that pauses or resumes a target.
+// Puts into a cell a button that pauses or resumes a target.
 function hold(cell, t) {
   if (!cell.firstChild) {
     const b = make('button', 'quiet');

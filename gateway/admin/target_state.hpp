@@ -20,8 +20,8 @@ nlohmann::json until(time_point end, time_point now);
 /// Describes the pauses that are in force, except for those of single tenants and of used-up quotas.
 nlohmann::json pauses_of(const pause_book& pauses, time_point now);
 
-/// Describes each target of an upstream: its limits, its pauses, and its number of calls. Empty without a list of
-/// targets.
+/// Describes each target of an upstream: its limits, its pauses, and its number of calls. The result is empty for an
+/// upstream without a list of targets.
 nlohmann::json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now);
 
 /// Describes each model that has limits of its own: its limits, the calls that hold them now, and the number of calls

@@ -41,7 +41,7 @@ class call_counts {
 
   struct key {
     std::string upstream, tenant, priority, error;
-    int status = 0;  ///< 0: no response; below 0: any status
+    int status = 0;  ///< the status of the response; 0: no response; below 0: any status
     auto operator<=>(const key&) const = default;
   };
   struct tokens {

@@ -52,7 +52,7 @@ struct call_texts {
 };
 
 /// The facts about one request, for the access log, the counters, and the fields of its response. The head of the
-/// request must outlive it.
+/// request must outlive this object.
 struct call_record {
   std::chrono::system_clock::time_point time;
   time_point since;
@@ -72,7 +72,7 @@ struct call_record {
   int attempts = 0;
   std::string_view error;  ///< the value of X-Canigo-Error; empty: there was no error
   std::string bound_by;    ///< the limit that delayed the request when it last began to wait; empty: no wait
-  std::string_view kept;   ///< how the client was kept during the wait: "interim", "events"; empty: not at all
+  std::string_view kept;   ///< messages that kept the client during the wait: "interim", "events"; empty: none
   duration waited{};
   duration connect{};
   std::unique_ptr<call_texts> texts;    ///< null if all texts are empty, so that a waiting request takes less memory
@@ -88,7 +88,7 @@ struct call_record {
 /// Shortens a text from a client or an upstream for a page: to at most `most` bytes, with "…" if something was cut off.
 std::string shortened(std::string_view text, std::size_t most = 200);
 
-/// Starts the record of a request whose head has just arrived. The head must outlive it.
+/// Starts the record of a request whose head has just arrived. `head` must outlive the record.
 call_record begin_record(const message_head& head, std::string id);
 
 inline call_texts& texts_of(call_record& r) {

@@ -42,7 +42,7 @@ struct listen_address {
   bool is_local() const noexcept { return is_unix() || is_loopback; }
 };
 
-/// The paths of PEM files.
+/// The paths of a listener's PEM files.
 struct tls_files {
   std::string cert;
   std::string key;

@@ -29,7 +29,7 @@ struct text_at {
 /// counts as missing: the caller's variable is not changed.
 class table_view {
  public:
-  /// The table and the report must outlive it. `field` is empty for the whole file.
+  /// `table` and `r` must outlive this object. `field` is empty for the whole file.
   table_view(const toml::table& table, std::string field, report& r)
       : table_{&table}, field_{std::move(field)}, report_{&r} {}
 

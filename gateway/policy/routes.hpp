@@ -13,7 +13,7 @@ namespace canigo::gateway {
 /// Finds the upstream whose route matches a path.
 class route_table {
  public:
-  /// The upstreams must outlive it.
+  /// `upstreams` must outlive this object.
   explicit route_table(const std::vector<upstream>& upstreams);
 
   /// Returns the upstream with the longest matching prefix. A prefix matches the same path, and a path that continues

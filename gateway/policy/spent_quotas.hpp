@@ -29,7 +29,7 @@ struct spent_quota {
 
 /// The used-up quotas of an upstream. A value.
 ///
-/// It keeps the last 256 quotas only, because clients choose the names of models.
+/// Only the last 256 quotas are kept, because clients choose the names of models.
 class spent_quotas {
  public:
   static constexpr std::size_t most = 256;

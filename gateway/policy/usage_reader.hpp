@@ -58,7 +58,7 @@ class usage_reader {
   static constexpr std::size_t tail = std::size_t{16} << 10;
   static constexpr std::size_t most_event = std::size_t{256} << 10;
 
-  /// The names must outlive it.
+  /// `names` must outlive this object.
   usage_reader(usage_form form, const usage_names& names);
 
   void take(std::string_view piece);

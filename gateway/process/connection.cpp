@@ -118,7 +118,7 @@ net::awaitable<bool> connection::read_head(message_parser& parser) {
   for (;;) {
     while (!parser.has_begun() && input_.unread().size() >= 2 && input_.unread()[0] == '\r' &&
            input_.unread()[1] == '\n') {
-      input_.consume(2);  // RFC 9112, 2.2: an empty line before a request
+      input_.consume(2);  // skips an empty line before a request (RFC 9112, 2.2)
     }
     if (!input_.empty()) {
       if (std::exchange(phase_, phase::head) == phase::idle) since = clock::now();
@@ -230,8 +230,8 @@ bool connection::has_come() {
   return !input_.empty();
 }
 
-/// Whether the drain allows no further request on this connection. Connections to the admin may send requests to the
-/// end.
+/// Whether the drain allows no further request on this connection. Connections to the admin may send requests until the
+/// drain ends.
 bool connection::is_last() const noexcept { return entrance_.listener && service_.is_draining(); }
 
 void connection::drain() noexcept {

@@ -10,7 +10,7 @@ namespace canigo::gateway {
 
 /// Reports the state of the process to the service manager that has started it, by the protocol of sd_notify(3).
 ///
-/// It does nothing if the environment has no NOTIFY_SOCKET, because then there is no manager.
+/// A supervisor does nothing if the environment has no NOTIFY_SOCKET, because then there is no manager.
 class supervisor {
  public:
   /// Reads NOTIFY_SOCKET and the settings of the watchdog from the environment.

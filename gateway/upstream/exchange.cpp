@@ -123,7 +123,8 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
       std::array pieces{net::const_buffer{piece.data(), piece.size()}};
       co_await to.write(pieces, x.up->timeout.idle, error);
     }
-    if (error || u.is_stopped) co_return;  // no cancel(): the upstream may have answered already
+    // The upload ends without cancel(), because the upstream may have answered already.
+    if (error || u.is_stopped) co_return;
   }
   if (x.is_chunked) {
     std::array pieces{buffer_of("0\r\n\r\n")};

@@ -65,7 +65,7 @@ class forwarded_hosts {
   void take_over(const forwarded_hosts& before);
   /// Applies the settings that allow more than before; see upstream_queue.
   void end_take_over();
-  /// Ends all waits for tunnels and at the hosts.
+  /// Ends all waits for tunnels, and all waits for the limits of the hosts.
   void stop() noexcept;
 
  private:

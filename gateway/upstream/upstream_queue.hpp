@@ -34,7 +34,8 @@ inline bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
 /// The entrance to an upstream, or to a host of forward mode. It has one limit for all loops, with a flow for each
 /// tenant, and one pool of connections for each loop. Hosts can be numerous, so their flows are made on first use.
 ///
-/// It belongs to one configuration. The queue of the next configuration takes over the limit and other lasting state.
+/// A queue belongs to one configuration. The queue of the next configuration takes over the limit and other lasting
+/// state.
 class upstream_queue {
  public:
   /// The queue's limit runs on the first loop. Throws system_error for a setting that the library rejects.

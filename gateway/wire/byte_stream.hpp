@@ -47,7 +47,7 @@ class byte_stream {
   net::awaitable<std::size_t> read_some(net::mutable_buffer to, duration limit, error_code& error);
 
   /// Writes what the socket accepts at once, which is usually everything. Returns the rest, to be passed to write().
-  /// With TLS the rest is everything. It needs no coroutine frame and no turn of the event loop.
+  /// With TLS it writes nothing, and returns all pieces. It needs no coroutine frame and no turn of the event loop.
   std::span<net::const_buffer> write_now(std::span<net::const_buffer> pieces, error_code& error) noexcept;
   /// Writes everything. `stall`: the longest time during which the peer may accept no byte.
   net::awaitable<void> write(std::span<net::const_buffer> pieces, duration stall, error_code& error);

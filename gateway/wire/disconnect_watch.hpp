@@ -36,8 +36,8 @@ class disconnect_watch {
     entry(const entry&) = delete;
     entry& operator=(const entry&) = delete;
 
-    /// Makes the watch notify `whom` once when the peer disconnects, or at once if it has already disconnected. The
-    /// notified object must not destroy this entry. It must outlive this entry, or the next call of tell_no_more().
+    /// Makes the watch notify `whom` once when the peer disconnects, or at once if it has already disconnected. `whom`
+    /// must not destroy this entry. `whom` must outlive this entry, or the next call of tell_no_more().
     void tell(listener& whom) noexcept;
     void tell_no_more() noexcept { whom_ = nullptr; }
 

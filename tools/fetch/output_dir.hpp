@@ -36,7 +36,8 @@ class output_dir {
   std::size_t parts_ = 0;  // the number of parts made so far
 };
 
-/// A file that is being written. The destructor removes it, unless keep() was called. `folder` must outlive it.
+/// A file that is being written. The destructor removes the file, unless keep() was called. `folder` must outlive this
+/// object.
 ///
 /// The members throw output_error, which names the file.
 class output_dir::part {

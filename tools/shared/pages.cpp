@@ -68,7 +68,7 @@ std::vector<std::string> names_of(const std::vector<const CLI::App*>& commands) 
 /// Makes a valid name of a shell function from the text.
 std::string identifier(std::string name) { return with_all(std::move(name), "-", "_"); }
 
-// ---- the manual page
+// The manual page.
 
 /// Encodes a text for roff, so that no line begins with a full stop and quotes are kept.
 std::string roff(std::string text) {
@@ -129,7 +129,7 @@ std::string man_page(const CLI::App& app) {
   return out;
 }
 
-// ---- bash
+// Completions for bash.
 
 std::string bash_values(const CLI::App& app) {
   std::string out;
@@ -186,7 +186,7 @@ complete -F _{} {}
                            identifier(app.get_name()), app.get_name());
 }
 
-// ---- zsh
+// Completions for zsh.
 
 std::string zsh_action(const entry& e) {
   if (e.takes_words()) return "(" + with_all(e.value, "|", " ") + ")";
@@ -239,7 +239,7 @@ std::string zsh_page(const CLI::App& app) {
   return out + fmt::format("  esac\n}}\n_{} \"$@\"\n", name);
 }
 
-// ---- fish
+// Completions for fish.
 
 std::string fish(std::string text) { return "'" + with_all(with_all(std::move(text), "\\", "\\\\"), "'", "\\'") + "'"; }
 

@@ -1,4 +1,4 @@
-//! The work of canigo's benchmarks as it is done in Rust: prints one JSON line per contestant and call.
+//! The work of canigo's benchmarks, done in Rust. Prints one JSON line per contestant and call.
 
 mod channels;
 mod keyed;
