@@ -82,16 +82,15 @@ void show_budgets(metric_text& m, service& s, const config& c) {
     for (std::size_t i = 0; i < all.size(); ++i)
       m.sample({{"kind", all[i].kind}, {"name", all[i].name}}, usd(value(*all[i].terms, looks[i])));
   };
-  m.gauge("budget_usd", "US dollars that a budget has in each window.");
+  m.gauge("budget_usd", "US dollars that a budget allows in each window.");
   each([](const budget_options& terms, const budget_ledger::look&) { return terms.most; });
-  m.gauge("budget_spent_usd", "US dollars of a budget that ended calls have spent in the window that is on.");
+  m.gauge("budget_spent_usd", "US dollars that ended calls have spent in the budget's present window.");
   each([](const budget_options&, const budget_ledger::look& l) { return l.spent; });
-  m.gauge("budget_reserved_usd", "US dollars that a budget has reserved for the calls that are on.");
+  m.gauge("budget_reserved_usd", "US dollars that a budget has reserved for calls that have not ended.");
   each([](const budget_options&, const budget_ledger::look& l) { return l.reserved; });
-  m.gauge("budget_waiting", "Calls that wait for the money of a budget.");
+  m.gauge("budget_waiting", "Calls that wait for money of a budget.");
   for (const budget_ledger::budget& b : all) m.sample({{"kind", b.kind}, {"name", b.name}}, waiting_for(s, b));
-  m.counter("state_failures_total",
-            "How often the file of the state did not take a sum of a budget, or did not tell it.");
+  m.counter("state_failures_total", "Failed attempts to write or read a budget's sum in the state file.");
   m.sample({}, s.budgets->failures());
 }
 

@@ -34,7 +34,8 @@ struct upstream_moment {
 std::string status_text(int status) { return status < 0 ? std::string{"other"} : std::to_string(status); }
 
 void show_requests(metric_text& m, const call_counts::totals& all) {
-  m.counter("requests_total", "Requests that ended, by the status that the client got; 0: it left unanswered.");
+  m.counter("requests_total",
+            "Ended requests by the status that the client got. 0: the client disconnected without an answer.");
   std::map<std::string_view, std::uint64_t> refused;
   for (const auto& [k, n] : all.requests) {
     m.sample({{"upstream", k.upstream},
@@ -46,13 +47,13 @@ void show_requests(metric_text& m, const call_counts::totals& all) {
     if (!k.error.empty() && k.status >= 400) refused[k.error] += n;
   }
   m.counter("refused_total",
-            "Requests that the gateway answered itself with a status of 400 or above, by X-Canigo-Error.");
+            "Requests that the gateway itself refused with a status of 400 or above, by X-Canigo-Error.");
   for (const auto& [reason, n] : refused) m.sample({{"reason", reason}}, n);
-  m.histogram("first_byte_seconds", "From the beginning of an attempt to the first byte of the upstream's answer.");
+  m.histogram("first_byte_seconds", "Time from the beginning of an attempt to the first byte of the response.");
   for (const auto& [name, u] : all.upstreams) m.sample({{"upstream", name}}, u.first_byte);
-  m.histogram("duration_seconds", "From the arrival of a request that was sent to the last byte of its response.");
+  m.histogram("duration_seconds", "Time from the arrival of a forwarded request to the last byte of its response.");
   for (const auto& [name, u] : all.upstreams) m.sample({{"upstream", name}}, u.total);
-  m.counter("tokens_total", "Tokens that requests asked for, and that upstreams told of as used.");
+  m.counter("tokens_total", "Tokens that requests asked for, and tokens that upstreams reported as used.");
   for (const auto& [name, u] : all.upstreams) {
     for (const auto& [tenant, t] : u.by_tenant) {
       m.sample({{"upstream", name}, {"tenant", tenant}, {"kind", "asked"}}, t.asked);
@@ -61,7 +62,7 @@ void show_requests(metric_text& m, const call_counts::totals& all) {
     }
   }
   if (std::ranges::all_of(all.upstreams, [](const auto& u) { return u.second.spent.empty(); })) return;
-  m.counter("spent_usd_total", "US dollars that calls have cost; model: the pattern of the price.");
+  m.counter("spent_usd_total", "US dollars that calls have cost. model: the pattern of the price.");
   for (const auto& [name, u] : all.upstreams) {
     for (const auto& [whose, amount] : u.spent)
       m.sample({{"upstream", name}, {"tenant", whose.first}, {"model", whose.second}},
@@ -80,12 +81,12 @@ void show_queues(metric_text& m, const std::vector<upstream_moment>& all, const 
     for (std::size_t p = 0; p < u.limit.classes.size(); ++p)
       m.sample({{"upstream", u.name}, {"class", c.classes[p]}}, u.limit.classes[p].wait);
   }
-  m.gauge("running", "Requests that are at their upstream, or on their way to it.");
+  m.gauge("running", "Running requests of an upstream.");
   for (const auto& u : all) m.sample({{"upstream", u.name}}, u.running);
 }
 
 void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
-  m.gauge("limit_level", "The level of a limit now; below 0: charged beyond what was there.");
+  m.gauge("limit_level", "The tokens or free places of a limit. Below 0: calls were charged more than the limit had.");
   for (const auto& u : all) {
     const auto names = names_of_rates(u.settings->rates);
     for (std::size_t r = 0; r < names.size(); ++r)
@@ -93,9 +94,9 @@ void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
     const auto free = static_cast<std::int64_t>(u.limit.concurrency) - static_cast<std::int64_t>(u.limit.held);
     m.sample({{"upstream", u.name}, {"limit", "concurrency"}}, free);
   }
-  m.counter("limit_binding_seconds_total",
-            "For how long a limit was what the first waiter lacked; tenant: all that waited were held by limits or "
-            "pauses of their tenants.");
+  m.counter(
+      "limit_binding_seconds_total",
+      "Time for which the first waiter lacked this limit. tenant: limits or pauses of tenants delayed all waiters.");
   for (const auto& u : all) {
     const auto seconds = [&](std::string_view limit, duration d) {
       m.sample({{"upstream", u.name}, {"limit", limit}}, std::chrono::duration<double>(d).count());
@@ -112,10 +113,9 @@ void show_limits(metric_text& m, const std::vector<upstream_moment>& all) {
 
 void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
   const time_point now = std::chrono::steady_clock::now();
-  m.gauge(
-      "paused",
-      "1 while an upstream gets no request for this cause; tenant: how many tenants a pause of theirs holds; quota: "
-      "how many quotas of a day are used up.");
+  m.gauge("paused",
+          "1 while this cause keeps requests from an upstream. tenant: the number of paused tenants. quota: the number "
+          "of used-up daily quotas.");
   for (const auto& u : all) {
     for (std::size_t i = 0; i < pause_cause_names.size(); ++i) {
       const bool is_paused = u.state.pauses.until(static_cast<pause_cause>(i)) > now;
@@ -142,15 +142,16 @@ void show_targets(metric_text& m, const config_snapshot& g, const std::vector<up
       for (std::size_t t = 0; t < all[i].settings->targets.size(); ++t)
         use(i, t, all[i].settings->targets[t], all[i].limit.alternatives[t]);
   };
-  m.counter("target_granted_total", "Calls that got a place at a target.");
+  m.counter("target_granted_total", "Calls that were granted at a target.");
   each([&](std::size_t i, std::size_t, const target& t, const alternative_stats& stats) {
     m.sample({{"upstream", all[i].name}, {"target", t.name}}, stats.granted);
   });
-  m.gauge("target_running", "Calls that are at a target, or on their way to it.");
+  m.gauge("target_running", "Running calls of a target.");
   each([&](std::size_t i, std::size_t, const target& t, const alternative_stats& stats) {
     m.sample({{"upstream", all[i].name}, {"target", t.name}}, stats.held);
   });
-  m.gauge("target_level", "The level of a limit of a target now; below 0: charged beyond what was there.");
+  m.gauge("target_level",
+          "The tokens or free places of a target's limit. Below 0: calls were charged more than the limit had.");
   each([&](std::size_t i, std::size_t, const target& t, const alternative_stats& stats) {
     const auto names = names_of_rates(t.rates);
     for (std::size_t r = 0; r < names.size(); ++r)
@@ -158,7 +159,7 @@ void show_targets(metric_text& m, const config_snapshot& g, const std::vector<up
     const auto free = static_cast<std::int64_t>(stats.concurrency) - static_cast<std::int64_t>(stats.held);
     m.sample({{"upstream", all[i].name}, {"target", t.name}, {"limit", "concurrency"}}, free);
   });
-  m.gauge("target_paused", "1 while a target gets no call for this cause.");
+  m.gauge("target_paused", "1 while this cause keeps calls from a target.");
   each([&](std::size_t i, std::size_t t, const target& of, const alternative_stats&) {
     const pause_book pauses = g.queue(i).limits().of_target(t).pauses;
     for (std::size_t cause = 0; cause < pause_cause_names.size(); ++cause) {
@@ -176,15 +177,16 @@ void show_models(metric_text& m, const config_snapshot& g, const std::vector<ups
     for (std::size_t i = 0; i < all.size(); ++i)
       for (std::size_t s = 0; s < all[i].limit.sublimits.size(); ++s) use(i, s, all[i].limit.sublimits[s]);
   };
-  m.counter("model_granted_total", "Calls for a model with limits of its own that got a place.");
+  m.counter("model_granted_total", "Granted calls for a model that has limits of its own.");
   each([&](std::size_t i, std::size_t, const sublimit_stats& stats) {
     m.sample({{"upstream", all[i].name}, {"model", stats.name}}, stats.granted);
   });
-  m.gauge("model_running", "Calls for a model with limits of its own that are at the upstream, or on their way to it.");
+  m.gauge("model_running", "Running calls for a model that has limits of its own.");
   each([&](std::size_t i, std::size_t, const sublimit_stats& stats) {
     m.sample({{"upstream", all[i].name}, {"model", stats.name}}, stats.held);
   });
-  m.gauge("model_level", "The level of a limit of a model now; below 0: charged beyond what was there.");
+  m.gauge("model_level",
+          "The tokens or free places of a model's limit. Below 0: calls were charged more than the limit had.");
   each([&](std::size_t i, std::size_t s, const sublimit_stats& stats) {
     const std::size_t entry = g.queue(i).limits().models().entry_of(static_cast<int>(s));
     const auto names = names_of_rates(all[i].settings->models[entry].rates);
@@ -206,51 +208,54 @@ void show_forward(metric_text& m, const call_counts& counts, const config_snapsh
   m.sample({}, hosts.size());
   m.gauge("forwarded_waiting", "Requests that wait for hosts of forward mode.");
   m.sample({}, waiting);
-  m.gauge("tunnels", "Tunnels that are open, or are being opened.");
+  m.gauge("tunnels", "Tunnels that are open or being opened.");
   m.sample({}, std::max<std::int64_t>(counts.tunnels.load(), 0));
 }
 
 void show_process(metric_text& m, service& s) {
   const auto running = std::max<std::int64_t>(s.counts.running.load(), 0);
-  m.counter("lowered_total", "Requests that asked for a class above the best of their tenant.");
+  m.counter("lowered_total", "Requests that asked for a better class than their tenant's best.");
   for (const auto& [tenant, n] : s.counts.lowered()) m.sample({{"tenant", tenant}}, n);
-  m.counter("retries_total", "Requests that were sent again, by the reason.");
+  m.counter("retries_total", "Further attempts to send a request, by the reason.");
   for (std::size_t i = 0; i < retry_reason_names.size(); ++i)
     m.sample({{"reason", retry_reason_names[i]}}, s.counts.retries(static_cast<retry_reason>(i)));
-  m.counter("hedges_total", "Attempts beside a slow one; won: those whose response was the answer.");
+  m.counter("hedges_total",
+            "Second attempts beside a slow attempt. won: the client got the response of the second attempt.");
   m.sample({{"result", "started"}}, s.counts.hedges.load());
   m.sample({{"result", "won"}}, s.counts.hedges_won.load());
-  m.counter("reloads_total", "Reloads of the configuration; refused: it was wrong, and nothing has changed.");
+  m.counter("reloads_total", "Reloads of the configuration. refused: the file had a mistake, and nothing has changed.");
   m.sample({{"result", "done"}}, s.counts.reloads.load());
   m.sample({{"result", "refused"}}, s.counts.reloads_refused.load());
-  m.counter("resends_total", "Calls that their client sends again, which keep the place of their first arrival.");
+  m.counter("resends_total",
+            "Calls that a client sent again, and that kept the queue position of their first arrival.");
   m.sample({}, s.counts.resends.load());
   m.counter("kept_failed_total",
-            "Calls whose client had a status of 200 while they waited, and then an error as an event.");
+            "Calls whose client got a status of 200 during the wait, and then an error as an event.");
   m.sample({}, s.counts.kept_failed.load());
-  m.counter("kept_total", "Calls whose client got interim responses, or comments of a stream, while they waited.");
+  m.counter("kept_total", "Calls whose client got interim responses, or comments of an event stream, during the wait.");
   m.sample({{"by", "interim"}}, s.counts.kept_by_interim.load());
   m.sample({{"by", "events"}}, s.counts.kept_by_events.load());
-  m.counter("usage_missing_total", "Requests whose upstream should have told the usage of tokens, and has not.");
+  m.counter("usage_missing_total", "Requests whose upstream should have reported the used tokens, but has not.");
   m.sample({}, s.counts.usage_missing.load());
-  m.counter("bytes_total", "Bytes of bodies; in: of requests, out: of responses.");
+  m.counter("bytes_total", "Bytes of bodies. in: of requests. out: of responses.");
   m.sample({{"direction", "in"}}, s.counts.bytes_in.load());
   m.sample({{"direction", "out"}}, s.counts.bytes_out.load());
-  m.gauge("connections", "Connections of clients, the admin's included; idle ones have no request that is under way.");
+  m.gauge("connections", "Connections of clients and of the admin. idle: without a request.");
   const auto open = static_cast<std::int64_t>(s.clients.all() + s.admins.all());
   const auto waiting = static_cast<std::int64_t>(s.waiting());
   m.sample({{"state", "waiting"}}, waiting);
   m.sample({{"state", "running"}}, running);
   m.sample({{"state", "idle"}}, std::max<std::int64_t>(open - waiting - running, 0));
-  m.counter("connections_refused_total", "Connections that were closed at once, because there were too many.");
+  m.counter("connections_refused_total",
+            "Connections that were closed at once, because too many connections were open.");
   m.sample({}, s.clients.refused() + s.admins.refused());
   if (s.store() != nullptr) {
-    m.gauge("redis_connected", "1 while the Redis of shared limits answers, and not by errors.");
+    m.gauge("redis_connected", "1 while the Redis of shared limits answers without errors.");
     m.sample({}, s.store()->now().is_connected ? 1 : 0);
   }
   m.gauge("waiting_bytes", "Bytes of bodies that are kept in memory.");
   m.sample({}, s.kept.now());
-  m.counter("log_lines_dropped_total", "Lines of the access log that could not be written, or not in time.");
+  m.counter("log_lines_dropped_total", "Lines of the access log that could not be written in time.");
   m.sample({}, s.log.dropped());
 }
 

@@ -28,7 +28,7 @@ void show_ends(families& f, const char* name, const char* help, const std::strin
 
 void show_class(families& f, const std::string& object, const std::string& label, const class_stats& c) {
   const labels l{{"name", object}, {"class", label}};
-  f.gauge("canigo_waiting", "Requests that wait.", l, number(c.waiting));
+  f.gauge("canigo_waiting", "Waiting requests.", l, number(c.waiting));
   f.counter("canigo_granted_total", "Requests that were granted.", l, number(c.granted));
   f.histogram("canigo_wait_seconds", "How long the granted requests waited.", l, c.wait);
 }
@@ -67,27 +67,27 @@ void show_queue(families& f, const std::string& object, const queue_stats& s) {
 }
 
 void show_tokens(families& f, const std::string& object, std::size_t rate, std::int64_t tokens) {
-  f.gauge("canigo_tokens", "Tokens available now; below 0: charged beyond what was there.",
+  f.gauge("canigo_tokens", "Tokens available now. Below 0: more tokens were charged than the bucket had.",
           {{"name", object}, {"rate", std::to_string(rate)}}, static_cast<double>(tokens));
 }
 
 void show_shadow(families& f, const std::string& object, const shadow_stats& s) {
-  show_ends(f, "canigo_shadow_total", "Requests that went in shadow mode, by what would have become of them.", object,
+  show_ends(f, "canigo_shadow_total", "Requests granted in shadow mode, by how they would have ended.", object,
             {{"waited", s.waited}, {"refused", s.refused}, {"shed", s.shed}});
-  f.histogram("canigo_shadow_wait_seconds", "How long requests that went in shadow mode would have waited.",
+  f.histogram("canigo_shadow_wait_seconds", "How long requests granted in shadow mode would have waited.",
               {{"name", object}}, s.wait);
 }
 
 void show_places(families& f, const std::string& object, std::uint64_t held, std::uint64_t capacity) {
-  f.gauge("canigo_permits_held", "Permits that are out.", {{"name", object}}, number(held));
+  f.gauge("canigo_permits_held", "Permits that are held.", {{"name", object}}, number(held));
   if (capacity != unlimited) {
-    f.gauge("canigo_permits_capacity", "Permits that there are.", {{"name", object}}, number(capacity));
+    f.gauge("canigo_permits_capacity", "The total number of permits.", {{"name", object}}, number(capacity));
   }
 }
 
 void show_binding(families& f, const std::string& object, const binding_stats& s) {
   const auto show = [&](const std::string& limit, duration d) {
-    f.counter("canigo_binding_seconds_total", "For how long this limit was what the first waiter lacked.",
+    f.counter("canigo_binding_seconds_total", "Time for which the first waiter lacked this limit.",
               {{"name", object}, {"limit", limit}}, seconds(d));
   };
   for (std::size_t i = 0; i < s.rates.size(); ++i) show("rate " + std::to_string(i), s.rates[i]);
@@ -140,19 +140,16 @@ void show(families& f, const std::string& object, const semaphore_stats& s) {
 
 void show(families& f, const std::string& object, const flow_stats& s) {
   const labels l{{"name", object}};
-  f.gauge("canigo_flow_waiting", "Requests of a flow that wait.", l, number(s.waiting));
-  f.gauge("canigo_flow_held",
-          "Places of its limit or pool that a flow occupies: permits that are out, or tasks that run.", l,
-          number(s.held));
-  f.gauge("canigo_flow_weight", "The share of a flow, beside those of the others of its limit.", l, number(s.weight));
+  f.gauge("canigo_flow_waiting", "Waiting requests of a flow.", l, number(s.waiting));
+  f.gauge("canigo_flow_held", "Places that a flow occupies: held permits or running tasks.", l, number(s.held));
+  f.gauge("canigo_flow_weight", "The weight of a flow, relative to the other flows of its limit.", l, number(s.weight));
   f.gauge("canigo_flow_held_back", "1 while a flow waits for its own ceiling or pause, not for the limit.", l,
           s.is_held_back ? 1 : 0);
   f.counter("canigo_flow_granted_total", "Requests of a flow that were granted.", l, number(s.granted));
   f.counter("canigo_flow_tokens_total", "Tokens of the granted requests of a flow.", l, number(s.tokens));
-  f.counter("canigo_flow_failed_total", "Requests of a flow that were refused, or waited for nothing.", l,
-            number(s.failed));
+  f.counter("canigo_flow_failed_total", "Requests of a flow that ended without a grant.", l, number(s.failed));
   for (std::size_t i = 0; i < s.available.size(); ++i) {
-    f.gauge("canigo_flow_tokens", "Tokens of a flow's own rate; below 0: charged beyond what was there.",
+    f.gauge("canigo_flow_tokens", "Tokens of a flow's own rate. Below 0: more tokens were charged than the bucket had.",
             {{"name", object}, {"rate", std::to_string(i)}}, static_cast<double>(s.available[i]));
   }
   if (s.wait) f.histogram("canigo_flow_wait_seconds", "How long the granted requests of a flow waited.", l, *s.wait);
@@ -162,13 +159,13 @@ void show(families& f, const std::string& object, const adaptive_limit_stats& s)
   show_queue(f, object, s);
   show_places(f, object, s.held, s.limit);
   const labels l{{"name", object}};
-  f.gauge("canigo_adaptive_baseline_seconds", "The latency of a callee that is not overloaded; 0: not known yet.", l,
+  f.gauge("canigo_adaptive_baseline_seconds", "The latency of a callee that is not overloaded. 0: not known yet.", l,
           seconds(s.baseline));
   f.gauge("canigo_adaptive_latency_seconds", "The median latency of the last window.", l, seconds(s.latency));
   f.gauge("canigo_adaptive_decision", "1 with the reason of the limit's last decision.",
           {{"name", object}, {"reason", std::string{to_string(s.last_decision.why)}}}, 1);
   show_ends(
-      f, "canigo_adaptive_calls_total", "Calls by how they ended, as an adaptive limit learned it.", object,
+      f, "canigo_adaptive_calls_total", "Calls by how they ended, as reported to an adaptive limit.", object,
       {{"succeeded", s.succeeded}, {"dropped", s.dropped}, {"given_up", s.given_up}, {"unreported", s.unreported}});
 }
 
@@ -181,14 +178,15 @@ void show(families& f, const std::string& object, const circuit_breaker_stats& s
   const labels l{{"name", object}};
   for (const auto& [kind, count] :
        {std::pair{"all", s.counted.calls}, std::pair{"failed", s.counted.failed}, std::pair{"slow", s.counted.slow}}) {
-    f.gauge("canigo_circuit_counted", "Calls that count just now: of the window, or probes that have reported.",
+    f.gauge("canigo_circuit_counted", "Calls that count now: those of the window, or the probes that have reported.",
             {{"name", object}, {"kind", kind}}, number(count));
   }
-  show_ends(f, "canigo_circuit_calls_total", "Calls by how they ended; unreported: cancelled, for example.", object,
+  show_ends(f, "canigo_circuit_calls_total",
+            "Calls by how they ended. unreported: without a result, such as cancelled calls.", object,
             {{"succeeded", s.succeeded}, {"failed", s.failed}, {"unreported", s.unreported}, {"refused", s.refused}});
   f.counter("canigo_circuit_slow_total", "Calls that took too long, failed or not.", l, number(s.slow));
-  f.counter("canigo_circuit_would_refuse_total", "Calls that went in shadow mode, and would have been refused.", l,
-            number(s.would_refuse));
+  f.counter("canigo_circuit_would_refuse_total",
+            "Calls that shadow mode let through, and that would have been refused.", l, number(s.would_refuse));
   f.counter("canigo_circuit_opened_total", "How often the circuit breaker opened.", l, number(s.opened));
 }
 
@@ -218,25 +216,26 @@ static void show(families& f, const std::string& object, const policy_stats& s) 
 void show(families& f, const std::string& pool, const pool_stats& s) {
   for (const auto& [state, count] :
        {std::pair{"working", s.working}, std::pair{"sleeping", s.sleeping}, std::pair{"repairing", s.repairing}}) {
-    f.gauge("canigo_pool_workers", "Workers by what they do.", {{"name", pool}, {"state", state}}, number(count));
+    f.gauge("canigo_pool_workers", "Workers by their state.", {{"name", pool}, {"state", state}}, number(count));
   }
   for (const auto& [state, count] :
        {std::pair{"queued", s.queued}, std::pair{"delayed", s.delayed}, std::pair{"held_back", s.held_back}}) {
     f.gauge("canigo_pool_tasks", "Tasks that do not run yet.", {{"name", pool}, {"state", state}}, number(count));
   }
   const labels l{{"name", pool}};
-  f.gauge("canigo_pool_oldest_wait_seconds", "How long the task that is queued longest has been.", l,
+  f.gauge("canigo_pool_oldest_wait_seconds", "How long the oldest queued task has been queued.", l,
           seconds(s.oldest_wait));
   f.gauge("canigo_pool_resources", "Resources that workers own.", l, number(s.resources));
   f.gauge("canigo_pool_overdue", "Operations that still run although their time is up.", l, number(s.overdue.size()));
-  f.counter("canigo_pool_submitted_total", "Tasks taken on.", l, number(s.submitted));
+  f.counter("canigo_pool_submitted_total", "Accepted tasks.", l, number(s.submitted));
   f.counter("canigo_pool_rejected_total", "Tasks refused: the queue was full, or the pool stopped.", l,
             number(s.rejected));
-  f.counter("canigo_pool_evicted_total", "Failed tasks that made room for others.", l, number(s.evicted));
+  f.counter("canigo_pool_evicted_total", "Tasks that were evicted from a full queue.", l, number(s.evicted));
   f.counter("canigo_pool_retries_total", "Attempts after the first.", l, number(s.retries));
-  f.counter("canigo_pool_restarts_total", "Restarts of workers, with the one too many that stopped a pool instead.", l,
+  f.counter("canigo_pool_restarts_total",
+            "Restarts of workers, including the one that exceeded the limit and stopped the pool.", l,
             number(s.restarts));
-  f.counter("canigo_pool_overdue_total", "Tasks whose caller was told before the operation had ended.", l,
+  f.counter("canigo_pool_overdue_total", "Tasks whose caller got timed_out before the operation had ended.", l,
             number(s.overdue_total));
   show_ends(f, "canigo_pool_processed_total", "Tasks by how they ended.", pool,
             {{"succeeded", s.succeeded},
@@ -250,43 +249,44 @@ void show(families& f, const std::string& pool, const pool_stats& s) {
 void show(families& f, const std::string& object, const shared_limit_stats& s) {
   const labels l{{"name", object}};
   show_queue(f, object, s);
-  f.gauge("canigo_permits_held", "Permits that are out.", l, number(s.held));
-  f.gauge("canigo_shared_idle", "Permits that are kept here, or tokens that were taken ahead.", l, number(s.idle));
-  f.gauge("canigo_shared_held", "Permits that are out, of all processes, at the last answer.", l,
-          number(s.held_by_all));
-  f.gauge("canigo_shared_waiting", "Requests that wait, of all processes, at the last answer.", l,
+  f.gauge("canigo_permits_held", "Permits that are held.", l, number(s.held));
+  f.gauge("canigo_shared_idle", "Permits that this process keeps, or tokens that it has taken in advance.", l,
+          number(s.idle));
+  f.gauge("canigo_shared_held", "Permits that all processes hold, as of the last answer.", l, number(s.held_by_all));
+  f.gauge("canigo_shared_waiting", "Waiting requests of all processes, as of the last answer.", l,
           number(s.waiting_of_all));
   f.gauge("canigo_shared_available", "1 if Redis answered the last call.", l, s.available ? 1 : 0);
   if (!s.cause.empty()) {
-    f.gauge("canigo_shared_error", "1 with the cause, while Redis does not answer or is not heard.",
+    f.gauge("canigo_shared_error", "1 with the cause, while Redis does not answer or its messages do not arrive.",
             {{"name", object}, {"cause", s.cause}}, 1);
   }
-  f.gauge("canigo_shared_quarantine_seconds", "How long no request is granted, at the last answer.", l,
+  f.gauge("canigo_shared_quarantine_seconds", "How long Redis will grant no request, as of the last answer.", l,
           seconds(s.quarantine));
   f.counter("canigo_shared_round_trips_total", "Calls that Redis answered.", l, number(s.round_trips));
-  f.histogram("canigo_shared_round_trip_seconds", "How long those took.", l, s.round_trip);
+  f.histogram("canigo_shared_round_trip_seconds", "How long the calls took that Redis answered.", l, s.round_trip);
   f.counter("canigo_shared_failed_calls_total", "Calls that Redis did not answer.", l, number(s.failed_calls));
   f.counter("canigo_shared_lost_leases_total", "Permits whose lease ended while they were held.", l,
             number(s.lost_leases));
   for (const auto& [how, count] : {std::pair{"ahead", s.granted_ahead}, std::pair{"alone", s.granted_locally}}) {
     f.counter("canigo_shared_granted_here_total",
-              "Requests granted without a round trip: out of what was taken ahead, or alone while Redis is down.",
+              "Requests granted without a round trip: from tokens or permits taken in advance, or without Redis during "
+              "an outage.",
               {{"name", object}, {"how", how}}, number(count));
   }
 }
 
 void show(families& f, const std::string& object, const keyed_stats& s) {
   const labels l{{"name", object}};
-  f.gauge("canigo_keyed_keys", "Keys that are known: their limit is not as good as new.", l, number(s.keys));
-  f.gauge("canigo_keyed_capacity", "Keys that there can be.", l, number(s.most_keys));
+  f.gauge("canigo_keyed_keys", "Keys in the table.", l, number(s.keys));
+  f.gauge("canigo_keyed_capacity", "The maximum number of keys.", l, number(s.most_keys));
   f.gauge("canigo_keyed_keys_with_waiters", "Keys with waiters.", l, number(s.keys_with_waiters));
-  f.gauge("canigo_keyed_waiting", "Requests that wait, of all keys.", l, number(s.waiting));
+  f.gauge("canigo_keyed_waiting", "Waiting requests of all keys.", l, number(s.waiting));
   f.gauge("canigo_keyed_bytes", "Bytes of the tables of keys.", l, number(s.bytes));
   show_ends(f, "canigo_keyed_requests_total", "Requests of all keys by how they ended.", object,
             {{"granted", s.granted}, {"refused", s.refused}, {"given_up", s.given_up}});
-  f.counter("canigo_keyed_beyond_total", "Requests of new keys that came when there were too many keys.", l,
-            number(s.beyond));
-  f.counter("canigo_keyed_forgotten_total", "Keys that were as good as new and were forgotten.", l,
+  f.counter("canigo_keyed_beyond_total", "Requests of new keys while the table of keys was full.", l, number(s.beyond));
+  f.counter("canigo_keyed_forgotten_total",
+            "Keys that were forgotten, because their limit was in the state of a new key's limit.", l,
             number(s.forgotten));
 }
 
@@ -295,23 +295,24 @@ void show(families& f, const std::string& object, const loop_lag_stats& s) {
   f.histogram("canigo_loop_lag_seconds", "How late the event loop was.", l, s.lag);
   f.gauge("canigo_loop_overloaded", "1 while the event loop is as late as the threshold or later.", l,
           s.overloaded ? 1 : 0);
-  f.counter("canigo_loop_overloads_total", "How often the event loop became so late.", l, number(s.overloads));
+  f.counter("canigo_loop_overloads_total", "How often the lag of the event loop reached the threshold.", l,
+            number(s.overloads));
 }
 
 void show(families& f, const std::string& object, const connection_stats& s) {
   const labels l{{"name", object}};
   f.gauge("canigo_client_waiting", "Commands that wait for a connection.", l, number(s.waiting));
-  f.gauge("canigo_client_in_flight", "Commands that were sent and not answered.", l, number(s.in_flight));
+  f.gauge("canigo_client_in_flight", "Commands that were sent and are not answered yet.", l, number(s.in_flight));
   f.counter("canigo_client_sent_total", "Commands that were sent.", l, number(s.sent));
   f.counter("canigo_client_answered_total", "Commands that were answered.", l, number(s.answered));
-  f.counter("canigo_client_connects_total", "Connections made, the first and again.", l, number(s.connects));
+  f.counter("canigo_client_connects_total", "Connections made, including the first.", l, number(s.connects));
   f.counter("canigo_client_failures_total", "Connections lost, and attempts that failed.", l, number(s.failures));
 }
 
 void show(families& f, const std::string& object, const http_stats& s) {
   const labels l{{"name", object}};
   f.gauge("canigo_http_waiting", "HTTP requests that wait for one of the connections.", l, number(s.waiting));
-  f.gauge("canigo_http_running", "HTTP requests that are under way.", l, number(s.running));
+  f.gauge("canigo_http_running", "Running HTTP requests.", l, number(s.running));
   f.counter("canigo_http_finished_total", "HTTP requests that ended, with a response or an error.", l,
             number(s.finished));
 }
@@ -321,7 +322,7 @@ void show(families& f, const std::string& object, const jobs_stats& s) {
             number(s.store_failures));
   if (!s.cause.empty()) {
     f.gauge("canigo_jobs_store_error",
-            "1 with the cause, while calls of the store fail, or something is wrong with it.",
+            "1 with the cause, while calls of the store fail or the store reports a problem.",
             {{"name", object}, {"cause", s.cause}}, 1);
   }
   for (const auto& q : s.queues) {
@@ -333,17 +334,18 @@ void show(families& f, const std::string& object, const jobs_stats& s) {
         {"snoozed", q.snoozed}, {"given_back", q.given_back}, {"lost", q.lost}};
     for (const auto& [outcome, n] : ends) {
       f.counter("canigo_jobs_runs_total",
-                "Runs by how they ended; discarded was the last attempt, lost does not count.",
+                "Runs by how they ended. discarded: the last attempt failed. lost: the lease was lost, so the run does "
+                "not count.",
                 {{"name", object}, {"queue", q.name}, {"outcome", outcome}}, number(n));
     }
     if (q.by_state.empty()) continue;
     auto n = q.by_state.begin();
     for (const char* state : {"waiting", "running", "done", "dead", "cancelled"}) {
       if (n == q.by_state.end()) break;
-      f.gauge("canigo_jobs", "Jobs in the store by state, of all processes; 100000 may be more.",
+      f.gauge("canigo_jobs", "Jobs in the store by state, of all processes. 100000 means 100000 or more.",
               {{"name", object}, {"queue", q.name}, {"state", state}}, number(*n++));
     }
-    f.gauge("canigo_jobs_oldest_seconds", "For how long the first job that waits has been due.", l,
+    f.gauge("canigo_jobs_oldest_seconds", "For how long the first waiting job has been due.", l,
             std::chrono::duration<double>(q.oldest).count());
     f.gauge("canigo_jobs_paused", "1 while the queue hands out no jobs.", l, q.is_paused ? 1 : 0);
   }

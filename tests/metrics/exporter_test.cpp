@@ -65,7 +65,7 @@ TEST_CASE("a scheduler shows its queue, its tokens and how long callers waited",
   CHECK(std::stod(*value_of(text, R"(canigo_wait_seconds_sum{name="api",class="0"})")) == Approx(0.3));
   CHECK(value_of(text, R"(canigo_tokens{name="api",rate="0"})") == "0");
   CHECK(text.find("# TYPE canigo_wait_seconds histogram") != std::string::npos);
-  CHECK(text.find("# HELP canigo_waiting Requests that wait.") != std::string::npos);
+  CHECK(text.find("# HELP canigo_waiting Waiting requests.") != std::string::npos);
   s.stop();
   run.time.run();
   CHECK(value_of(exporter.text(), R"(canigo_requests_total{name="api",outcome="stopped"})") == "3");
