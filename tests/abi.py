@@ -42,7 +42,7 @@ CHANGES = [
                              ("int another() ;\nint version() {", "int another() { return 1; }\nint version() {")],
      False, ""),
     ("a function is removed", [("void stop();", ""), ("void limit::stop() {}", "")], True, "canigo::limit::stop()"),
-    ("a parameter changes", [("int version()", "int version(int)")], True, "canigo::version()"),
+    ("a parameter changes", [("int version()", "int version(int)")], True, "canigo::version("),
     ("a struct grows", [("int priority = 0;", "int priority = 0; double weight = 1; int more = 0;")], True,
      "data member insertions"),
     ("fields change places", [("int priority = 0; long tokens = 1;", "long tokens = 1; int priority = 0;")], True,

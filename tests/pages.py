@@ -23,8 +23,9 @@ def page(name, kind):
 def options_of(name, *command):
     """The names in the help."""
     text = subprocess.run([PROGRAMS[name], *command, "--help"], check=True, capture_output=True, text=True).stdout
-    listed = re.findall(r"^  (-\S+)", text, re.M)
-    return {option for names in listed for option in names.split(",")}
+    # CLI11 2.5 puts spaces before and behind the comma.
+    listed = re.findall(r"^ +(-\S+(?:, +--\S+)?)", text, re.M)
+    return {option.strip() for names in listed for option in names.split(",")} - {""}
 
 
 def commands_of(name):

@@ -9,9 +9,11 @@
 #include "canigo/time_source.hpp"
 
 #include <asio/any_io_executor.hpp>
+#include <asio/associated_executor.hpp>
 #include <asio/associator.hpp>
 #include <asio/async_result.hpp>
 #include <asio/cancellation_signal.hpp>
+#include <asio/system_executor.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include <memory>
@@ -133,7 +135,12 @@ struct start_timed : timed_initiation<Initiation> {
   void start(Handler&& handler, duration limit, Args&&... args) {
     using handler_type = std::decay_t<Handler>;
     net::any_io_executor fallback;
-    if constexpr (requires { this->get_executor(); }) fallback = this->get_executor();
+    if constexpr (requires { this->get_executor(); }) {
+      fallback = this->get_executor();
+    } else if constexpr (std::is_same_v<typename net::associated_executor<handler_type, net::any_io_executor>::type,
+                                        net::system_executor>) {
+      fallback = net::system_executor{};
+    }
     const net::any_io_executor executor = completion_executor(handler, fallback);
     const auto l = std::allocate_shared<timed_operation>(allocator_of(handler), time_source::of(executor), executor);
     if (auto slot = net::get_associated_cancellation_slot(handler); slot.is_connected()) {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""size.py LIBRARY: fails if it is larger than 1.6875 MiB, stripped.
+"""size.py LIBRARY COMPILER: fails if it is larger than 1.6875 MiB, stripped. By a g++ after 12 it may be 1.8125 MiB.
 
 It was a megabyte before there were flows, keyed limits and the policies around a call, a quarter more before the
 windows of strict rates and the reader of the limits that servers tell, three eighths more before work_stealing, and a
@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-MOST = 27 << 16
+MOST = (27 if int(sys.argv[2]) <= 12 else 29) << 16
 
 if not shutil.which("strip"):
     print("skipped: strip is not installed")

@@ -22,6 +22,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/strand.hpp>
+#include <asio/system_executor.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/use_future.hpp>
 #include <asio/version.hpp>
@@ -46,6 +47,7 @@
 #include <functional>
 #include <optional>
 #include <system_error>
+#include <thread>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -340,6 +342,26 @@ TEMPLATE_TEST_CASE("an operation that is cancelled consumes nothing, whatever it
     REQUIRE(is_cancelled(*end));
   }
   REQUIRE(op.is_unspent());
+}
+
+// A parallel group without an executor gives its operations the system executor, as a timer's handler shows.
+TEST_CASE("a handler with the system executor completes on the thread of the limit", "[tokens]") {
+  net::io_context io;
+  semaphore s{io, {.permits = 1}};
+  auto held = s.try_acquire();
+  std::vector<std::thread::id> on;
+  const auto note_thread = [&on](auto&&...) { on.push_back(std::this_thread::get_id()); };
+  net::steady_timer timer{io, 0ms};
+  timer.async_wait(net::bind_executor(net::system_executor{}, note_thread));
+  s.async_acquire({}, net::bind_executor(net::system_executor{}, note_thread));
+  io.poll();
+  held->release();
+  io.poll();
+  CHECK(on == std::vector(2, std::this_thread::get_id()));
+  s.async_acquire({}, net::bind_executor(net::system_executor{}, note_thread));  // granted at once
+  io.restart();
+  io.poll();
+  CHECK(on == std::vector(3, std::this_thread::get_id()));
 }
 
 #if ASIO_VERSION >= 103000

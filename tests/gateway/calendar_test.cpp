@@ -69,9 +69,9 @@ TEST_CASE("gateway: an hour that the clocks show twice is two windows", "[gatewa
 }
 
 TEST_CASE("gateway: a midnight that comes twice, or never, begins one day", "[gateway][calendar]") {
-  // Havana goes back from 1:00 to 0:00, and skips 0:00 in spring.
-  check_window(calendar_unit::day, "America/Havana", utc(2026, 11, 1, 4), utc(2026, 11, 2, 5));
-  check_window(calendar_unit::day, "America/Havana", utc(2026, 3, 8, 5), utc(2026, 3, 9, 4));
+  // Havana went back from 1:00 to 0:00, and skipped 0:00 in spring. (Newer tables of zones have no such step in 2026.)
+  check_window(calendar_unit::day, "America/Havana", utc(2025, 11, 2, 4), utc(2025, 11, 3, 5));
+  check_window(calendar_unit::day, "America/Havana", utc(2025, 3, 9, 5), utc(2025, 3, 10, 4));
   // St. John's went back from 0:01 to 23:01 of the day before.
   check_window(calendar_unit::day, "America/St_Johns", utc(2010, 11, 7, 2, 30), utc(2010, 11, 8, 3, 30));
   CHECK(gateway::window_of(calendar_unit::day, "America/St_Johns", utc(2010, 11, 7, 3)).begin ==

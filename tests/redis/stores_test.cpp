@@ -61,8 +61,8 @@ TEST_CASE("a limit sends its script again when the server has evicted it for tho
   const std::string info = run(io, client.run("INFO", "stats")).text() + run(io, client.run("INFO", "memory")).text();
   const bool has_evicted =
       info.find("evicted_scripts:") != info.npos && info.find("evicted_scripts:0\r") == info.npos;
-  CHECK(has_evicted == is_newer());
-  if (is_newer()) CHECK(slots.stats().failed_calls >= 2);  // NOSCRIPT
+  if (is_newer()) CHECK(has_evicted);
+  if (has_evicted) CHECK(slots.stats().failed_calls >= 2);  // NOSCRIPT
 }
 
 TEST_CASE("time stands inside of a script, and a limit's script asks once; between two that wait it has gone on") {

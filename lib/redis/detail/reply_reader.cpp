@@ -22,7 +22,7 @@ class reply_builder {
 
   std::size_t spent = 0;  // the cost of the reply that is being built
   bool over = false;
-  bool is_too_deep = false;
+  bool is_unsupported = false;  // the reply is nested too deep, or has a type of RESP 3
   bool no_memory = false;
 
   reply* add(const redisReadTask& task, std::size_t bytes, reply::kind k) noexcept {
@@ -88,8 +88,8 @@ bool is_too_deep(const redisReadTask& task) noexcept {
 template <class Count>
 void* create_array(const redisReadTask* task, Count) {
   auto& b = builder_of(task);
-  b.is_too_deep = is_too_deep(*task);
-  return b.is_too_deep ? nullptr : b.add(*task, 0, reply::kind::array);
+  b.is_unsupported = is_too_deep(*task);
+  return b.is_unsupported ? nullptr : b.add(*task, 0, reply::kind::array);
 }
 
 void* create_integer(const redisReadTask* task, long long n) {
@@ -99,6 +99,12 @@ void* create_integer(const redisReadTask* task, long long n) {
 }
 
 void* create_nil(const redisReadTask* task) { return builder_of(task).add(*task, 0, reply::kind::nil); }
+
+/// Ends the reply, because the client does not support the type of one of its elements.
+void* refuse(const redisReadTask& task) noexcept {
+  builder_of(&task).is_unsupported = true;
+  return nullptr;
+}
 
 void free_object(void* p) { delete static_cast<reply*>(p); }
 
@@ -111,11 +117,13 @@ Functions make_functions() {
   f.createNil = create_nil;
   f.freeObject = free_object;
   // RESP 3 has these types. The client does not request RESP 3, but without these functions a later hiredis would build
-  // its own objects.
+  // its own objects. hiredis reports a null pointer as a lack of memory, so the flag tells the real cause.
   if constexpr (requires { f.createDouble; }) {
-    f.createDouble = [](const redisReadTask*, double, char*, std::size_t) -> void* { return nullptr; };
+    f.createDouble = [](const redisReadTask* task, double, char*, std::size_t) { return refuse(*task); };
   }
-  if constexpr (requires { f.createBool; }) f.createBool = [](const redisReadTask*, int) -> void* { return nullptr; };
+  if constexpr (requires { f.createBool; }) {
+    f.createBool = [](const redisReadTask* task, int) { return refuse(*task); };
+  }
   return f;
 }
 
@@ -134,7 +142,7 @@ struct reply_reader::state {
 
   std::error_code failure() const noexcept {
     if (builder.over) return errc::too_large;
-    if (builder.is_too_deep) return error::bad_reply;
+    if (builder.is_unsupported) return error::bad_reply;
     if (builder.no_memory || reader->err == REDIS_ERR_OOM) return errc::not_enough_memory;
     return error::bad_reply;
   }

@@ -19,6 +19,7 @@
 #include <asio/prefer.hpp>
 #include <asio/recycling_allocator.hpp>
 #include <asio/require.hpp>
+#include <asio/system_executor.hpp>
 #include <asio/use_awaitable.hpp>
 #include <asio/version.hpp>
 #if ASIO_VERSION >= 102300
@@ -148,14 +149,16 @@ inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &
                                  net::is_executor<Executor>::value;
 
 /// Whether `Handler` chooses its own executor instead of using the object's executor. Handlers of stdexec wrap any
-/// executor that they are offered, so the comparison uses the wrapped executors.
+/// executor that they are offered, so the comparison uses the wrapped executors. The system executor does not count:
+/// Asio gives it to the operations of a parallel group whose handler has no executor, and expects them to complete on
+/// the object's thread.
 template <class Handler>
 inline constexpr bool has_own_executor = [] {
   struct none {
     bool operator==(const none&) const = default;
   };
   using own = typename net::associated_executor<Handler, none>::type;
-  if constexpr (std::is_same_v<own, none>) {
+  if constexpr (std::is_same_v<own, none> || std::is_same_v<own, net::system_executor>) {
     return false;
   } else {
     return can_post<typename net::associated_executor<Handler, net::any_io_executor>::type>;
