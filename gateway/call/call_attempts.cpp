@@ -57,9 +57,9 @@ void call::make_exchange() {
 /// Builds the head of the request for this target. If a reload has changed the target's key or URL while the call
 /// waited, it uses the new values.
 void call::aim(exchange& x, std::size_t target) {
-  if (!x.head.empty() && x.target == target) return;
   const bool is_listed = !to().targets.empty();
   const std::shared_ptr<upstream_queue> newest = is_listed ? loop_.now->queue_of(to().name) : nullptr;
+  if (!x.head.empty() && x.target == target && x.home == newest) return;
   const bool has_newer = newest != nullptr && &newest->limits() == &queue().limits();
   upstream_queue& home = has_newer ? *newest : queue();
   x.home = newest;

@@ -250,7 +250,8 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code
     }
     while (!shared && !error) {
       time_point again_at = time_point::max();
-      const request ask = queue().limits().ask_all(ask_, local, again_at);
+      request ask = queue().limits().ask_all(ask_, local, again_at);
+      if (stays_) ask.alternatives = target_set{1} << local.alternative();
       shared = co_await all.acquire(ask, wait_.slot(), error, again_at);
       // Another target may take calls now.
       const time_point now = clock::now();
@@ -277,6 +278,8 @@ void turn::enter(permit& local, redis::permit shared, const error_code& error, b
     queue().limits().give_back(local, shared);
   } else {
     granted = queue().limits().enter(std::move(local), std::move(shared));
+    // The target that Redis has chosen may be at its cap here.
+    if (!granted) stays_ = true;
   }
 }
 
@@ -311,7 +314,7 @@ bool turn::take_place(boxed<upstream_place>& granted) {
 
 net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& granted, boxed<refusal>& why) {
   const time_point start = clock::now();
-  has_asked_rates_again_ = false;
+  has_asked_rates_again_ = stays_ = false;
   wait_result waited;
   if (first_) {
     auto getting = get_first(waited);

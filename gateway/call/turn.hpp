@@ -164,6 +164,7 @@ class turn {
   bool is_on_ = false;
   bool is_for_tunnel_ = false;
   bool waits_ = false;
+  bool stays_ = false;                  // the call asks Redis only for the target that this instance has chosen
   bool has_asked_rates_again_ = false;  // after a wait for Redis that ended without an answer
   bool has_left_ = false;
   call_ender ended_by_ = call_ender::none;

@@ -116,12 +116,18 @@ request upstream_limit::ask_all(const request& ask, const permit& local, time_po
 }
 
 std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit shared) {
-  const bool is_moved = has_list_ && shared_ != nullptr && shared_->has_chosen(shared);
+  const bool has_chosen = has_list_ && shared_ != nullptr && shared_->has_chosen(shared);
+  const bool is_moved = has_chosen && shared.alternative() != local.alternative();
   if (is_moved) local.move_to(shared.alternative());
+  // If Redis keeps only the rates, it may have chosen a target whose cap is used up in this instance.
+  if (is_moved && !shared_->has_leases() && is_over_cap(local.alternative())) {
+    give_back(local, shared);
+    return std::nullopt;
+  }
   const std::size_t target = has_list_ ? local.alternative() : 0;
   const time_point now = std::chrono::steady_clock::now();
   // The target that Redis chose may have been paused while the call waited for Redis.
-  if (is_moved && targets_[target]->takes_call_at(now) > now) {
+  if (has_chosen && targets_[target]->takes_call_at(now) > now) {
     give_back(local, shared);
     return std::nullopt;
   }
@@ -129,6 +135,12 @@ std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit 
     return upstream_place{*this, target, std::move(local), std::move(shared), *p};
   give_back(local, shared);
   return std::nullopt;
+}
+
+/// Whether more calls hold a place of the target than its `concurrency` allows.
+bool upstream_limit::is_over_cap(std::size_t target) const {
+  const std::lock_guard lock{mutex_};
+  return local_.stats().alternatives[target].held > of_targets_[target].concurrency;
 }
 
 void upstream_limit::pause(std::size_t target, time_point until) {

@@ -135,6 +135,7 @@ class upstream_limit {
   void take_terms(const upstream& u);
   void take_messages(const upstream& u);
   bool is_last(std::size_t target) const;
+  bool is_over_cap(std::size_t target) const;
 
   const std::vector<std::string> units_;
   const bool has_list_;  // whether the configuration lists targets

@@ -190,6 +190,17 @@ class SharedTargets(Targets):
         # Calls that a busy machine holds up come together. Without the rates, 16 more would come at once.
         self.assertLessEqual(a.most_in(1), 2 * (10 + 1) + 6)
 
+    def test_an_instance_keeps_the_cap_of_a_target_although_redis_chooses_it(self):
+        for how, most in (("open", 2), ("local:0.5", 1)):
+            with self.subTest(how):
+                a, b = Counting(self, 0.1), Counting(self, 0.1)
+                g = self.served(self.target("a", a.port, 'concurrency = 2\nrates = [{ limit = "100/1s", burst = 20 }]'),
+                                self.target("b", b.port, 'concurrency = 20\nrates = [{ limit = "2/1s", burst = 1 }]'),
+                                more=f'shared = true\non_redis_failure = "{how}"',
+                                head='redis = "env:CANIGO_REDIS_URL"')
+                self.assertEqual(Curls([f"{g.url}/ai/{i}" for i in range(40)]).statuses(), [200] * 40)
+                self.assertLessEqual(a.most, most)
+
     def test_an_instance_that_ends_leaves_redis_so_that_another_list_of_targets_is_served_at_once(self):
         a, b = self.answering(), self.answering()
         how = {"more": "shared = true\n", "head": 'redis = "env:CANIGO_REDIS_URL"'}

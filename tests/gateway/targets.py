@@ -289,6 +289,20 @@ class Targets(GatewayCase):
         self.assertEqual([field_of(h, "authorization") for h in new.heads], ["Bearer of-b"])
         self.assertEqual(old.heads, [])
 
+    def test_a_call_that_waits_to_return_during_a_reload_has_the_new_url(self):
+        a, old, new = self.holding(), self.answering(refusal(429, "Retry-After: 2")), self.answering()
+        g = self.served(self.target("a", a.port, "concurrency = 1"), self.target("b", old.port, "prefer = 2"))
+        first = Curls([f"{g.url}/ai/1"])
+        wait_until(lambda: a.heads, "the preferred target is busy")
+        second = Curls([f"{g.url}/ai/2"])
+        wait_until(lambda: [w.get("targets") for w in g.state()["waiters"]] == [["a", "b"]], "the call waits for both")
+        g.rewrite((str(old.port), str(new.port)))
+        self.assertEqual(json.loads(g.ask_admin("/api/reload", method="POST"))["ok"], True)
+        self.assertEqual(second.statuses(), [200])
+        self.assertEqual((len(old.heads), len(new.heads)), (1, 1))
+        a.go.set()
+        self.assertEqual(first.statuses(), [200])
+
     def test_a_refusal_of_the_old_key_does_not_take_out_the_new_one(self):
         go = threading.Event()
 

@@ -35,6 +35,7 @@ DEFECTS = {
     "no_quarantine_after_a_crash": ("members == 0 and parts", "parts"),
     "no_quarantine_after_a_loss": ("and parts[#parts - 3] == counts() and", "and"),
     "no_quarantine_after_a_restart": (" and parts[#parts - 2] == A[1]", ""),
+    "no_quarantine_during_another": ("parts[7] <= raw + parts[8]", "true"),
     "dead_not_counted_out": ("  remember()\n  call('PEXPIRE', KEYS[1], lasts)", "  call('PEXPIRE', KEYS[1], lasts)"),
     "unknown_run_id_counts": ("if string.byte(run_now) == 63 and run ~= '' then run_now = run end", ""),
     "settings_lost_with_a_key": ("local mine_count = is_first or", "local mine_count = not known[1] or"),

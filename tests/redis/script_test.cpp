@@ -1143,6 +1143,13 @@ TEST_CASE("script: a limit of another shape begins with a quarantine unless all 
     sync.expire("a");
     CHECK(begins_with_quarantine(sync, "r1"));
   }
+  SECTION("all have left during an earlier quarantine") {
+    several sync;
+    CHECK(sync({.session = "a", .sequence = 2, .run_id = "r2", .cap = 1, .flags = "q"}) == "OK queue=0 out=0");
+    CHECK(sync.hold > 0);
+    CHECK(sync({.session = "a", .sequence = 3, .run_id = "r2", .cap = 1, .flags = "ql"}) == "OK queue=0 out=0");
+    CHECK(begins_with_quarantine(sync, "r2"));
+  }
   SECTION("the sessions are lost") {
     several sync;
     sync.ask(redis::command{"DEL", prefix + "sess"});
