@@ -64,7 +64,7 @@ class [[nodiscard]] adaptive_permit {
   /// succeeded(), dropped(), cancelled() and failed_with() report how the call ended, and give the slot back.
   /// Afterwards the permit is empty.
   ///
-  /// succeeded(): the call has succeeded; the time since the grant is its latency.
+  /// succeeded() reports a success. The latency of the call is the time since the grant, or since begin().
   void succeeded() noexcept { end(sample_outcome::ok); }
   /// Reports that the callee refused the call because of overload, or did not answer in time.
   void dropped() noexcept { end(sample_outcome::dropped); }
@@ -119,8 +119,8 @@ struct adaptive_limit_options {
   std::variant<knee, aimd> algorithm = knee{};  ///< knee needs no setting; aimd needs a target latency
   int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
   std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; not overflow::wait
-  duration ageing = duration::max();            ///< waiting time after which a waiter rises a class; max: never
+  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; overflow::wait is invalid
+  duration ageing = duration::max();            ///< waiting time after which a waiter rises by one class; max: never
   shedding_options shedding = {};               ///< ends waiters during an overload; default: never
   std::string name = {};                        ///< appears in error messages
 };

@@ -47,7 +47,8 @@ struct channel_capacity_stats {
 /// The values in all channels together never exceed the capacity. Room that is reserved for one channel is never used
 /// by another. So a consumer that waits at one channel is not blocked because another channel is full. The remaining
 /// room goes to channels with waiting senders, the most important priority class first. Channels of one class share the
-/// room equally, measured by the part of the capacity that their values take. A channel that sends rarely goes next.
+/// room equally, measured by the part of the capacity that their values take. When a channel that sends rarely has a
+/// waiting sender, that channel goes next.
 ///
 /// A copy refers to the same capacity. This object may be destroyed before its channels. All channels run on the
 /// executor of the capacity.
@@ -157,7 +158,8 @@ class channel {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   channel(ExecutionContext& context, const channel_options<T>& options)
       : channel{net::any_io_executor{context.get_executor()}, options} {}
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects options with a wrong field, or with a field of the wrong type, at compile time. The compiler's message
+  /// names the right types.
   template <detail::any_context Context>
   channel(const Context&, const detail::misfit_channel_options&)
       : channel{net::any_io_executor{}, channel_options<T>{}} {
@@ -165,7 +167,7 @@ class channel {
                   "channel: a field is another class's, or has another type: .capacity and .bytes are whole numbers, "
                   ".size_of is a function of a const T&, .shared a channel_capacity");
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a plain value instead of options at compile time. The compiler's message shows how to name the field.
   template <detail::any_context Context, detail::bare_value<channel_options<T>> Value>
   channel(const Context&, const Value&) : channel{net::any_io_executor{}, channel_options<T>{}} {
     static_assert(!detail::any_context<Context>, "channel: name the field: channel<T>{io, {.capacity = 100}}");
@@ -196,7 +198,8 @@ class channel {
     return detail::send_node(core_, node_from(value), priority, &error);
   }
 
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects `send(value)` for a T that can't be copied, at compile time. The compiler's message says to write
+  /// `send(std::move(value))`.
   template <class Never = void>
   net::awaitable<void> send(T&, int = 0)
     requires(!std::copy_constructible<T>)
@@ -220,7 +223,7 @@ class channel {
     return async_send(std::move(value), 0, std::forward<Token>(token));
   }
 
-  /// Sends the value if there is room and no other sender waits. Never waits itself.
+  /// Sends the value if there is room and no other sender waits. Never waits.
   ///
   /// If it can't send now, or the channel is closed, it returns false and leaves `value` unchanged. Throws
   /// std::system_error for a value that can never be sent.
@@ -235,7 +238,8 @@ class channel {
     return try_send(T(value), priority);
   }
 
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects `try_send(value)` for a T that can't be copied, at compile time. The compiler's message says to write
+  /// `try_send(std::move(value))`.
   template <class Never = void>
   bool try_send(T&, int = 0)
     requires(!std::copy_constructible<T>)

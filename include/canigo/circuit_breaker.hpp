@@ -56,11 +56,10 @@ class circuit_open_error : public std::system_error {
   duration open_for_;
 };
 
-/// Permission of a circuit breaker for one call. The caller reports through it how the call ended, once.
+/// Permission of a circuit breaker for one call. The caller uses it once, to report how the call ended.
 ///
-/// If it is destroyed without a report, the breaker does not count the call. If that call was a probe, another call may
-/// become a probe.
-/// The pass may outlive its breaker and the execution context.
+/// If the pass is destroyed without a report, the breaker does not count the call. If that call was a probe, another
+/// call may become a probe. The pass may outlive its breaker and the execution context.
 /// Threads: one thread at a time may use a pass. Allocates: never.
 class [[nodiscard]] circuit_pass {
  public:

@@ -19,7 +19,7 @@
 
 namespace canigo {
 
-/// A permission to run, which its owner holds until it is released or destroyed.
+/// A permission to run. Its owner holds the permission until the permit is released or destroyed.
 template <class P>
 concept permit_like =
     std::default_initializable<P> && std::movable<P> && !std::copyable<P> && requires(P& p, const P& c) {

@@ -78,8 +78,8 @@ std::string printable(std::string_view text);
 
 /// An error that says where it arose, such as "in the queue of crm". Its text begins with that place.
 ///
-/// If a time limit ends the operation, its own error takes over this place. So the text of the timeout also says where
-/// the operation was.
+/// If a time limit ends the operation, the timeout error takes over this place. So its text also says where the
+/// operation was.
 class error_at : public std::system_error {
  public:
   error_at(std::error_code code, const std::string& place);
@@ -88,7 +88,7 @@ class error_at : public std::system_error {
   std::string_view place() const noexcept { return {what(), size_}; }
 
  private:
-  std::size_t size_;  // the length of the place, with which the text begins
+  std::size_t size_;  // the length of the place; the text begins with the place
 };
 
 /// Throws std::system_error with the text "field is value; allowed: range".
@@ -113,7 +113,7 @@ template <typename Number>
 
 /// Whether an exception of a call says that the callee failed. A circuit breaker decides by this function.
 ///
-/// All exceptions do, except those that arose in this program:
+/// The result is true for all exceptions except those that arose in this program:
 /// - Asio's operation_aborted: the caller cancelled the call;
 /// - errc::queue_full, evicted, shed, too_many_keys, deadline_unreachable, stopped, closed and circuit_open: a limit, a
 ///   breaker or a channel of this program refused the call;
@@ -127,8 +127,8 @@ bool is_failure_of_callee(const std::exception_ptr& error) noexcept;
 
 /// Whether an exception of a call says that the callee is overloaded: a timeout, or a reply that reports overload.
 ///
-/// These codes do: errc::timed_out and errc::overloaded, and codes of other categories that equal std::errc::timed_out
-/// or std::errc::resource_unavailable_try_again.
+/// The result is true for errc::timed_out and errc::overloaded, and for codes of other categories that equal
+/// std::errc::timed_out or std::errc::resource_unavailable_try_again.
 bool is_overload_of_callee(const std::exception_ptr& error) noexcept;
 
 }  // namespace canigo

@@ -24,7 +24,7 @@ class pool_handle;
 
 struct flow_options {
   std::uint32_t weight = 1;  ///< the share of this flow relative to other flows; 1 to 10,000
-  /// up to 16 rates of its own, in units of the limit; each burst is at most the limit's burst
+  /// up to 16 rates of the flow itself, in units of the limit; each burst is at most the limit's burst
   std::vector<rate_limit> rates = {};
   /// max number of slots for this flow; 1 or more; in a pool, at most the number of workers
   std::uint64_t concurrency = unlimited;
@@ -40,11 +40,11 @@ struct flow_stats {
   std::uint64_t tokens = 0;   ///< the sum of the tokens of the granted requests, in the first unit
   std::uint64_t failed = 0;   ///< requests of this flow that were refused, or that waited and were not granted
   std::uint64_t held = 0;     ///< number of slots that the flow occupies
-  /// whether the flow's own rate, cap or pause holds back its first waiter, and not the limit
+  /// whether the first waiter of the flow is held back by the flow's own rate, cap or pause, and not by the limit
   bool is_held_back = false;
   /// the end of the flow's own pause; an instant in the past means: not paused
   time_point paused_until = time_point::min();
-  std::vector<std::int64_t> available;  ///< available tokens of each of its rates; below 0: a debt
+  std::vector<std::int64_t> available;  ///< available tokens of each rate of the flow; below 0: a debt
   /// The waits of granted requests, from call to grant; only with flow_options::times_waits.
   std::optional<wait_histogram> wait;
 };
@@ -104,12 +104,12 @@ struct flow_stats {
 /// Zaharia, I. Stoica, "Multi-resource fair queueing for packet processing", SIGCOMM 2012.
 class flow {
  public:
-  /// Makes a share of a scheduler, a semaphore or a limiter.
+  /// Makes a flow of a scheduler, a semaphore or a limiter.
   ///
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   template <class Waiter>
   explicit flow(limit_handle<Waiter>& limit, const flow_options& o = {}) : flow{limit.flows(), o} {}
-  /// Makes a share of a strand_pool or a resource_pool. The requests of the flow are tasks of the pool, and each task
+  /// Makes a flow of a strand_pool or a resource_pool. The requests of the flow are tasks of the pool, and each task
   /// counts as one token.
   template <class R>
   explicit flow(pool_handle<R>& pool, const flow_options& o = {}) : flow{pool.core().flows(), o} {}
@@ -127,7 +127,7 @@ class flow {
   /// Changes the flow's cap on slots immediately. Permits that exceed a smaller cap stay valid.
   void set_concurrency(std::uint64_t concurrency) { host_->set_flow_concurrency(number_, concurrency); }
 
-  /// Grants the flow nothing until `t`, or until resume(); a pool starts none of its tasks. Tokens accumulate
+  /// Grants the flow nothing until `t`, or until resume(); a pool starts none of the flow's tasks. Tokens accumulate
   /// meanwhile. A later call replaces an earlier one. A request whose deadline is before `t` is refused, as during a
   /// pause of the limit.
   void pause_until(time_point t) noexcept { host_->pause_flow(number_, t, true); }

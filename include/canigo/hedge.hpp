@@ -67,7 +67,8 @@ template <class Make>
   return detail::named_first<Make, detail::result_of_repeatable<own>>{
       detail::run_hedge<own>(std::forward<Make>(make), options)};
 }
-/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+/// Rejects a `make` that does not return an awaitable at compile time. The compiler's message says what to pass
+/// instead.
 template <class Make>
   requires(!detail::repeatable<std::decay_t<Make>>)
 net::awaitable<void> hedge(Make&&, hedge_options) {

@@ -52,7 +52,7 @@ class keyed;
 /// Cancellation: terminal, partial, total; as for canigo::scheduler.
 /// Threads: any thread may call any member at any time. Keys are compared, copied and moved under a lock.
 /// Allocates: nothing for a known key that does not wait.
-/// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
+/// Lifetime: destroying this object ends every waiter with errc::stopped. The execution context may be destroyed first.
 template <class Key, class Hash>
 class keyed<scheduler, Key, Hash> {
   using core = detail::keyed_core<Key, Hash, detail::keyed_tokens>;
@@ -69,7 +69,7 @@ class keyed<scheduler, Key, Hash> {
   keyed(const keyed&) = delete;
   keyed& operator=(const keyed&) = delete;
 
-  /// Takes the tokens if they are available and the key has no waiters. Never waits itself. Returns false otherwise,
+  /// Takes the tokens if they are available and the key has no waiters. Never waits. Returns false otherwise,
   /// for a new key that is refused, and after stop().
   ///
   /// Throws std::system_error for a request that can never be granted, and std::bad_alloc.
@@ -187,7 +187,7 @@ class keyed<semaphore, Key, Hash> {
   keyed(const keyed&) = delete;
   keyed& operator=(const keyed&) = delete;
 
-  /// Takes `request.tokens` permits if they are available and the key has no waiters. Never waits itself.
+  /// Takes `request.tokens` permits if they are available and the key has no waiters. Never waits.
   ///
   /// Throws std::system_error for a request that can never be granted, and std::bad_alloc.
   [[nodiscard("was it granted?")]] std::optional<permit> try_acquire(key_view<Key> key, const request& r = {}) {

@@ -13,7 +13,7 @@ namespace canigo {
 /// How a keyed limit treats a new key when it already has `most_keys` keys.
 enum class overflow_of_keys {
   refuse,     ///< try_acquire() returns false, and acquire() ends with errc::too_many_keys
-  share_one,  ///< all such keys share one limit; each may get a limit of its own later
+  share_one,  ///< all keys beyond `most_keys` share one limit; each may get a limit of its own later
 };
 
 struct keyed_scheduler_options {
@@ -26,8 +26,8 @@ struct keyed_scheduler_options {
   /// Number of priority classes among the waiters of one key, 1 to 1024; class 0 goes first.
   int priorities = 1;
   std::size_t queue_limit = 1'000;              ///< max number of waiters of one key, all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< how a full queue of a key treats a new request; not overflow::wait
-  duration ageing = duration::max();            ///< waiting time after which a waiter rises a class; max: never
+  overflow on_overflow = overflow::reject_new;  ///< how a key's full queue treats a request; overflow::wait is invalid
+  duration ageing = duration::max();            ///< waiting time after which a waiter rises by one class; max: never
   std::string name = {};                        ///< appears in error messages
 };
 
@@ -39,8 +39,8 @@ struct keyed_semaphore_options {
   /// Number of priority classes among the waiters of one key, 1 to 1024; class 0 goes first.
   int priorities = 1;
   std::size_t queue_limit = 1'000;              ///< max number of waiters of one key, all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< how a full queue of a key treats a new request; not overflow::wait
-  duration ageing = duration::max();            ///< waiting time after which a waiter rises a class; max: never
+  overflow on_overflow = overflow::reject_new;  ///< how a key's full queue treats a request; overflow::wait is invalid
+  duration ageing = duration::max();            ///< waiting time after which a waiter rises by one class; max: never
   std::string name = {};                        ///< appears in error messages
 };
 

@@ -52,7 +52,7 @@ class limit_handle {
   /// permit is empty. `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r, std::error_code& error);
 
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a request with a field of the wrong type at compile time. The compiler's message names the right types.
   template <class Never = void>
   net::awaitable<grant> acquire(detail::misfit_request) {
     static_assert(!std::is_void_v<Never>,
@@ -60,7 +60,8 @@ class limit_handle {
                   "of steady_clock, .flow a pointer");
     return {};
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a plain number or span of time instead of a request, at compile time. The compiler's message shows how to
+  /// name the field.
   template <class Other>
     requires(std::is_same_v<Other, int> ||
              !(std::is_convertible_v<Other, request> || std::is_convertible_v<Other, int>))
@@ -68,7 +69,7 @@ class limit_handle {
     static_assert(std::is_void_v<Other>, "acquire: say what it is: acquire({.priority = 1, .tokens = 3})");
     return {};
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects acquire() on a const limit at compile time. The compiler's message says to take the limit by reference.
   template <class Never = void>
   net::awaitable<grant> acquire(const request& = {}) const {
     static_assert(!std::is_void_v<Never>, "acquire: this limit is const, and asking changes it: take it by reference");

@@ -77,34 +77,35 @@ struct alternative_options {
   std::string name = {};                  ///< appears in permits, statistics and error messages; unique unless empty
   std::vector<rate_limit> rates = {};     ///< all of these rates must admit a request; up to 16
   std::uint64_t concurrency = unlimited;  ///< max number of permits of this alternative in use; 1 or more
-  int prefer = 1;  ///< among alternatives with free capacity, the lowest number serves the request
+  int prefer = 1;  ///< among alternatives with free capacity, the one with the lowest `prefer` serves the request
 };
 
 /// A limit that binds only the requests that name it, for example the calls of one model of an API.
 struct sublimit_options {
   std::string name = {};                  ///< appears in statistics and error messages
   std::vector<rate_limit> rates = {};     ///< all of these rates must admit a request that names the sublimit; up to 16
-  std::uint64_t concurrency = unlimited;  ///< max number of permits of such requests in use; 1 or more
+  std::uint64_t concurrency = unlimited;  ///< max number of permits in use of requests that name the sublimit; 1 or
+                                          ///< more
 };
 
 struct limiter_options {
-  /// all of these rates must admit a request; up to 16; none only if there is a cap or a share
+  /// all of these rates must admit a request; up to 16; may be empty only if there is a cap or a share
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;  ///< max number of permits in use, of any weight; 1 or more
   std::optional<shared_cap> share = {};   ///< a cap that several limiters share; each permit takes one slot of it
   /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
-  /// above. Not with `share`, `slack` or shadow mode.
+  /// above. Can't be combined with `share`, `slack` or shadow mode.
   std::vector<alternative_options> alternatives = {};
-  /// Sublimits, up to 256. A request may name one of them, and must then pass it in addition to the limits above. Not
-  /// with `share`, `slack` or shadow mode.
+  /// Sublimits, up to 256. A request may name one of them, and must then pass it in addition to the limits above. Can't
+  /// be combined with `share`, `slack` or shadow mode.
   std::vector<sublimit_options> sublimits = {};
   int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
   std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; not overflow::wait
-  duration ageing = duration::max();  ///< waiting time after which a waiter rises a class; more than 0; max: never
+  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; overflow::wait is invalid
+  duration ageing = duration::max();  ///< waiting time after which a waiter rises by one class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
-  duration slack = duration::zero();  ///< how late a wake-up may be, so that several are combined; 0s to 1s
-  /// shadow: the limiter grants each request immediately; stats() counts how the requests end without shadow mode
+  duration slack = duration::zero();  ///< how late a wake-up may be, so that several wake-ups are combined; 0s to 1s
+  /// shadow: the limiter grants each request immediately; stats() counts how they would end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};  ///< appears in error messages
 };
@@ -116,7 +117,7 @@ struct alternative_stats {
   std::uint64_t held = 0;            ///< permits in use, including those that are granted but not yet delivered
   std::uint64_t concurrency = 0;     ///< max number of permits of this alternative in use
   std::uint64_t granted = 0;         ///< number of permits granted so far
-  time_point paused_until = time_point::min();  ///< the end of its pause; an instant in the past means: not paused
+  time_point paused_until = time_point::min();  ///< when the pause of the alternative ends; in the past: not paused
   bool is_closed = false;
 };
 
@@ -135,7 +136,7 @@ struct limiter_stats : queue_stats {
   /// max number of permits in use; after it was lowered, `held` may exceed it for a while
   std::uint64_t concurrency = 0;
   binding_stats binding;  ///< how long each limit has held up the first waiter
-  shadow_stats shadow;    ///< how requests that shadow mode granted would have ended
+  shadow_stats shadow;    ///< how requests that shadow mode granted would have ended without it
   std::vector<alternative_stats> alternatives;
   std::vector<sublimit_stats> sublimits;
 };
@@ -145,7 +146,7 @@ struct limiter_stats : queue_stats {
 /// A change takes effect immediately, for all waiters, and only for this alternative. A handle is a value of two words.
 /// The limiter must outlive its handles.
 ///
-/// Threads: any. Allocates: set_rate() and set_burst() for the text of an error. close() for each set of alternatives
+/// Threads: any. Allocates: set_rate() and set_burst() for the text of an error; close() for each set of alternatives
 /// that no waiter has had before.
 class alternative_handle {
  public:
@@ -153,8 +154,9 @@ class alternative_handle {
   std::size_t index() const noexcept { return index_; }
   std::string_view name() const noexcept;
 
-  /// Grants nothing from this alternative until `t`, or until resume(): for an upstream that has refused a call. Its
-  /// tokens accumulate meanwhile. Other alternatives are not paused. A later call replaces an earlier one.
+  /// Grants nothing from this alternative until `t`, or until resume(): for an upstream that has refused a call. The
+  /// alternative's tokens accumulate meanwhile. Other alternatives are not paused. A later call replaces an earlier
+  /// one.
   void pause_until(time_point t);
   /// Like pause_until(), but never shortens a pause.
   void extend_pause(time_point t);
@@ -218,7 +220,8 @@ class sublimit_handle {
 /// The base class limit_handle has the members for acquiring, pausing, listing and stopping.
 ///
 /// With `alternatives`, a request also takes from exactly one of them, in the same step: for example two API keys
-/// behind one queue. `p.alternative()` of the permit says which one; its slot and tokens return to that alternative:
+/// behind one queue. `p.alternative()` of the permit says which one; the slot and the tokens of the permit return to
+/// that alternative:
 ///
 ///     canigo::limiter keys{io,
 ///                          {.alternatives = {{.name = "team", .rates = {{rate::per_minute(500), 20}}},
@@ -251,14 +254,15 @@ class limiter : public limit_handle<detail::permit_waiter> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   limiter(ExecutionContext& context, const limiter_options& options)
       : limiter{net::any_io_executor{context.get_executor()}, options} {}
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects options with a wrong field, or with a field of the wrong type, at compile time. The compiler's message
+  /// names the right types.
   template <detail::any_context Context>
   limiter(const Context&, const detail::misfit_limiter_options&) : limiter{net::any_io_executor{}, limiter_options{}} {
     static_assert(!detail::any_context<Context>,
                   "limiter: a field is another class's, or has another type: .rates = {rate::per_second(5)}, or "
                   ".rates = {{.rate = {10, 3s}, .burst = 5}}, .concurrency is a whole number");
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a plain value instead of options at compile time. The compiler's message shows how to name the field.
   template <detail::any_context Context, detail::bare_value<limiter_options> Value>
   limiter(const Context&, const Value&) : limiter{net::any_io_executor{}, limiter_options{}} {
     static_assert(!detail::any_context<Context>,
@@ -302,7 +306,8 @@ class limiter : public limit_handle<detail::permit_waiter> {
   ///
   /// Errors: errc::invalid_argument if there is no such sublimit.
   sublimit_handle sublimit(std::size_t number);
-  /// Adds a sublimit, and returns its number. Its rates have their initial tokens at `since`, and count from then on.
+  /// Adds a sublimit, and returns its number. At `since` its rates have their initial tokens, and begin to release
+  /// tokens.
   ///
   /// Errors: errc::invalid_argument for a value out of range, and for a unit that no rate had at the construction. The
   /// error is also thrown if the limiter was made without sublimits, or already has 256.

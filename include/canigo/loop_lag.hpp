@@ -19,7 +19,7 @@ class lag_probe;
 
 struct loop_lag_options {
   duration interval = std::chrono::milliseconds{100};  ///< time between two measurements; 1ms or more
-  duration threshold = std::chrono::milliseconds{50};  ///< min lag of an overloaded loop; 1ns or more
+  duration threshold = std::chrono::milliseconds{50};  ///< the loop counts as overloaded from this lag on; 1ns or more
   /// Called with the measured lag when the loop becomes overloaded, and when it is no longer overloaded. The function
   /// runs on the executor, with no lock held, and may destroy the loop_lag.
   std::function<void(bool overloaded, duration lag)> on_change = {};
@@ -27,7 +27,7 @@ struct loop_lag_options {
 
 struct loop_lag_stats {
   wait_histogram lag;           ///< a histogram of the lag, over all measurements
-  duration last{0};             ///< the lag of the last measurement; more than that while the next measurement is late
+  duration last{0};             ///< the last lag, or how late the next measurement already is if that is more
   std::uint64_t overloads = 0;  ///< how often the lag rose to the threshold
   bool overloaded = false;      ///< whether the lag is at least the threshold
 };

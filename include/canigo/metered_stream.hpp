@@ -113,7 +113,8 @@ class metered_stream {
   using lowest_layer_type = typename next_layer_type::lowest_layer_type;
   using executor_type = typename next_layer_type::executor_type;
 
-  /// Throws std::system_error, errc::invalid_argument or errc::too_large, naming the field, the value and the range.
+  /// Throws std::system_error (errc::invalid_argument or errc::too_large) if an option is out of range; the text names
+  /// the field, the value and the range.
   template <class Next>
   metered_stream(Next&& next, const metered_stream_options& options)
       : next_(std::forward<Next>(next)), options_{options} {
@@ -251,7 +252,7 @@ class metered_stream {
 
   Stream next_;
   metered_stream_options options_;
-  // whether the tokens of bytes that were handed out are a debt; the next read waits until it is paid
+  // whether the tokens of bytes that were handed out are a debt; the next read waits until the debt is paid
   bool owes_ = false;
   std::size_t paid_ahead_ = 0;  // bytes of the next read whose tokens are already paid
 };

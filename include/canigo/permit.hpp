@@ -50,8 +50,8 @@ class [[nodiscard]] permit {
   std::uint64_t held() const noexcept;
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
-  /// The alternative of a limiter that granted this permit: its index, and its name. Otherwise no_alternative and an
-  /// empty name. The name is valid as long as the permit is held.
+  /// The alternative of a limiter that granted this permit: its index, and its name. If no alternative granted it:
+  /// no_alternative, and an empty name. The name is valid as long as the permit is held.
   std::size_t alternative() const noexcept;
   std::string_view alternative_name() const noexcept;
   /// Moves the permit to another alternative of its limiter, for example because a later limit has chosen that
@@ -84,7 +84,7 @@ class [[nodiscard]] permit {
 
   detail::admission* home_ = nullptr;  // the engine; the occupied slots keep it alive
   std::uint64_t places_ = 0;  // the number of slots, combined with the number of their flow: see detail::flow_places
-  std::uint64_t kept_ = 0;    // the granted tokens; with units or strict windows, the number of a record instead
+  std::uint64_t kept_ = 0;    // the granted tokens; with units or strict windows, a pointer to a record of the grant
 };
 
 }  // namespace canigo

@@ -48,9 +48,9 @@ struct policy_options {
   /// number of priorities.
   std::optional<adaptive_limit_options> adaptive = {};
   std::optional<limiter_options> limits = {};  ///< rates, and a cap on operations under way
-  /// for each operation, after it has passed the limits; more than 0; max: no time limit
+  /// time limit of each operation, from the instant at which it has passed the limits; more than 0; max: no time limit
   std::optional<duration> attempt_timeout = {};
-  std::string name = {};  ///< appears in error messages; parts without a name get it, too
+  std::string name = {};  ///< appears in error messages; parts without a name get this name
 };
 
 /// The calls of a policy, counted by how they ended. Each call counts once among the first six members, when it ends.
@@ -127,7 +127,8 @@ class policy {
     using own = std::decay_t<Make>;
     return detail::named_first<Make, detail::result_of_repeatable<own>>{run_own<own>(std::forward<Make>(make), r)};
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a `make` that does not return an awaitable at compile time. The compiler's message says what to pass
+  /// instead.
   template <class Make>
     requires(!detail::repeatable<std::decay_t<Make>>)
   net::awaitable<void> run(Make&&, request = {}) {

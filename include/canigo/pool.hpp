@@ -91,7 +91,7 @@ class task_context {
   /// The index of the worker, counted from 0.
   std::size_t worker() const noexcept;
 
-  /// A request for a limit, with the deadline of this attempt. If the grant would come too late, `co_await
+  /// A request for a limit, with the deadline of this attempt. If no grant is possible before that deadline, `co_await
   /// scheduler.acquire(t.request(1))` fails immediately.
   canigo::request request(int priority = 0, std::uint64_t tokens = 1) const noexcept {
     return {.priority = priority, .tokens = tokens, .deadline = deadline()};

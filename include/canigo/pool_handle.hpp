@@ -72,7 +72,7 @@ class pool_handle {
         detail::await_task<result_of<F>>(purpose::run, make_task(std::forward<F>(f), o)));
   }
 
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects an `f` that the pool can't run, at compile time. The compiler's message says what to pass instead.
   template <class F>
     requires(!detail::operation<std::decay_t<F>, R>)
   net::awaitable<void> run(F&&, const task_options& = detail::no_options) {

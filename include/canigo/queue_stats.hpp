@@ -16,15 +16,16 @@ struct class_stats {
   wait_histogram wait;  ///< the waits of granted requests, from call to grant
 };
 
-/// How requests that a limit in shadow mode granted immediately would have ended.
+/// Counts how the requests that shadow mode granted immediately would have ended without shadow mode.
 ///
-/// A request that would have waited is counted at the instant at which its wait would have ended.
+/// If a request would have waited, it is counted at the instant at which that wait would have ended.
 struct shadow_stats {
-  std::uint64_t waited = 0;  ///< requests that would have been granted after a wait
-  /// requests that would have failed: too large, nothing available, queue full, evicted, or too late
+  std::uint64_t waited = 0;  ///< requests that would have waited for their grant without shadow mode
+  /// requests that would have failed without shadow mode: too large, nothing available, queue full, evicted, or too
+  /// late
   std::uint64_t refused = 0;
-  std::uint64_t shed = 0;  ///< requests that would have been shed
-  wait_histogram wait;     ///< the waits of requests that would have waited
+  std::uint64_t shed = 0;  ///< requests that would have been shed without shadow mode
+  wait_histogram wait;     ///< how long the requests in `waited` would have waited
 };
 
 /// The number of requests that were refused immediately, by cause.
@@ -64,8 +65,8 @@ inline constexpr int no_sublimit = -1;
 struct wait_reason {
   enum class cause {
     none,          ///< no request waits, so no limit holds one up
-    paused,        ///< pause_until() was called on the limit
-    rate,          ///< the rate at `index`; if several rates hold up the waiter, the one that is ready last
+    paused,        ///< the limit is paused by pause_until()
+    rate,          ///< the rate at `index` lacks tokens; if several rates do, `index` is the one that has them last
     concurrency,   ///< all permits are in use
     share,         ///< all slots of the shared cap are in use
     flow,          ///< all waiters are held up by ceilings of their own flows; see `ceiling`
@@ -77,9 +78,9 @@ struct wait_reason {
   /// or a pause. With cause::alternatives: a rate, the cap or a pause of the alternative that can serve the request
   /// first. With cause::sublimit: a rate or the cap of the request's sublimit.
   cause ceiling = cause::none;
-  std::size_t index = 0;                 ///< with cause::rate: the index of the rate in limiter_options::rates
-  time_point until = time_point::max();  ///< when the cause ends; max: with a resume(), or when a permit is released
-  std::size_t alternative = no_alternative;  ///< with cause::alternatives: the index in limiter_options::alternatives
+  std::size_t index = 0;                     ///< with cause::rate: the index of the rate in limiter_options::rates
+  time_point until = time_point::max();      ///< when the cause ends; max: at a resume(), or when a permit is released
+  std::size_t alternative = no_alternative;  ///< with cause::alternatives: the index of the alternative in the options
   int sublimit = no_sublimit;                ///< with cause::sublimit: the number of the sublimit
 };
 

@@ -30,18 +30,19 @@ class rate {
     if (tokens_ < 1 || period_.count() < tokens_) reject(tokens_, period_);
   }
 
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a rate without arguments at compile time. The compiler's message shows how to write a rate.
   template <class Never = void>
   constexpr rate() noexcept : tokens_{1}, period_{1} {
     static_assert(!std::is_void_v<Never>, "rate: it is missing: .rate = rate::per_second(5), or .rate = {10, 3s}");
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a rate without a period at compile time. The compiler's message shows how to write a rate.
   template <class Tokens>
     requires std::is_arithmetic_v<Tokens>
   constexpr rate(Tokens) noexcept : tokens_{1}, period_{1} {
     static_assert(std::is_void_v<Tokens>, "rate: tokens in what time? rate::per_second(5), or rate{10, 3s}");
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a period that is a plain number, at compile time. The compiler's message shows how to write a period with
+  /// its unit.
   template <class Tokens, class Period>
     requires std::is_arithmetic_v<Tokens> && std::is_arithmetic_v<Period>
   constexpr rate(Tokens, Period) noexcept : tokens_{1}, period_{1} {
@@ -76,7 +77,7 @@ class rate {
     return {tokens_ / divisor, period_ / divisor};
   }
 
-  /// The time in which `tokens` are released, rounded up to the nanosecond; duration::max() if it is longer than that.
+  /// The time in which `tokens` are released, rounded up to the nanosecond. At most duration::max().
   duration time_for(std::uint64_t tokens) const noexcept;
 
   /// Compares the values of two rates: 10/2s equals 5/s.
@@ -101,10 +102,10 @@ std::string to_string(const rate& value);
 /// refuse some of them.
 ///
 /// A strict rate keeps a log of its grants during the last P, in addition to the bucket. It grants nothing that would
-/// bring any closed window of length P to more than N tokens. P is the period as written: `rate{10, 3s}` differs from
-/// `rate{20, 6s}`. The bucket still spaces the grants, and discards tokens that the window does not allow. So after a
-/// burst, once the window allows grants again, the queue moves at the rate. Under constant demand at least 64 of 65
-/// tokens are used. The details:
+/// bring any window of length P, both ends included, to more than N tokens. P is the period as written: `rate{10, 3s}`
+/// differs from `rate{20, 6s}`. The bucket still spaces the grants, and discards tokens that the window does not allow.
+/// So after a burst, once the window allows grants again, the queue moves at the rate. Under constant demand at least
+/// 64 of 65 tokens are used. The details:
 /// - A grant counts from the instant at which it was made, and a charge from the instant at which it was reported.
 /// - If settle() returns unused tokens, the window frees them immediately. That needs a limiter with a strict rate of
 ///   its own, or with several units. In other limits these tokens stay in the window, and so do tokens of
@@ -117,8 +118,8 @@ std::string to_string(const rate& value);
 /// Keyed limits, with 16 bytes per key, and limits in Redis have no strict windows. There, a rate of N - b tokens with
 /// a burst of b keeps the same promise as long as no tokens are returned, but uses only N - b of N.
 enum class rate_window {
-  average,  ///< a closed window of the period may hold the burst in addition to the tokens of the rate
-  strict,   ///< a closed window of the period never holds more than the tokens of the rate
+  average,  ///< a window of one period may hold the burst in addition to the tokens of the rate
+  strict,   ///< a window of one period, both ends included, never holds more than the rate's tokens
 };
 
 /// One of the rates of a limiter, or of a flow.
@@ -127,7 +128,7 @@ struct rate_limit {
   std::uint64_t burst = 1;           ///< max number of stored tokens, and for one request; 1 to 2^62
   std::uint64_t initial_tokens = 0;  ///< tokens at the start; 0 to burst
   std::string unit = {};  ///< the unit that its tokens count, such as "bytes"; up to 5 units; empty: the first unit
-  rate_window window = rate_window::average;  ///< strict: see rate_window; requires burst <= tokens of the rate
+  rate_window window = rate_window::average;  ///< how strict windows are; `strict` requires burst <= tokens of the rate
 };
 
 /// The value of limiter_options::concurrency and flow_options::concurrency that means "no cap".

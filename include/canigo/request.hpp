@@ -31,7 +31,7 @@ class unit_key {
  private:
   friend class unit_amounts;
   friend struct unit_amount;
-  static constexpr std::uintptr_t most_numbers = 255;  // texts have higher addresses, so a smaller value is a number
+  static constexpr std::uintptr_t most_numbers = 255;  // key_ is a number up to this value; addresses are greater
   unit_key() noexcept = default;
 
   std::uintptr_t key_;

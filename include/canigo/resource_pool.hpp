@@ -37,8 +37,9 @@ struct resource_pool_options {
   restart_policy restart = {};
   pool_observer* observer = nullptr;
 
-  detail::async_function<R()> make = {};  ///< required; called when a worker without a resource gets an operation
-  /// called after an operation failed; throws if the resource can't be saved
+  detail::async_function<R()> make = {};  ///< required: makes a resource for a worker that gets an operation and has
+                                          ///< none
+  /// called after an operation failed, to make the resource usable again; if it throws, the resource is destroyed
   detail::async_function<void(R&)> reset = {};
   /// called before each use except the first; returns whether the resource is still usable
   detail::async_function<bool(R&)> check = {};
@@ -46,9 +47,9 @@ struct resource_pool_options {
   /// a resource that is unused for this time is destroyed; more than 0; max: never
   duration idle_timeout = duration::max();
   std::size_t min_idle = 0;  ///< the number of resources that idle_timeout does not destroy
-  /// The time limit of each call of these functions, if it is a coroutine. When the time has passed, the call is
-  /// cancelled and counts as failed with errc::timed_out. The time limit of a task starts only when its worker has a
-  /// resource. More than 0; max: no time limit.
+  /// The time limit of each call of `make`, `reset`, `check` and `destroy`, if the function is a coroutine. When the
+  /// time has passed, the call is cancelled and counts as failed with errc::timed_out. The time limit of a task starts
+  /// only when its worker has a resource. More than 0; max: no time limit.
   duration call_timeout = std::chrono::seconds{30};
 };
 
@@ -77,7 +78,8 @@ class resource_pool : public pool_handle<R> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   resource_pool(ExecutionContext& context, const resource_pool_options<R>& o)
       : resource_pool{net::any_io_executor{context.get_executor()}, o} {}
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects options with a wrong field, or with a field of the wrong type, at compile time. The compiler's message
+  /// names the right types.
   template <detail::any_context Context>
   resource_pool(const Context&, const detail::misfit_options&)
       : resource_pool{net::any_io_executor{}, resource_pool_options<R>{}} {

@@ -68,7 +68,7 @@ auto run_retry(Make make, retry_policy policy, deadline_point deadline) -> net::
 /// - the operation or the caller was cancelled;
 /// - policy.attempts have been made, 3 by default;
 /// - policy.retry_if rejects the failure;
-/// - the delay before the attempt would end at `deadline` or later;
+/// - the delay before that attempt ends at `deadline` or later;
 /// - policy.budget is empty.
 ///
 /// If no further attempt follows, retry() throws the failure of the last attempt unchanged. It does not cancel an
@@ -89,7 +89,8 @@ template <class Make>
   return detail::named_first<Make, detail::result_of_repeatable<own>>{
       detail::run_retry<own>(std::forward<Make>(make), policy, deadline)};
 }
-/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+/// Rejects a `make` that does not return an awaitable at compile time. The compiler's message says what to pass
+/// instead.
 template <class Make>
   requires(!detail::repeatable<std::decay_t<Make>>)
 net::awaitable<void> retry(Make&&, retry_policy = {}, deadline_point = {}) {

@@ -66,7 +66,8 @@ class retry_condition {
     requires std::is_empty_v<F> && std::default_initializable<F>
   constexpr retry_condition(F) noexcept : ask_{[](const std::exception_ptr& error) { return answer(F{}(error)); }} {}
 
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects all conditions except lambdas without captures, at compile time. The compiler's message shows the right
+  /// form.
   template <class F>
     requires(!std::is_convertible_v<F, std::nullptr_t> && !std::is_same_v<F, retry_condition> &&
              !(std::invocable<F, const std::exception_ptr&> && std::is_empty_v<F> && std::default_initializable<F>))

@@ -21,32 +21,32 @@ namespace canigo {
 struct scheduler_options {
   canigo::rate rate;        ///< tokens released per period
   std::uint64_t burst = 1;  ///< max number of stored tokens, and for one request; 1 to 2^62
-  /// tokens at the start; 0 to burst; with 0, the first grant is one period/tokens away
+  /// tokens at the start; 0 to burst; with 0, the first token is released after period/tokens
   std::uint64_t initial_tokens = 0;
   int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
   std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; not overflow::wait
-  duration ageing = duration::max();  ///< waiting time after which a waiter rises a class; more than 0; max: never
+  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; overflow::wait is invalid
+  duration ageing = duration::max();  ///< waiting time after which a waiter rises by one class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
-  duration slack = duration::zero();  ///< how late a wake-up may be, so that several are combined; 0s to 1s
-  /// shadow: the limit grants each request immediately; stats() counts how the requests end without shadow mode
+  duration slack = duration::zero();  ///< how late a wake-up may be, so that several wake-ups are combined; 0s to 1s
+  /// shadow: the limit grants each request immediately; stats() counts how they would end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};                      ///< appears in error messages
-  rate_window window = rate_window::average;  ///< strict: see rate_window; requires burst <= tokens of the rate
+  rate_window window = rate_window::average;  ///< how strict windows are; `strict` requires burst <= tokens of the rate
 };
 
 struct scheduler_stats : queue_stats {
   std::int64_t tokens = 0;  ///< available tokens; below 0: a debt
-  shadow_stats shadow;      ///< how requests that shadow mode granted would have ended
+  shadow_stats shadow;      ///< how requests that shadow mode granted would have ended without it
 };
 
 /// A rate limit with priorities: `co_await scheduler.acquire(priority)` waits until the rate allows the caller to go.
 ///
 /// Promises:
-/// - Any closed window of length t holds at most burst + floor(t · rate) granted tokens. If a token is no whole number
-///   of nanoseconds, the bound is burst + floor((t + 1 ns) · rate): see token_bucket.
-/// - With rate_window::strict, no closed window of the rate's period holds more granted tokens than the rate allows:
-///   see rate_window. Refunded tokens still count in the window.
+/// - Any window of length t, both ends included, holds at most burst + floor(t · rate) granted tokens. If a token is no
+///   whole number of nanoseconds, the bound is burst + floor((t + 1 ns) · rate): see token_bucket.
+/// - With rate_window::strict, no window of one period, both ends included, holds more granted tokens than the rate
+///   allows: see rate_window. Refunded tokens still count in the window.
 /// - While requests wait, a window holds at least floor(t · rate) tokens. The schedule is absolute, so it does not
 ///   drift.
 /// - Between classes priority is strict. Inside a class requests go in order of arrival: a light request never
@@ -73,7 +73,7 @@ struct scheduler_stats : queue_stats {
 /// granted at the same instant if the rate allows it.
 /// Threads: any thread may call any member at any time. The scheduler's own executor keeps the time. So the loop of
 /// that executor must run while a request waits, even if the request waits on another loop.
-/// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
+/// Lifetime: destroying this object ends every waiter with errc::stopped. The execution context may be destroyed first.
 ///
 /// The base class limit_handle has the members for acquiring, pausing, listing and stopping.
 ///
@@ -86,7 +86,8 @@ class scheduler : public limit_handle<detail::plain_waiter> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   scheduler(ExecutionContext& context, const scheduler_options& options)
       : scheduler{net::any_io_executor{context.get_executor()}, options} {}
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects options with a wrong field, or with a field of the wrong type, at compile time. The compiler's message
+  /// names the right types.
   template <detail::any_context Context>
   scheduler(const Context&, const detail::misfit_options&)
       : scheduler{net::any_io_executor{}, {.rate = {1, duration{1}}}} {
@@ -94,7 +95,7 @@ class scheduler : public limit_handle<detail::plain_waiter> {
                   "scheduler: a field is another class's, or has another type: .rate is a rate, .burst a whole number, "
                   ".ageing a span such as 2s");
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a plain value instead of options at compile time. The compiler's message shows how to name the field.
   template <detail::any_context Context, detail::bare_value<scheduler_options> Value>
   scheduler(const Context&, const Value&) : scheduler{net::any_io_executor{}, {.rate = {1, duration{1}}}} {
     static_assert(!detail::any_context<Context>,

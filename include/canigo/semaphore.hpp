@@ -22,10 +22,10 @@ struct semaphore_options {
   std::uint64_t permits = 1;                    ///< max number of permits in use at once, 1 to 2^62
   int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
   std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
-  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; not overflow::wait
-  duration ageing = duration::max();  ///< waiting time after which a waiter rises a class; more than 0; max: never
+  overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; overflow::wait is invalid
+  duration ageing = duration::max();  ///< waiting time after which a waiter rises by one class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
-  /// shadow: the limit grants each request immediately; stats() counts how the requests end without shadow mode
+  /// shadow: the limit grants each request immediately; stats() counts how they would end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};  ///< appears in error messages
 };
@@ -33,7 +33,7 @@ struct semaphore_options {
 struct semaphore_stats : queue_stats {
   std::uint64_t held = 0;      ///< permits in use, including those that are granted but not yet delivered
   std::uint64_t capacity = 0;  ///< max number of permits; after it was lowered, `held` may exceed it for a while
-  shadow_stats shadow;         ///< how requests that shadow mode granted would have ended
+  shadow_stats shadow;         ///< how requests that shadow mode granted would have ended without it
 };
 
 /// Limits the number of callers that run at the same time, with priorities: `permit p = co_await semaphore.acquire()`,
@@ -64,8 +64,8 @@ struct semaphore_stats : queue_stats {
 /// granted at the same instant if enough permits are free.
 /// Threads: any thread may call any member at any time. The semaphore's own executor keeps the time. So the loop of
 /// that executor must run while a request with a deadline waits.
-/// Lifetime: destroying it ends every waiter with errc::stopped. Issued permits stay valid, with their full weight. The
-/// execution context may be destroyed first.
+/// Lifetime: destroying this object ends every waiter with errc::stopped. Issued permits stay valid, with their full
+/// weight. The execution context may be destroyed first.
 class semaphore : public limit_handle<detail::permit_waiter> {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
@@ -74,14 +74,15 @@ class semaphore : public limit_handle<detail::permit_waiter> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   semaphore(ExecutionContext& context, const semaphore_options& options)
       : semaphore{net::any_io_executor{context.get_executor()}, options} {}
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects options with a wrong field, or with a field of the wrong type, at compile time. The compiler's message
+  /// names the right types.
   template <detail::any_context Context>
   semaphore(const Context&, const detail::misfit_options&) : semaphore{net::any_io_executor{}, semaphore_options{}} {
     static_assert(!detail::any_context<Context>,
                   "semaphore: a field is another class's, or has another type: .permits is a whole number, .ageing a "
                   "span such as 2s");
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a plain value instead of options at compile time. The compiler's message shows how to name the field.
   template <detail::any_context Context, detail::bare_value<semaphore_options> Value>
   semaphore(const Context&, const Value&) : semaphore{net::any_io_executor{}, semaphore_options{}} {
     static_assert(!detail::any_context<Context>, "semaphore: name the field: semaphore{io, {.permits = 4}}");

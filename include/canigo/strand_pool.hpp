@@ -55,7 +55,8 @@ class strand_pool : public pool_handle<void> {
     requires requires(ExecutionContext& c) { c.get_executor(); }
   strand_pool(ExecutionContext& context, const strand_pool_options& options)
       : strand_pool{net::any_io_executor{context.get_executor()}, options} {}
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects options with a wrong field, or with a field of the wrong type, at compile time. The compiler's message
+  /// names the right types.
   template <detail::any_context Context>
   strand_pool(const Context&, const detail::misfit_options&)
       : strand_pool{net::any_io_executor{}, strand_pool_options{}} {
@@ -63,7 +64,7 @@ class strand_pool : public pool_handle<void> {
                   "strand_pool: a field is another class's, or has another type: .timeout is a span such as 2s, "
                   ".concurrency a whole number");
   }
-  /// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+  /// Rejects a plain value instead of options at compile time. The compiler's message shows how to name the field.
   template <detail::any_context Context, detail::bare_value<strand_pool_options> Value>
   strand_pool(const Context&, const Value&) : strand_pool{net::any_io_executor{}, strand_pool_options{}} {
     static_assert(!detail::any_context<Context>, "strand_pool: name the field: strand_pool{io, {.concurrency = 4}}");

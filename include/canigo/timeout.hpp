@@ -24,14 +24,16 @@ namespace canigo {
 /// sleep_for() suspends for `d`, measured from the start of its awaitable.
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_until(time_point t);
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_for(duration d);
-/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+/// Rejects an argument that is no instant of steady_clock, at compile time. The compiler's message says what to use for
+/// a span of time.
 template <class T>
   requires(!std::is_convertible_v<T, time_point>)
 net::awaitable<void> sleep_until(T) {
   static_assert(std::is_void_v<T>, "sleep_until: an instant of steady_clock is wanted; for a span there is sleep_for");
   return {};
 }
-/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+/// Rejects an argument that is no span in whole units, such as 0.5, at compile time. The compiler's message shows how
+/// to write a span.
 template <class D>
   requires(!std::is_convertible_v<D, duration>)
 net::awaitable<void> sleep_for(D) {
@@ -41,10 +43,10 @@ net::awaitable<void> sleep_for(D) {
 
 /// Runs `op` until `t` at the latest. At `t` it cancels `op` (terminal), and waits until `op` has really ended.
 ///
-/// If `op` has a result, this returns it, even if it is late. If `op` throws any exception after `t`, this throws
-/// errc::timed_out. (Operators such as `a || b`, and channels, have exception types of their own.) `op` runs on a
-/// strand of the calling coroutine's executor, or on that executor if it is a strand. So the cancellation is safe when
-/// several threads run the context.
+/// If `op` has a result, with_deadline() returns it, even after `t`. If `op` throws any exception after `t`,
+/// with_deadline() throws errc::timed_out. (Operators such as `a || b`, and channels, have exception types of their
+/// own.) `op` runs on a strand of the calling coroutine's executor, or on that executor if it is a strand. So the
+/// cancellation is safe when several threads run the context.
 /// Errors: errc::timed_out; all errors of `op`.
 /// Cancellation: passed on to `op`.
 /// Allocates: the strand, and what co_spawn allocates.
@@ -67,7 +69,8 @@ template <class T>
   co_return co_await with_deadline(std::move(op), saturating_add(detail::now_on(executor), d));
 }
 
-/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+/// Rejects a `t` that is no instant of steady_clock, at compile time. The compiler's message says what to use for a
+/// span of time.
 template <class T, class Instant>
   requires(!std::is_convertible_v<Instant, time_point>)
 net::awaitable<T> with_deadline(net::awaitable<T>, Instant) {
@@ -75,7 +78,8 @@ net::awaitable<T> with_deadline(net::awaitable<T>, Instant) {
                 "with_deadline: an instant of steady_clock is wanted; for a span there is with_timeout");
   return {};
 }
-/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+/// Rejects a `d` that is no span in whole units, such as 0.5, at compile time. The compiler's message shows how to
+/// write a span.
 template <class T, class Span>
   requires(!std::is_convertible_v<Span, duration>)
 net::awaitable<T> with_timeout(net::awaitable<T>, Span) {

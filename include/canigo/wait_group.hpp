@@ -17,7 +17,7 @@ namespace canigo {
 /// safer.
 ///
 /// Threads: any thread may call any member at any time.
-/// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
+/// Lifetime: destroying this object ends every waiter with errc::stopped. The execution context may be destroyed first.
 class wait_group {
  public:
   explicit wait_group(const net::any_io_executor& executor);

@@ -35,7 +35,7 @@ request part_of(request r) noexcept {
   return r;
 }
 
-/// A permit that wants to know how the operation ended, such as the permit of an adaptive_limit.
+/// A permit that must be told how the operation ended, such as the permit of an adaptive_limit.
 template <class P>
 concept reporting_permit = permit_like<P> && requires(P& p, const std::exception_ptr& error) {
   p.succeeded();
@@ -50,7 +50,8 @@ concept settling_permit = permit_like<P> && requires(P& p) {
   p.settle(unit_key{0}, std::uint64_t{});
 };
 
-/// Runs `op`. If `op` throws before `*ran` is true, all tokens of the permit are given back.
+/// Runs `op`. `*ran` becomes true when the limits inside `op` have granted their requests. If `op` throws before, all
+/// tokens of the permit are given back.
 template <class T, settling_permit P>
 net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const bool* ran) {
   try {
@@ -129,7 +130,8 @@ template <class T, limit L>
   bool started = false;
   co_return co_await detail::run_inside(std::move(op), &only, r, &started, nullptr);
 }
-/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+/// Rejects, at compile time, an `op` that is no awaitable, and an argument that is no limit or only a temporary one.
+/// The compiler's message says what to pass instead.
 template <class Op, class L>
   requires(!detail::is_awaitable<std::remove_cvref_t<Op>> || !detail::names_limit<L>)
 net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
@@ -171,7 +173,7 @@ template <class T, limit... Limits>
   co_return co_await std::apply(
       [&](Limits&... each) { return detail::run_inside_all(std::move(op), r, &started, &each...); }, limits);
 }
-/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+/// Rejects limits that are not in a std::tie, at compile time. The compiler's message shows how to write them.
 template <class Op, class Limits>
   requires(!detail::names_limits<std::remove_cvref_t<Limits>>)
 net::awaitable<void> with_limits(Op&&, Limits&&, request = {}) {
@@ -179,7 +181,8 @@ net::awaitable<void> with_limits(Op&&, Limits&&, request = {}) {
                 "with_limits: name the limits in a std::tie: with_limits(call(), std::tie(slots, quota), request)");
   return {};
 }
-/// Rejects wrong arguments at compile time: the compiler's message says what to write instead.
+/// Rejects limits that are passed one by one, instead of in a std::tie, at compile time. The compiler's message shows
+/// how to write them.
 template <class Op, class First, class Second, class... Rest>
   requires(!detail::names_limits<std::remove_cvref_t<First>>)
 net::awaitable<void> with_limits(Op&& op, First&& first, Second&&, Rest&&...) {

@@ -54,7 +54,7 @@ struct circuit_breaker_options {
   /// Decides which exceptions of a call are failures. Null: is_failure_of_callee(). Called with no lock held.
   bool (*failed_if)(const std::exception_ptr& error) = nullptr;
   circuit_observer* observer = nullptr;  ///< called when the state changes; must outlive the breaker and its calls
-  /// In shadow mode the breaker refuses no call, and the statistics count the calls that it would refuse.
+  /// In shadow mode the breaker refuses no call, and the statistics count the calls that it would otherwise refuse.
   enforcement mode = enforcement::enforce;
   std::string name = {};  ///< appears in error messages
 };

@@ -38,7 +38,7 @@ struct knee {};
 /// Threads: not thread-safe; its owner must hold a lock. Takes constant time. Allocates: never.
 class knee_control : public detail::windowed_limit {
  public:
-  /// `to_wall` is the difference between the wall clock and the clock of `now`, up to whole minutes.
+  /// `to_wall` is the time to add to `now` to get the wall-clock time; whole minutes of it may be left out.
   knee_control(const limit_bounds& bounds, duration to_wall, std::uint64_t seed) noexcept;
 
   /// Records a call that has ended at `now`. Returns the new limit.
@@ -70,7 +70,7 @@ class knee_control : public detail::windowed_limit {
   double smoothed_ = 0;   // R, the smoothed median latency; 0: not known
   double reference_ = 0;  // the greatest limit since the last probe
   double top_ = 0;        // the limit after the last cut because of drops
-  // The number of concurrent calls that succeed while the latency is below 1.25 * baseline_. It falls slowly.
+  // The number of concurrent calls that succeed while the latency is below 1.25 * baseline_. This value falls slowly.
   double carried_ = 0;
   double usual_drops_ = 0;                     // the share of drops that does not depend on the limit
   time_point hold_until_ = time_point::min();  // the limit stays at or below top_ until this instant

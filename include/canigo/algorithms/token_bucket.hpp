@@ -14,9 +14,9 @@ namespace canigo {
 /// at most burst + floor((t − s) · N/P) tokens are taken. If every token is taken at the instant that ready_at()
 /// returns, the window has at least floor((t − s) · N/P) tokens.
 ///
-/// If P/N is a whole number of nanoseconds, the upper bound also holds for closed windows. If not, some tokens are due
-/// between two nanoseconds; such a token is available at the later nanosecond, and the schedule of later tokens does
-/// not shift.
+/// If P/N is a whole number of nanoseconds, the upper bound also holds for windows that include both ends. If not, some
+/// tokens are due between two nanoseconds; such a token is available at the later nanosecond, and the schedule of later
+/// tokens does not shift.
 ///
 /// The state is one instant at which the bucket was full, and the number of tokens taken since. All other values are
 /// computed from these two, so nothing is rounded and nothing drifts. This is the generic cell rate algorithm (ITU-T

@@ -43,7 +43,7 @@ class call_error : public canigo::detail::error_at {
 /// Errors: call_error. Its code is errc::overloaded for 429, 503 and 529, and error::server_failed for the other
 /// failure statuses. Without an answer it is the code of client::send().
 /// Cancellation: as for client::send().
-/// Lifetime: `c` must live until this starts.
+/// Lifetime: `c` must live until the awaitable is started.
 net::awaitable<response> send_checked(client& c, request r);
 
 /// Throws call_error if the answer has a status of 408, 429, or 500 and above; for answers of client::open() or

@@ -100,8 +100,8 @@ struct client_options {
   /// before each new connection, also after redirects, but not for a Unix socket. Empty: all addresses are allowed. It
   /// may be called on any thread of the executor, one call at a time; if it throws, the address is refused.
   ///
-  /// A proxy resolves host names itself, so this function would not be called. So it can't be combined with a proxy,
-  /// even one from the environment: `proxy` must be set to an empty string.
+  /// If there is a proxy, the proxy resolves host names, and the client can't check addresses. So this option can't be
+  /// combined with a proxy, even one from the environment: `proxy` must be set to an empty string.
   std::function<bool(const net::ip::address&)> allow_address = {};
 };
 
@@ -151,9 +151,10 @@ struct client_stats {
 /// Threads: any thread may call any member at any time. One of the threads that run the executor's context works on the
 /// connections at a time.
 /// Completion: always by a post to the handler's associated executor; the default is the client's executor.
-/// Lifetime: destroying it ends every request with errc::stopped. The execution context may be destroyed first.
-/// Process: ignore SIGPIPE, as in every program with sockets. The first client initialises libcurl. From libcurl 7.84
-/// on, that is safe while other threads use libcurl.
+/// Lifetime: destroying this object ends every request with errc::stopped. The execution context may be destroyed
+/// first.
+/// Process: ignore SIGPIPE, as in every program with sockets. The first client initialises libcurl. From libcurl
+/// 7.84 on, that is safe while other threads use libcurl.
 class client {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.

@@ -24,8 +24,8 @@ namespace canigo::http {
 /// Threads: any thread may call any member at any time.
 class server_pause {
  public:
-  /// `most` is the longest pause that a server can cause, more than 0. Throws errc::invalid_argument. `limit` must
-  /// outlive this object.
+  /// `most` is the longest pause that a server can cause, more than 0; throws errc::invalid_argument for another value.
+  /// `limit` must outlive this object.
   explicit server_pause(limiter& limit, duration most = std::chrono::minutes{5});
 
   /// Pauses the limit for the http::asked_wait() of an answer. Returns that time, or zero if the answer asks for no

@@ -26,7 +26,7 @@ enum class error {
   job_crashed,      ///< the process of the job crashed too often, and the job is dead
   job_expired,      ///< the deadline passed before the job was done. Equals std::errc::timed_out
   job_cancelled,    ///< the job was cancelled
-  not_notified,     ///< changes of other processes are noticed late, so jobs begin late. Only in store_facts
+  not_notified,     ///< changes of other processes are noticed late, so jobs begin late; only store_facts has this code
 };
 
 /// The error category "jobs".

@@ -43,8 +43,8 @@ class job {
   std::uint32_t max_attempts() const noexcept;
   /// How often the process of the job crashed, or lost its lease, while it ran the job.
   std::uint32_t crashes() const noexcept;
-  /// The right to this run. The token of the right rises with each run of the job, so a database can refuse writes with
-  /// an older token.
+  /// The lease of this run. Its token rises with each run of the job, so a database can refuse writes with an older
+  /// token.
   jobs::lease lease() const noexcept;
   /// The instant at which this run is cancelled, by the time source of the service; time_point::max() if it has no time
   /// limit.
@@ -54,7 +54,7 @@ class job {
   /// stops.
   bool stop_requested() const noexcept;
   /// Makes the job wait for `d` (0 or more) after the handler returns, and then run again. That does not count as an
-  /// attempt. The last call in a run is used. Throws errc::invalid_argument.
+  /// attempt. Only the last call in a run has an effect. Throws errc::invalid_argument for a negative `d`.
   void snooze(duration d);
   /// Stores the progress of a running job in job_info::result. The store gets the progress with the next renewal of the
   /// lease.

@@ -35,10 +35,10 @@ inline constexpr std::size_t most_events = 32;
 /// The state of a job. A job whose delay has not ended, or that waits for another attempt, is in the state `waiting`,
 /// too.
 ///
-/// waiting ──claim──▶ running ──complete──▶ done
-/// ▲                  │
-/// └─fail, snooze,────┤ or, for the last time, by a deadline, or by too many crashes ──▶ dead
-/// give_back, crash └─cancel──▶ cancelled
+/// - claim() changes waiting to running, and complete() changes running to done.
+/// - A failed attempt, snooze(), give_back() and a crash change running to waiting.
+/// - The failure of the last attempt, a passed deadline and too many crashes make the job dead.
+/// - cancel() makes the job cancelled: a waiting job immediately, a running job when its run ends without a result.
 enum class job_state : std::uint8_t { waiting, running, done, dead, cancelled };
 
 constexpr bool has_ended(job_state s) noexcept { return s >= job_state::done; }

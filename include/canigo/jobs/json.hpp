@@ -18,8 +18,8 @@ namespace canigo::jobs {
 /// Converts a value to JSON for the payload of a job: `jobs.submit("confirm", jobs::to_json(order))`. T is any type
 /// that nlohmann::json supports.
 ///
-/// Under g++ 12, give the value a name if the call is part of a co_await expression, as for store.
-/// Throws nlohmann::json::exception, for example for a text that is not UTF-8.
+/// Under g++ 12, give the value a name if the call is part of a co_await expression: that compiler may destroy the
+/// value twice. Throws nlohmann::json::exception, for example for a text that is not UTF-8.
 template <class T>
 std::string to_json(const T& value) {
   return nlohmann::json(value).dump();

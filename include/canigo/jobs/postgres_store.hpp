@@ -21,12 +21,12 @@ namespace canigo::jobs {
 
 struct postgres_store_options {
   store_policy policy = {};  ///< the policy for jobs that crash
-  /// How long a step waits for a lock of another connection; 1 ms or more. Other steps continue meanwhile.
+  /// How long a call of the store waits for a lock of another connection; 1 ms or more. Other calls continue meanwhile.
   duration lock_limit = std::chrono::seconds{5};
-  /// How long a step waits for a server that can't be reached, or that is starting; 0 or more.
+  /// How long a call of the store waits for a server that can't be reached, or that is starting; 0 or more.
   duration reconnect_limit = std::chrono::seconds{5};
-  /// How long a step waits for an answer of the server; more than 0. After that the connection is closed. count() and
-  /// list() may also take this time, and then end with error::locked.
+  /// How long a call of the store waits for an answer of the server; more than 0. After that the connection is closed.
+  /// count() and list() may also take this time, and then end with error::locked.
   duration answer_limit = std::chrono::seconds{30};
   /// How often callers of changed() are woken even without a known change; more than 0.
   duration poll = std::chrono::seconds{30};

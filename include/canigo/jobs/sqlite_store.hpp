@@ -20,12 +20,12 @@ namespace canigo::jobs {
 
 struct sqlite_store_options {
   store_policy policy = {};  ///< the policy for jobs that crash
-  /// How long a step waits for a lock of another process; 0 or more.
+  /// How long a call of the store waits for a lock of another process; 0 or more.
   duration busy_limit = std::chrono::seconds{5};
   /// How often the store checks for changes of which other processes could not notify it; more than 0.
   duration poll = std::chrono::seconds{2};
-  /// Whether a call returns only when its changes are on the disk. If not, a power failure loses the last steps. A
-  /// crash of the process loses no step in either case.
+  /// Whether a call returns only when its changes are on the disk. If not, a power failure loses the last changes. A
+  /// crash of the process loses no change in either case.
   bool waits_for_disk = true;
   /// The store's clock, for tests; called on the store's thread. Empty: the system's clock.
   std::function<instant()> clock = {};

@@ -120,7 +120,7 @@ class store {
 
   /// Claims jobs that are due: by priority, then by due time, then by number. Returns none from a paused queue.
   ///
-  /// Before claim() looks for jobs, it ends a limited number of expired leases and deadlines, of any queue.
+  /// Before claim() looks for jobs, it processes a limited number of expired leases and passed deadlines, in any queue.
   virtual net::awaitable<std::vector<claimed_job>> claim(claim_request r) = 0;
 
   /// Ends the job with a result. A holder whose lease has ended may still do so if no other process has claimed the

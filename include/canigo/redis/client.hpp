@@ -37,7 +37,7 @@ struct client_options {
   /// The delay before the next attempt to connect.
   backoff reconnect = {.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{1}};
   std::size_t queue_limit = 10'000;  ///< max number of commands that wait for a connection or a reply; 1 or more
-  std::size_t max_reply = 16 << 20;  ///< max size in bytes of a reply, with an overhead for each element; 1 KiB or more
+  std::size_t max_reply = 16 << 20;  ///< max size in bytes of a reply, with overhead for each element; 1 KiB or more
   std::string name = "canigo";       ///< the name shown by CLIENT LIST; without spaces; empty: none
   bool verify_tls = true;            ///< whether to check the server's certificate and its host name
   std::string ca_file = {};          ///< PEM file of trusted certificates; empty: those of the system
@@ -90,7 +90,8 @@ struct client_stats {
 /// ignored.
 /// Threads: any thread may call any member at any time.
 /// Completion: always by a post to the handler's associated executor; the default is the client's executor.
-/// Lifetime: destroying it ends every command with errc::stopped. The execution context may be destroyed first.
+/// Lifetime: destroying this object ends every command with errc::stopped. The execution context may be destroyed
+/// first.
 /// Process: ignore SIGPIPE, as in every program with sockets.
 class client {
  public:

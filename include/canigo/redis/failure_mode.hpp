@@ -4,8 +4,8 @@ namespace canigo::redis {
 
 /// How a rate limit in Redis behaves while Redis does not answer.
 ///
-/// It does not apply if other processes use other options or another version of the library. Then the limit refuses all
-/// requests in every mode.
+/// In every mode the limit refuses all requests while other processes use it with another number of rates, other units,
+/// or another version of the library.
 class failure_mode {
  public:
   enum class kind { closed, open, local };

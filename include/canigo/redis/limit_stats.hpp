@@ -20,21 +20,21 @@ struct alternative_state {
   std::uint64_t held_by_all = 0;          ///< permits of all processes in use, in the latest answer of Redis
   std::uint64_t concurrency = unlimited;  ///< max number of permits in use, in all processes
   std::uint64_t granted = 0;              ///< number of permits granted to this process so far
-  time_point paused_until = time_point::min();  ///< the end of its pause; an instant in the past means: not paused
+  time_point paused_until = time_point::min();  ///< when the pause of the alternative ends; in the past: not paused
 };
 
 /// The requests of this process to a limit in Redis, by how they ended, and the state in the latest answer of Redis.
 struct limit_stats : queue_stats {
   std::uint64_t held = 0;             ///< the sum of the weights of this process's permits; without a cap, their number
-  std::uint64_t round_trips = 0;      ///< number of script calls that were answered
-  std::uint64_t failed_calls = 0;     ///< number of script calls that were not answered
+  std::uint64_t round_trips = 0;      ///< number of calls of the Redis script that were answered
+  std::uint64_t failed_calls = 0;     ///< number of calls of the Redis script that were not answered
   std::uint64_t lost_leases = 0;      ///< permits whose lease ended while they were held
   std::uint64_t idle = 0;             ///< permits or tokens that this process holds in reserve (option `horizon`)
   std::uint64_t granted_ahead = 0;    ///< requests granted from the reserve of this process, without a round trip
   std::uint64_t granted_locally = 0;  ///< requests granted without Redis, because `on_failure` allows it
   wait_histogram round_trip;          ///< how long the answered script calls took
   bool available = true;              ///< whether the last call was answered
-  bool has_session = false;           ///< Redis has a session of this process; some time after stop() it has none
+  bool has_session = false;           ///< whether Redis has a session of this process; it ends some time after stop()
   std::string last_error = {};        ///< why the last call failed, or why no messages arrive; empty: no problem
   std::error_code last_error_code = {};
   std::uint64_t held_by_all = 0;   ///< the sum of the weights of all processes' permits, in the latest answer

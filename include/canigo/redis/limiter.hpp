@@ -40,11 +40,11 @@ struct limiter_options {
       overflow::reject_new;  ///< how a full queue treats a new request; only waiters of this process are evicted
   /// behavior while Redis does not answer; with a cap, it must be closed
   failure_mode on_failure = failure_mode::closed();
-  /// if on_failure is closed: waiters end after this time without an answer; max: never
+  /// if on_failure is closed: waiters end after this time without an answer of Redis; max: never
   duration give_up = std::chrono::seconds{10};
-  std::string space = "default";  ///< distinguishes limits with the same name in one Redis
-  /// With a cap: whether to grant nothing for one lease after Redis has lost its data. If false, the cap may be
-  /// exceeded then.
+  std::string space = "default";  ///< separates limits of the same name in one Redis
+  /// With a cap: whether to grant nothing for the length of one lease after Redis has lost its data. If false, the cap
+  /// may be exceeded then.
   bool quarantine = true;
 };
 
@@ -60,8 +60,8 @@ class alternative_handle {
   std::size_t index() const noexcept { return index_; }
   std::string_view name() const noexcept;
 
-  /// Grants nothing from this alternative, in any process, until `t`, or until resume(). Its tokens accumulate
-  /// meanwhile. Other alternatives are not paused. A later call by any process replaces an earlier one.
+  /// Grants nothing from this alternative, in any process, until `t`, or until resume(). The alternative's tokens
+  /// accumulate meanwhile. Other alternatives are not paused. A later call by any process replaces an earlier one.
   void pause_until(time_point t);
   /// Like pause_until(), but never shortens a pause, even if another process has set it.
   void extend_pause(time_point t);
@@ -110,9 +110,9 @@ class alternative_handle {
 /// With `alternatives`, a request also takes from exactly one of them, in the same step of Redis. An alternative can
 /// serve a request if all of its limits and all common limits allow it. If several alternatives can, the limiter takes
 /// the one with the lowest `prefer`, then the one with the largest free part of its burst, then the first one.
-/// `p.alternative()` of the permit says which one; its slot and tokens return to that alternative. The first waiter of
-/// all processes takes the first free capacity that it can use. Later waiters can't take capacity of the alternatives
-/// that the first waiter waits for. They can take capacity of other alternatives.
+/// `p.alternative()` of the permit says which one; the slot and the tokens of the permit return to that alternative.
+/// The first waiter of all processes takes the first free capacity that it can use. Later waiters can't take capacity
+/// of the alternatives that the first waiter waits for. They can take capacity of other alternatives.
 ///
 /// At most 256 different sets of alternatives wait at once; a request with a further set ends with errc::queue_full. A
 /// request that no alternative of its set can ever serve ends with errc::too_large. On arrival, an alternative leaves
@@ -132,7 +132,7 @@ class alternative_handle {
 /// Cancellation: terminal, partial, total. The request leaves the queue. A grant that Redis has already sent is given
 /// back, with all units.
 /// Threads: any thread may call any member at any time.
-/// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
+/// Lifetime: destroying this object ends every waiter with errc::stopped. The execution context may be destroyed first.
 class limiter : public limit_handle<detail::place_waiter> {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.

@@ -53,8 +53,8 @@ class [[nodiscard]] permit {
   /// for a permit that was granted without Redis. A permit from the reserve (option `horizon`) has the token of the
   /// latest grant to this process, so other processes may have greater tokens.
   std::uint64_t token() const noexcept;
-  /// The alternative of a limiter that granted this permit: its index, and its name. Otherwise no_alternative, and an
-  /// empty name. The name is valid as long as the permit is held.
+  /// The alternative of a limiter that granted this permit: its index, and its name. If no alternative granted it:
+  /// no_alternative, and an empty name. The name is valid as long as the permit is held.
   std::size_t alternative() const noexcept;
   std::string_view alternative_name() const noexcept;
   /// The weight of a semaphore's permit, 1 for a limiter's permit; 0 once the permit is released or lost.

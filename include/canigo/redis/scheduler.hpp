@@ -29,9 +29,9 @@ struct scheduler_options {
   overflow on_overflow =
       overflow::reject_new;  ///< how a full queue treats a new request; only waiters of this process are evicted
   failure_mode on_failure = failure_mode::closed();  ///< behavior while Redis does not answer
-  /// if on_failure is closed: waiters end after this time without an answer; max: never
+  /// if on_failure is closed: waiters end after this time without an answer of Redis; max: never
   duration give_up = std::chrono::seconds{10};
-  std::string space = "default";  ///< distinguishes limits with the same name in one Redis
+  std::string space = "default";  ///< separates limits of the same name in one Redis
   /// For how long this process may hold tokens in reserve and grant them without a call of Redis; up to 1 min. 0: no
   /// reserve.
   duration horizon{};
@@ -70,7 +70,7 @@ struct scheduler_options {
 /// Cancellation: terminal, partial, total. The request leaves the queue. A token that Redis has already sent is given
 /// back.
 /// Threads: any thread may call any member at any time.
-/// Lifetime: destroying it ends every waiter with errc::stopped. The execution context may be destroyed first.
+/// Lifetime: destroying this object ends every waiter with errc::stopped. The execution context may be destroyed first.
 class scheduler : public limit_handle<detail::quota_waiter> {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.

@@ -22,12 +22,12 @@ struct semaphore_options {
   overflow on_overflow =
       overflow::reject_new;  ///< how a full queue treats a new request; only waiters of this process are evicted
   duration give_up = std::chrono::seconds{10};  ///< waiters end after this time without an answer of Redis; max: never
-  std::string space = "default";                ///< distinguishes limits with the same name in one Redis
+  std::string space = "default";                ///< separates limits of the same name in one Redis
   /// How long a released permit may be kept in reserve for the next acquire in this process; up to the lease. 0: no
   /// reserve.
   duration horizon{};
-  /// Whether to grant nothing for one lease after Redis has restarted or lost its data. If false, more permits than the
-  /// maximum may be in use then.
+  /// Whether to grant nothing for the length of one lease after Redis has restarted or lost its data. If false, more
+  /// permits than the maximum may be in use then.
   bool quarantine = true;
 };
 
@@ -66,8 +66,8 @@ struct semaphore_options {
 /// While Redis does not answer, no request is granted, and permits in use are lost when their lease ends.
 /// Cancellation: terminal, partial, total. The request leaves the queue, and leaves nothing in Redis.
 /// Threads: any thread may call any member at any time.
-/// Lifetime: destroying it ends every waiter with errc::stopped. Issued permits stay valid as long as the client lives.
-/// The execution context may be destroyed first.
+/// Lifetime: destroying this object ends every waiter with errc::stopped. Issued permits stay valid as long as the
+/// client lives. The execution context may be destroyed first.
 class semaphore : public limit_handle<detail::place_waiter> {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.

@@ -53,7 +53,7 @@ struct admission_options {
   shedding_options shedding = {};
   duration slack = duration::zero();
   enforcement mode = enforcement::enforce;
-  bool times_binding = false;  ///< whether the engine measures for how long each limit was binding
+  bool times_binding = false;  ///< whether the engine measures for how long each limit held up the first waiter
   limit_name name = {};
 };
 
@@ -62,19 +62,20 @@ void check_tokens(std::string_view prefix, std::uint64_t burst, std::uint64_t in
 
 /// Throws if a rate can't have this window. The message names the window or the burst, preceded by `prefix`.
 void check_window(std::string_view prefix, rate_window w, const rate& r, std::uint64_t burst);
-/// Call it for each rate `r` that is added to a limit: adds its window to `all`. `rates` is the number of rates until
-/// now, with `r`.
+/// Adds the window of the rate `r` to `all`, the windows of a limit. Call it once for each rate, in order. `rates` is
+/// the number of rates so far, including `r`.
 void add_window(rate_windows& all, std::size_t rates, rate_window w, const rate& r);
 
 /// Returns `o` if each field is in its range; otherwise throws, naming the field as a member of `type`.
 admission_options checked(std::string_view type, const admission_options& o);
 
-/// The base class of an object that an engine owns, and destroys when it is itself destroyed.
+/// The base class of an object that an engine owns. The engine's destructor destroys the object.
 struct companion {
   virtual ~companion() = default;
 };
 
-/// The engine of scheduler, semaphore and limiter: a queue of requests, the supplies that they wait for, and the time.
+/// The engine of scheduler, semaphore and limiter: a queue of requests, the supplies (tokens and slots) that they wait
+/// for, and the time.
 ///
 /// One lock guards it; no foreign code runs under the lock. A request is granted at the instant that makes the grant
 /// possible. After the lock is released, `delivery` tells the waiter.
@@ -83,8 +84,9 @@ struct companion {
 /// not counted one by one, because that would cost each permit two atomic operations. Instead, after close() the last
 /// freed slot releases the reference that the handle had.
 ///
-/// With its first flow, it moves its waiters into a fair_queue. Then no request takes the short way in. With
-/// alternatives, it has a fair_queue from the start, with a lane for each set of alternatives that waiters have.
+/// With its first flow, the engine moves its waiters into a fair_queue. Then no request takes the fast path
+/// short_ways::in. With alternatives, the engine has a fair_queue from the start. There, waiters with the same set of
+/// alternatives share a lane.
 class admission final : public delivery, public flow_host {
  public:
   /// Returns a new engine with one reference, which close() releases.
@@ -104,7 +106,8 @@ class admission final : public delivery, public flow_host {
     return is_behind_others(r.priority) && r.tokens == 1 && r.deadline == time_point::max() && r.flow == nullptr &&
            r.amounts.empty();
   }
-  /// Like try_enter(), for a coroutine: now and then it must pass through the event loop, so that other handlers run.
+  /// Like try_enter(), for a coroutine. After many immediate grants in a row it returns granted_by_post: the coroutine
+  /// must pass through the event loop, so that other handlers run.
   outcome try_enter_in_turn(const request& r) noexcept;
   outcome try_enter_in_turn(int priority = 0) noexcept;
   /// Makes `w` wait for `r`. The wait always ends with a post.
@@ -113,7 +116,8 @@ class admission final : public delivery, public flow_host {
   void deliver(waiter& w, const request& r, outcome o) noexcept;
   void cancel(waiter& w) noexcept;
 
-  /// Changes the supplies and grants waiters in one step under the lock. If `f` throws, nothing has changed.
+  /// Calls `f` to change the supplies (tokens and slots), and grants waiters, in one step under the lock. If `f`
+  /// throws, nothing has changed.
   template <class Function>
   void change_supplies(Function&& f) {
     adjust_supplies([&](supplies& s, time_point now) {
@@ -121,7 +125,7 @@ class admission final : public delivery, public flow_host {
       end_too_large();
     });
   }
-  /// Like change_supplies(), for a change of the available tokens that leaves the maximum unchanged.
+  /// Like change_supplies(), for a change that can make no waiter too large, such as a change of the available tokens.
   template <class Function>
   void adjust_supplies(Function&& f) {
     const change c{*this};
@@ -131,9 +135,9 @@ class admission final : public delivery, public flow_host {
     f(supplies_, now);
     pump(now);
   }
-  /// Settles an operation that was granted `from` tokens and used `to`.
+  /// Settles an operation that was granted `from` tokens and used `to`: charges the difference, or gives it back.
   void settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept;
-  /// Occupies slots without waiting, even beyond the capacity. Returns false once the supplies are closed.
+  /// Occupies slots without waiting, even if too few are free. Returns false only after the supplies were closed.
   bool occupy(std::uint64_t places) noexcept;
   std::uint64_t occupied() const noexcept;
   /// Frees slots, and the record or tokens that a permit keeps. Any thread may call it, also after close() and after
@@ -141,12 +145,14 @@ class admission final : public delivery, public flow_host {
   void release(std::uint64_t places, std::uint64_t kept = 0) noexcept;
 
   bool has_records() const noexcept { return supplies_.has_records(); }
-  /// The value that a new permit keeps for settling: the tokens, or, with units or strict windows, a record.
+  /// The value that a new permit keeps for settling: the tokens, or, with units or strict windows, a pointer to a
+  /// record of the grant.
   std::uint64_t keep(const request& r) noexcept { return has_records() ? keep_amounts(r) : r.tokens; }
   std::uint64_t keep() noexcept { return has_records() ? keep_amounts({}) : 1; }
   /// The number of a unit. Throws errc::invalid_argument if there is no such unit; the message calls it `field`.
   std::size_t find_unit(const unit_key& unit, std::string_view field) const;
-  /// Replaces the amount of a unit that the permit keeps by the amount that was really used.
+  /// Replaces the amount of a unit that the permit keeps by the amount that was really used. Charges the difference, or
+  /// gives it back.
   void settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept;
 
   void pause_until(time_point t, bool may_shorten = true) noexcept;
@@ -162,8 +168,8 @@ class admission final : public delivery, public flow_host {
     f(supplies_, clock());
   }
   std::size_t waiting() const noexcept;
-  /// Switches shadow mode on or off. In shadow mode each request is granted immediately, and the statistics count what
-  /// the limit would have done. Requests that wait when it begins are granted.
+  /// Switches shadow mode on or off. In shadow mode each request is granted immediately, and the statistics count how
+  /// it would have ended without shadow mode. Requests that wait when shadow mode begins are granted.
   ///
   /// Errors: errc::invalid_argument for an unknown value, and for shadow mode if slots are shared with other limits.
   void set_mode(enforcement mode, std::string_view field);
@@ -172,7 +178,7 @@ class admission final : public delivery, public flow_host {
   shadow_stats read_shadow() const { return shadow_ != nullptr ? shadow_->counts : shadow_stats{}; }
   /// The first `most` waiters, each with the limit that it waits for after the waiters before it are granted.
   std::vector<waiting_request> list(std::size_t most) const;
-  /// For how long each limit was binding. Call it under the lock, for example inside stats().
+  /// For how long each limit has held up the first waiter. Call it under the lock, for example inside stats().
   binding_stats read_binding(time_point now) const { return binding_ ? binding_->read(now) : binding_stats{}; }
   /// Calls `f` with the supplies, the demand of the first waiter, the end of a pause, the time, and the ceiling that
   /// holds the first waiter's flow. The demand and the ceiling may be nullptr.
@@ -192,7 +198,7 @@ class admission final : public delivery, public flow_host {
   void pause_alternative(std::size_t i, time_point t, bool may_shorten) noexcept;
   /// Moves a permit to alternative `i`. The permit's former alternative gets its slot and its amounts back.
   void move_to_alternative(std::uint64_t kept, std::size_t i) noexcept;
-  /// The alternative of a permit, found by what the permit keeps; no_alternative if the limit has no alternatives.
+  /// The alternative that granted the permit with the value `kept`; no_alternative if the limit has no alternatives.
   std::size_t alternative_of(std::uint64_t kept) const noexcept;
   /// The name of an alternative, which lives as long as the engine. Empty if there is no such alternative.
   std::string_view name_of_alternative(std::size_t i) const noexcept;
@@ -208,7 +214,7 @@ class admission final : public delivery, public flow_host {
   bool is_in_virtual_time() const noexcept { return is_virtual_; }
 
   std::uint64_t places_for(std::uint64_t tokens) const noexcept { return supplies_.places_for(tokens); }
-  /// The slots that a granted request occupies, in the form that its permit stores.
+  /// The slots that a granted request occupies, in the form that its permit stores; see flow_places.
   std::uint64_t places_of(const request& r) const noexcept {
     return r.flow == nullptr ? places_for(r.tokens) : places_in_flow(r);
   }
@@ -237,7 +243,7 @@ class admission final : public delivery, public flow_host {
     std::vector<std::array<uint128, most_units>> waiting;  // the amounts that the waiters of each class request
   };
   /// The data of shadow mode, made when the mode is switched on for the first time. While shadow mode is on, all
-  /// waiters are shadow waiters.
+  /// waiters are shadow waiters: they stand for requests that were already granted.
   struct shadow_state {
     bool is_on = true;
     shadow_stats counts;
@@ -304,7 +310,7 @@ class admission final : public delivery, public flow_host {
   void limit_passed(waiter& w) noexcept;
   void end_too_large() noexcept;
 
-  // These functions grant waiters (admission.cpp; admission_full.cpp if the short way through is closed).
+  // These functions grant waiters (admission.cpp; admission_full.cpp if short_ways::through is closed ).
   void pump(time_point now) noexcept;
   void pump_otherwise(time_point now) noexcept;
   template <class Queue>
@@ -316,7 +322,7 @@ class admission final : public delivery, public flow_host {
   void woken() noexcept;
   void choose_ways() noexcept;
 
-  // These functions serve limits whose grants leave records (admission_units.cpp).
+  // These functions serve limits that keep a record of each grant (admission_units.cpp).
   bool resolve(const request& r, amounts_by_unit& result) const noexcept;
   outcome try_enter_with_units(const request& r, time_point now) noexcept;
   outcome why_not_amounts(const request& r) const noexcept;
@@ -388,8 +394,8 @@ class admission final : public delivery, public flow_host {
   static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
   /// The least important class whose waiters go before `r`. In a class that may grant its newest request first,
-  /// requests do not wait for others of the class. A repeat waits only for requests that arrived before it; with
-  /// ageing, it may go before requests of any class.
+  /// requests do not wait for others of the class. A repeat, which is a request with `since`, waits only for requests
+  /// that arrived before it; with ageing, it may go before requests of any class.
   int last_class_ahead(const request& r) const noexcept {
     const bool is_repeat = r.since != time_point::max();
     if (is_repeat && queue_.ageing() != duration::max()) return -1;
@@ -432,7 +438,7 @@ class admission final : public delivery, public flow_host {
   short_ways ways_;
   bool kept_by_places_ = false;  // whether the handle is destroyed, and its reference is kept until no slot is occupied
   bool dying_ = false;           // whether the running wake-up has to delete this engine at its end
-  bool wake_armed_ = false;      // whether a call of wake_up_ is armed
+  bool wake_armed_ = false;      // whether the deadline wake_up_ is armed
   std::uint8_t in_a_row_ = 0;    // grants to coroutines in a row without a pass through the event loop
   // whether queue_ has waiters; also read without the lock where an outdated answer does no harm
   atomic<bool> has_waiters_{false};
@@ -443,14 +449,14 @@ class admission final : public delivery, public flow_host {
   std::optional<binding_times> binding_;
   std::optional<delay_watch> delays_;  // set only if the limit sheds waiters
   std::unique_ptr<shadow_state> shadow_;
-  const duration slack_;  // how late a wake-up may be, so that several are combined
+  const duration slack_;  // how late a wake-up may be, so that several wake-ups are combined
   const std::size_t queue_limit_;
   const overflow on_overflow_;
   const int priorities_;
 
   wake_up wake_up_;
   const std::unique_ptr<seat> seat_;         // null unless the limit shares its slots with other limits
-  const std::unique_ptr<unit_state> units_;  // null unless grants of this limit leave records
+  const std::unique_ptr<unit_state> units_;  // null unless this limit keeps a record of each grant
   // has the waiters of a limit with flows or alternatives; null while queue_ has them
   std::unique_ptr<fair_queue> flows_;
   open_lanes left_open_;  // the sublimits and alternatives that no earlier waiter reserves

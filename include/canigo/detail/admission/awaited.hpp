@@ -18,8 +18,8 @@
 
 namespace canigo::detail {
 
-/// Starts a wait for a coroutine, in memory that its frame reserves for it. `Extra` are the constructor's further
-/// arguments.
+/// Starts the wait of a coroutine, in memory inside the coroutine's frame. `Extra` are further arguments of the
+/// constructor of `Waiter`.
 template <class Waiter, class... Extra>
 struct start_parked {
   static constexpr std::size_t room_size = 320;
@@ -28,15 +28,15 @@ struct start_parked {
   admission* home;
   room* frame;
   const request* wanted;  // the request, which is also stored in the frame
-  bool granted;           // whether the request is granted, so that it only needs to pass through the event loop
+  bool granted;           // whether the request is granted already; then the coroutine only passes through the loop
   [[no_unique_address]] std::tuple<Extra...> extra = {};
 
   // noinline, because inlining it makes immediate grants 5 % slower.
   template <class Handler>
   [[gnu::noinline]] void operator()(Handler&& handler) const noexcept {
     static_assert(!std::is_reference_v<Handler>);
-    // A granted caller passes through the loop so that other handlers run. So it must not be resumed by a drain that is
-    // already running.
+    // A granted caller passes through the loop so that other handlers run. So a drain, the handler that resumes ready
+    // callers, must not resume it if the drain is already running.
     const auto executor = net::get_associated_executor(handler, home->executor());
     const bool at_home = !granted && completes_at(home->executor(), executor);
     const auto begin = [this](waiter& w, bool has_memory) {

@@ -19,8 +19,8 @@ class fair_queue;
 class supplies;
 struct flow_terms;
 
-/// Converts the options of a new flow. `of` are the supplies that the flow shares; nullptr for a flow of a pool. Throws
-/// for invalid options; the message names the field.
+/// Converts the options of a new flow. `of` has the tokens and slots of the limit that the flow shares; nullptr for a
+/// flow of a pool. Throws for invalid options; the message names the field.
 flow_terms to_terms(const flow_options& o, const supplies* of, time_point now);
 /// Throws for an invalid weight; the message calls it `field`.
 void check_flow_weight(std::string_view field, std::uint32_t weight);

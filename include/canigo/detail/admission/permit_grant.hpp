@@ -21,7 +21,7 @@ inline permit permit_waiter::granted(admission& home, int) noexcept {
 
 inline permit permit_waiter::granted_place(admission& home) noexcept { return permit{home, 1, 1}; }
 
-/// A permit for one slot, occupied without waiting; std::nullopt once the supplies are closed.
+/// Occupies one slot without waiting, and returns its permit; std::nullopt after the supplies were closed.
 inline std::optional<permit> occupy_place(admission& home) noexcept {
   if (!home.occupy(1)) return std::nullopt;
   return permit_waiter::granted_place(home);

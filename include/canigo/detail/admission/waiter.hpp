@@ -61,11 +61,12 @@ class waiter : public suspended, public wait_node {
     waiter* owner;
   };
   void use(limit& l) noexcept { limit_ = &l; }
-  /// Releases the waiter's reference to the engine. A waiter has one if its handler has another executor, or if it was
-  /// pushed to a pump. After that, only the waiter's slots keep the engine alive.
+  /// Releases the waiter's reference to the engine. A waiter has one if its handler has another executor than the
+  /// engine, or if the waiter was pushed to a pump (a work-stealing queue). Afterwards only the waiter's slots keep the
+  /// engine alive.
   void let_go_of_engine() noexcept;
   outcome ended_with() const noexcept { return outcome_; }
-  /// Takes the value that the permit keeps for settling; see permit.
+  /// Returns the value that the permit keeps for settling: the tokens, or a pointer to a record of the grant.
   std::uint64_t take_tokens() noexcept;
 
   admission* home_;
@@ -80,7 +81,7 @@ class waiter : public suspended, public wait_node {
   };
 
   limit* limit_ = nullptr;
-  unit_record* amounts_ = nullptr;  // the amounts of the request; null unless grants of the limit leave records
+  unit_record* amounts_ = nullptr;  // the amounts of the request; null unless the limit keeps a record of each grant
   std::uint64_t tag_ = 0;
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;

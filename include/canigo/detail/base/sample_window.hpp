@@ -41,8 +41,8 @@ class sample_window {
   }
   std::uint64_t ok() const noexcept { return ok_; }
   std::uint64_t all() const noexcept { return ok_ + dropped_; }
-  /// Two shares of dropped calls, from 0 to 1: dropped_share() of the number of all calls, dropped_time_share() of the
-  /// time of all calls.
+  /// dropped_share() is the share of dropped calls among all calls, from 0 to 1. dropped_time_share() is their share in
+  /// the sum of the times of all calls.
   double dropped_share() const noexcept {
     return all() == 0 ? 0 : static_cast<double>(dropped_) / static_cast<double>(all());
   }

@@ -113,7 +113,7 @@ class channel_waiter : public suspended, public wait_node {
  protected:
   ~channel_waiter() = default;
   /// Releases the reference to the engine. A waiter has one if its handler has another executor than the engine, or if
-  /// the waiter was pushed to a pump.
+  /// the waiter was pushed to a pump (a work-stealing queue).
   void let_go_of_engine() noexcept;
 
   channel_port* channel_;  // the engine; valid while this waiter is queued, or has a value assigned
@@ -202,11 +202,13 @@ class channel_port {
 
   /// Sends `n`, with the given class and `n->tokens` bytes, if that needs no wait. Otherwise `n` is not moved from.
   virtual outcome try_send(owned_node& n, int priority) noexcept = 0;
-  /// Like try_send(), but if there is no room, `w`, which has the value, waits for it. Always ends with a post.
+  /// Like try_send(), but if there is no room, `w`, which has the value, waits for room. The send always ends with a
+  /// post.
   virtual void send(channel_waiter& w, int priority) noexcept = 0;
-  /// Returns the most important value that is not assigned to a receiver. Otherwise returns nullptr and sets `why`.
+  /// Returns the most important value that is not assigned to a receiver. If there is none, returns nullptr and sets
+  /// `why`.
   ///
-  /// The channel owns the node again. The caller empties it at once.
+  /// The returned node already belongs to the channel again. The caller must move the value out immediately.
   virtual channel_node* try_receive(outcome& why) noexcept = 0;
   /// Makes `w` wait until a value is assigned to it. Always ends with a post.
   virtual void receive(channel_waiter& w) noexcept = 0;

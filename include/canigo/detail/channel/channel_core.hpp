@@ -54,7 +54,7 @@ class node_list {
 /// It lives until its handle is destroyed and no value is promised any more.
 class channel_core final : public channel_port {
  public:
-  /// Creates a channel. It takes over one reference to `group`.
+  /// Creates a channel. The channel takes over one reference to `group`.
   ///
   /// Errors: errc::invalid_argument if `t.reserved` exceeds the unassigned room of the group.
   static channel_core* open(channel_group& group, const channel_terms& t);

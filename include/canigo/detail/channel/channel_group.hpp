@@ -56,7 +56,7 @@ class channel_group final : public delivery {
   /// Call it when room was reserved for a new channel. It ends senders of other channels whose values can never fit any
   /// more.
   void end_too_large() noexcept;
-  /// Returns false if serve() has nothing to do when the free room of `c` has grown.
+  /// Whether serve() has anything to do when the free room of `c` has grown.
   bool has_waiting(const channel_core& c) const noexcept;
   /// Call it when the free room of `c`, or its first sender, has changed.
   void serve(channel_core& c) noexcept;

@@ -15,8 +15,8 @@
 /// needed only for g++ 12, is tested together with the other compile errors.
 namespace canigo::detail::asio_private {
 
-/// The handler that use_awaitable makes. It is constructed from the awaitable_thread that a frame detaches
-/// (`detach_thread()`). The co_spawn of that coroutine keeps the loop running.
+/// The handler that use_awaitable makes. Its constructor takes the awaitable_thread that `detach_thread()` of a
+/// coroutine's frame returns. The loop keeps running because of the coroutine's co_spawn, not because of this handler.
 template <class Executor, class... Args>
 using coroutine_handler = net::detail::awaitable_handler<Executor, Args...>;
 

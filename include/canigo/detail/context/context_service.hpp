@@ -51,8 +51,9 @@ class context_service : public net::execution_context::service {
   /// member.context_shutdown().
   bool remove(context_member& member) noexcept;
 
-  /// The counter of visits, for a thread that does not know whether another thread is destroying the context. A member
-  /// may call this only under its own lock and before its context_shutdown(): then the context still exists.
+  /// Counts the threads that use the context at the moment (visits). Use it on a thread that can't know whether another
+  /// thread is destroying the context. An object in the list may call visits() only under its own lock, and before its
+  /// context_shutdown() ran: until then the context exists.
   context_visits& visits() noexcept { return visits_; }
 
   /// A number that no other call returns. Any thread may call it.

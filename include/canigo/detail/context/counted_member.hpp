@@ -23,7 +23,8 @@ class counted_member : private context_member {
   void release_ref() noexcept {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) unreferenced();
   }
-  /// A visit of the context, from any thread. It lasts() only if the context still exists.
+  /// Returns a visit, which delays the destruction of the context; for any thread. If the context no longer exists,
+  /// lasts() of the visit returns false.
   context_visit visit() noexcept;
 
  protected:
@@ -36,13 +37,13 @@ class counted_member : private context_member {
   void unreferenced() noexcept;
   /// The counter of the visits of the context. Precondition: the context exists.
   context_visits& visits() const noexcept { return context_->visits(); }
-  /// Call it under the lock if a visit was refused. Ready callers can't be posted any more. So the ready callers and
-  /// this object stay until the context calls end_with_context().
+  /// Call it under the lock if visit().lasts() returned false: ready callers can't be posted any more. So the ready
+  /// callers and this object stay until the context calls end_with_context().
   void leave_to_context() noexcept {
     if (!std::exchange(has_left_something_, true)) add_ref();
   }
-  /// Whether this can be deleted now. If not, the derived class must call unreferenced() again later. Called under the
-  /// lock, while the context exists.
+  /// Whether this object can be deleted now. If not, the derived class must call unreferenced() again later. Called
+  /// under the lock, while the context exists.
   virtual bool may_go() noexcept { return true; }
   /// Resets all data members whose use or destructor needs the context. Called under the lock when no reference is
   /// left, possibly twice.

@@ -18,7 +18,8 @@ class stealing_service;
 
 /// The base of an engine. After the engine's lock is released, it carries out what the engine decided under the lock.
 ///
-/// - One drain resumes all ready callers whose handlers have the engine's executor. It is posted to that executor.
+/// - One handler, the drain, resumes all ready callers whose handlers have the engine's executor. The drain is posted
+///   to that executor.
 /// - With the executor of work_stealing, each ready caller is a separate work item, which threads may steal. It is
 ///   pushed to the queue of the thread that ended the wait, without a post.
 /// - A caller whose handler has another executor gets its own post to that executor.
@@ -28,7 +29,7 @@ class stealing_service;
 /// - Once the context is destroyed, the engine posts nothing to it, and destroys callers and calls as an executor does.
 ///   It still posts to callers with other executors, because their contexts may exist.
 ///
-/// It does not know what the callers wait for. All members are used under the lock, unless their comment says
+/// This class does not know what the callers wait for. All members are used under the lock, unless their comment says
 /// otherwise.
 class delivery : public counted_member {
  public:
@@ -56,13 +57,13 @@ class delivery : public counted_member {
       return carry_out(false);
     mutex_.unlock();
   }
-  /// Carries out what was decided and releases the lock. If a drain continues after this call, no further drain is
-  /// posted.
+  /// Carries out what was decided, and releases the lock. With `drain_goes_on`, a drain that is already running resumes
+  /// the ready callers, so no further drain is posted.
   virtual void carry_out(bool drain_goes_on) noexcept { hand_over(drain_goes_on); }
   void hand_over(bool drain_goes_on) noexcept;
 
-  /// Call it when the wait of `s` has ended. If `s` is not `at_home`, `s` holds a reference to the engine until it is
-  /// resumed.
+  /// Call it when the wait of `s` has ended. `at_home`: the handler of `s` has the engine's executor. Otherwise `s`
+  /// holds a reference to the engine until `s` is resumed.
   void make_ready(suspended& s, bool at_home) noexcept {
     is_due_ = true;
     if (at_home) {
@@ -92,7 +93,7 @@ class delivery : public counted_member {
     is_due_ = true;
     calls_.push(call);
   }
-  /// Notes that the engine itself has work to carry out.
+  /// Notes that the engine itself has work to carry out after the lock is released.
   void note_due() noexcept { is_due_ = true; }
   /// Keeps a call whose post has failed, with the reference that the call holds. The call is posted when there is
   /// memory.
@@ -106,8 +107,8 @@ class delivery : public counted_member {
   void hold_loop() noexcept { loop_.add_reason(executor_); }
   void release_loop() noexcept { loop_.remove_reason(); }
 
-  /// One turn of the loop on this thread, without the lock. A subclass may add a further limit to the length of the
-  /// turn.
+  /// Runs one turn of the drain on this thread, without the lock: resumes ready callers. A subclass may limit the
+  /// length of the turn further.
   virtual void run_turn() { resume_ready(); }
   /// Resumes ready callers; with `work_left`, only as long as `*work_left` is more than 0.
   void resume_ready(const int* work_left = nullptr);
@@ -144,7 +145,7 @@ class delivery : public counted_member {
   suspended_list pushed_;
   suspended_list foreign_;
   suspended_list calls_;
-  // the pumps of a work_stealing executor, otherwise null; valid as long as the context exists
+  // the pumps (work queues) of a work_stealing executor; null for other executors; valid as long as the context exists
   stealing_service* const pumps_;
   net::any_io_executor executor_;
   loop_hold loop_;

@@ -56,7 +56,7 @@ void initiate_in(frame_room<Size>& room, Handler&& handler, const Start& start, 
   begin(*make_suspended_in<Base>(room, h, std::forward<Args>(args)...), start);
 }
 
-/// park() for a handler that takes `Before...` and then a T, if T is not void.
+/// Like park(), for a handler that takes `Before...`, and then a T unless T is void.
 template <class T, class... Before, class Start>
 auto park_for(Start start) {
   if constexpr (std::is_void_v<T>) {

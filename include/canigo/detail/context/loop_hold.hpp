@@ -21,7 +21,7 @@ class loop_hold {
   }
   void remove_reason() noexcept { --reasons_; }
 
-  /// Whether the loop is held although there is no reason.
+  /// Whether the loop is still held although there is no reason any more.
   bool is_over() const noexcept { return is_held_ && reasons_ == 0; }
   /// Releases the loop if is_over(). The returned executor keeps the loop running until it is destroyed.
   net::any_io_executor let_go() noexcept;

@@ -65,7 +65,7 @@ class loop_inbox : public net::execution_context::service {
   suspended_list ready_;
   atomic<int> size_{0};      // size of ready_; a polling thread reads it without the lock
   atomic<int> lookouts_{0};  // number of threads that busy-poll this inbox
-  // whether a turn is posted and has not begun
+  // whether the handler that resumes the queued callers is posted and has not begun
   bool is_turn_posted_ = false;
   bool is_over_ = false;
   fixed_memory<160> memory_;

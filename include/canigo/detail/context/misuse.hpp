@@ -14,7 +14,7 @@ class rate;
 
 namespace canigo::detail {
 
-/// Converts from a value of any type, and from `{10, 3s}`.
+/// Any value converts to this type, and so does a list such as `{10, 3s}`.
 struct any_value {
   constexpr any_value() noexcept = default;
   template <class T>
@@ -23,29 +23,31 @@ struct any_value {
   constexpr any_value(const T&, const U&) noexcept {}
 };
 
-/// Matches a request with a field of the wrong type, so that an overload can report it.
+/// Options of a request whose fields take values of any type. An overload with this parameter gets requests with a
+/// field of the wrong type, and reports the mistake.
 struct misfit_request {
   any_value priority, tokens, deadline, flow, amounts, tag, since;
 };
 
-/// An execution context, matched as const, so that an overload for invalid options is never better than the valid one.
+/// An execution context. Overloads for invalid options take it as const, so that the compiler prefers the valid
+/// overload.
 template <class Context>
 concept any_context = std::derived_from<Context, net::execution_context>;
 
-/// Matches the options of a scheduler, a semaphore or a pool with a field of the wrong type.
+/// Like misfit_request, for the options of a scheduler, a semaphore or a pool.
 struct misfit_options {
   any_value concurrency, permits, rate, burst, initial_tokens, priorities, queue_limit, on_overflow, timeout, retry,
       restart, observer, make, reset, check, destroy, idle_timeout, min_idle, call_timeout, ageing, shedding, slack,
       mode;
 };
 
-/// Like misfit_options, for a limiter, which has `rates` instead of `rate`.
+/// Like misfit_request, for the options of a limiter, which has `rates` instead of `rate`.
 struct misfit_limiter_options {
   any_value rate, burst, initial_tokens, rates, permits, concurrency, share, priorities, queue_limit, on_overflow,
       ageing, shedding, slack, mode;
 };
 
-/// Matches the options of a channel with a field of the wrong type.
+/// Like misfit_request, for the options of a channel.
 struct misfit_channel_options {
   any_value capacity, bytes, size_of, shared, reserved_capacity, reserved_bytes, permits, concurrency, rate, rates,
       burst, priorities, queue_limit, on_overflow, ageing, name;

@@ -7,8 +7,9 @@ namespace canigo::detail {
 
 /// The deadline of a call that waits in an engine, and whether the call has ended. Used only under the engine's lock.
 ///
-/// Another thread may be calling the deadline. Then the call must live until that thread has called
-/// `Call::time_is_up(due)` of the engine. There the engine asks rang(), and completes the call if it has ended.
+/// If another thread has begun to call the deadline's function, the call must live until that thread has called the
+/// call's time_is_up(), which belongs to the engine. There the engine calls rang(), and completes the call if rang()
+/// returns true.
 template <class Call>
 class timed_call : public deadline {
  public:

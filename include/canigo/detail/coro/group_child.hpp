@@ -37,7 +37,7 @@ class group_child : public child {
 
  private:
   friend class task_group_core;
-  group_child* previous_ = nullptr;  // links the running children that were not told to end
+  group_child* previous_ = nullptr;  // previous_ and next_ link the running children that were not told to end
   group_child* next_ = nullptr;
   bool is_listed_ = false;
   std::shared_ptr<group_child> next_failed_;

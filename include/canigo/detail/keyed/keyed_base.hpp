@@ -95,7 +95,7 @@ class keyed_base : public counted_member {
 /// The state of a key without waiters, both of a keyed scheduler and of a keyed semaphore.
 using key_level = token_bucket::level;
 
-/// The rules of keyed schedulers: how a key's level is read, changed, moved into an engine and moved back.
+/// The rules of keyed schedulers: how a key's level (its tokens) is read, changed, moved into an engine and moved back.
 struct keyed_tokens {
   static key_level fresh(time_point now) noexcept { return {now.time_since_epoch().count(), 0}; }
   bool try_take(key_level& l, time_point now, std::uint64_t tokens) const noexcept {

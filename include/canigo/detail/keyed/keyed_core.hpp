@@ -442,7 +442,7 @@ class keyed_core final : public keyed_home<Key> {
 
   const Limit limit_;
   const Hash hash_;
-  engine_owner shared_;  // engine of all new keys while the table is full; null: such keys are refused
+  engine_owner shared_;  // engine of all new keys while the table is full; null: new keys are refused then
   std::atomic<std::size_t> next_swept_{0};
   const std::size_t shards_count_;
   const std::unique_ptr<shard[]> shards_;

@@ -101,8 +101,8 @@ class policy_call {
     operation(const operation&) = delete;
     operation& operator=(const operation&) = delete;
 
-    /// Stores the permit. The permit is released after the end of the operation, as soon as no mark keeps the slot of
-    /// the permit.
+    /// Stores the permit. The permit is released after the end of the operation, as soon as no executor mark keeps its
+    /// slot.
     void hold(permit p) noexcept;
 
     /// `op` on a marked executor, by which a nested call of the same policy is recognized.
@@ -126,8 +126,8 @@ class policy_call {
   /// The wait for a slot. It is recorded if the call is made inside an operation of the same policy.
   class wait {
    public:
-    /// Throws std::system_error (std::errc::resource_deadlock_would_occur) if the operations in all slots would wait
-    /// for a slot.
+    /// Throws std::system_error (std::errc::resource_deadlock_would_occur) if then all slots were held by operations
+    /// that wait for a slot.
     explicit wait(policy_call& call);
     ~wait();
     wait(const wait&) = delete;

@@ -73,7 +73,7 @@ class pool_core final : public delivery {
   void wait_group(std::uint64_t group, pool_waiter& w) noexcept;
   void wait_closed(pool_waiter& w) noexcept;
   void cancel_wait(pool_waiter& w) noexcept;
-  /// Ends a wait for which there was no memory.
+  /// Ends a wait that could not begin, because there was no memory, with the error `code`.
   void fail(pool_waiter& w, int code) noexcept;
 
   void resize(std::size_t concurrency);

@@ -37,8 +37,9 @@ class crew_member {
   bool is_equipped_ = false;
 };
 
-/// Counts the workers of a pool by state. If the wanted number changes, it chooses which worker to wake, start, keep or
-/// end. A member may have equipment that is slow to get, so members without equipment are woken last and leave first.
+/// Counts the workers of a pool by state. If the wanted number of workers changes, the crew chooses which worker to
+/// wake, start, keep or end. A member may have equipment (a resource) that is slow to get, so members without equipment
+/// are woken last and leave first.
 ///
 /// Only the crew changes the state of a member, so that the counts are right. Threads: not thread-safe; its owner must
 /// hold a lock.

@@ -37,8 +37,8 @@ class pool_flows final : public flow_host {
   void count_refusal(const pool_task& t) noexcept;
   /// Call it when an operation has ended. The task no longer counts against the concurrency of its flow.
   void release(const pool_task& t) noexcept;
-  /// Call it when a worker has taken a task, or a flow may run another task. If a task can run, it wakes a worker;
-  /// otherwise it calls watch().
+  /// Call it when a worker has taken a task, or a flow may run another task. If a task can run, wakes a worker;
+  /// otherwise calls watch().
   void look_again() noexcept;
   /// Sets the alarm to the earliest time at which a ceiling allows a held flow to continue. The alarm wakes a worker.
   void watch() noexcept;

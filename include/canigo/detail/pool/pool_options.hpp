@@ -17,7 +17,7 @@ namespace detail {
 /// The options of a task without its own options. It is a constant, so that checks of it cost nothing.
 inline constexpr task_options no_options{};
 
-/// Whether a task with these options needs no task_extras.
+/// Whether a task with these options needs no task_extras, the fields for options other than the priority.
 constexpr bool is_plain(const task_options& o) noexcept {
   return !o.timeout && o.delay == duration::zero() && o.group == 0 && o.name.empty() && o.retry.attempts <= 1 &&
          o.deadline == time_point::max() && o.flow == nullptr;

@@ -115,7 +115,7 @@ class pool_task : public wait_node {
   void drop() noexcept {
     if (!std::exchange(is_dropped_, true)) drop_callable();
   }
-  /// The event for an observer. Precondition: the task has extras.
+  /// The event that an observer gets for this task. Precondition: the task has task_extras.
   task_event event() const noexcept;
   void let_go() noexcept;
   [[noreturn]] void throw_failure() const;
@@ -133,12 +133,12 @@ class pool_task : public wait_node {
   atomic<task_state> state_{task_state::queued};
   atomic<cause> end_cause_{cause::none};  // why the operation was asked to end; the first cause is kept
   const bool is_long_;
-  place place_ = place::queue;     // the list in which it waits, unless it is delayed
+  place place_ = place::queue;     // the list in which the task waits, unless the task is delayed
   bool is_told_ = false;           // whether the owner was told of the end although the operation still runs
   bool cancel_requested_ = false;  // whether the owner has cancelled the task
   bool is_dropped_ = false;        // whether the callable was destroyed
   bool is_delivered_ = false;      // whether its waiters were resumed
-  bool has_lost_flow_ = false;     // whether its flow was destroyed while it ran
+  bool has_lost_flow_ = false;     // whether its flow was destroyed while the task ran
 };
 
 /// Owns one reference to a task.

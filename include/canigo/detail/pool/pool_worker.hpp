@@ -62,8 +62,8 @@ class pool_worker : public crew_member, public self_wait::worker {
     using strand_call::strand_call;
     void resume() override;
   };
-  /// Wakes the worker on its strand, immediately if the strand is free. The drain of the pool calls resume() of this
-  /// object.
+  /// Wakes the worker on its strand, immediately if the strand is free. The pool's drain (see delivery) calls resume()
+  /// of this object.
   struct hand_over_call final : suspended {
     explicit hand_over_call(pool_worker& w) noexcept : worker{&w} {}
     void resume() override;
@@ -103,7 +103,7 @@ class pool_worker : public crew_member, public self_wait::worker {
   void end_care(std::exception_ptr error) noexcept;
   void cancel_now() noexcept;
 
-  /// The mark of the running operation, for its executor.
+  /// The number that the executor of the running operation has as its mark.
   std::uint32_t mark() const noexcept { return static_cast<std::uint32_t>(serial_) | 1u << 31; }
 
   pool_core* home_;

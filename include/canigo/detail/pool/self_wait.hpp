@@ -18,7 +18,7 @@ class self_wait {
     worker() noexcept = default;
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
-    /// The wait of the worker's operation that began last, or nullptr.
+    /// Of the waits of the worker's operation, the one that began last; nullptr if there is none.
     waiter* first_self_wait() const noexcept { return first_; }
 
    private:
@@ -44,7 +44,8 @@ class self_wait {
     waiter* next_ = this;  // the next wait of the same worker; `this`: the waiter does not hold up a worker
   };
 
-  /// Begins a wait. Returns false, and begins nothing, if all `able` workers would then wait.
+  /// Begins a wait. Returns false, and begins nothing, if this is the last of the `able` workers that does not wait
+  /// yet.
   bool begin(waiter& w, std::size_t able) noexcept;
   /// Ends a wait that begin() has begun; otherwise does nothing.
   void end(waiter& w) noexcept {

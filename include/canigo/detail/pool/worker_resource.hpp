@@ -9,12 +9,14 @@ namespace canigo::detail {
 /// The state of a worker's resource, and which of the user's functions must be called next. It has no lock and no
 /// executor.
 ///
-/// | function | returns           | throws                     |
-/// |----------|-------------------|----------------------------|
-/// | make     | there, and proven | not there, a failure       |
-/// | check    | proven            | destroy, and a failure     |
-/// | reset    | to be checked     | destroy, and a failure     |
-/// | destroy  | not there         | not there                  |
+/// "Proven" means: made or checked, and not used since then.
+///
+/// | function | if it returns                | if it throws                                  |
+/// |----------|------------------------------|-----------------------------------------------|
+/// | make     | the resource is proven       | there is no resource; counts as a failure     |
+/// | check    | the resource is proven       | destroy is called next; counts as a failure   |
+/// | reset    | check is called before a use | destroy is called next; counts as a failure   |
+/// | destroy  | there is no resource         | there is no resource                          |
 class worker_resource {
  public:
   enum class function : std::uint8_t { none, make, check, reset, destroy };

@@ -74,7 +74,8 @@ class alternatives {
   /// burst; if these parts are equal, the first. Tokens that were released since `as_of` count as of their release.
   choice choose(std::uint64_t set, time_point as_of, time_point now, demand d) const noexcept;
 
-  /// Takes the demand of a request from alternative `i` at `now`. Its rates count the tokens as taken at `as_of`.
+  /// Takes the demand of a request from alternative `i` at `now`. The alternative's rates count the tokens as taken at
+  /// `as_of`.
   void take(std::size_t i, time_point as_of, demand d, time_point now) noexcept;
   void release(std::size_t i) noexcept { --members_[i].occupied; }
   /// Takes the demand of a request from alternative `i`, even beyond its capacity.
@@ -83,7 +84,8 @@ class alternatives {
   void undo(std::size_t i, time_point now, demand d, time_point granted_at) noexcept;
 
   /// A lower bound on the instant at which the last of several requests of one set can be served. `all` is the sum of
-  /// their demands, `own` the demand of the last request. A pause without an end may end at any moment.
+  /// their demands, `own` the demand of the last request. Ignores pauses without an end, because they may end at any
+  /// moment.
   time_point earliest(std::uint64_t set, time_point now, demand own, demand all) const noexcept;
   /// Returns the limit that delays a request for this set at the alternative that can serve the request first.
   wait_reason what_binds(std::uint64_t set, time_point now, demand d) const noexcept;

@@ -7,19 +7,20 @@
 
 namespace canigo::detail {
 
-/// Sums up for how long each limit was binding. It is a value; `now` is an argument. Allocates: in the constructor.
+/// Sums up for how long each limit was binding, that is, held up the first waiter. It is a value; `now` is an argument.
+/// Allocates: in the constructor.
 class binding_times {
  public:
   explicit binding_times(std::size_t rates) { sums_.rates.resize(rates); }
 
-  /// Records that from `now` until the next call, `binds` is the binding limit.
+  /// Records that from `now` until the next call of note(), the limit `binds` holds up the first waiter.
   void note(time_point now, wait_reason::cause binds, std::size_t index = 0) noexcept {
     add_to(sums_, now);
     binds_ = binds;
     index_ = index;
     since_ = now;
   }
-  /// For how long each limit was binding until `now`. Allocates.
+  /// Returns for how long each limit has held up the first waiter until `now`. Allocates.
   binding_stats read(time_point now) const {
     binding_stats sums = sums_;
     add_to(sums, now);

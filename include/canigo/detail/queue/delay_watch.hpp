@@ -9,7 +9,8 @@
 namespace canigo::detail {
 
 /// The rule for shedding: when a group of waiters is overloaded, and when a wait in it is too long. See
-/// shedding_options. `met_at` is when one of them last met the target, or when the first of them arrived.
+/// shedding_options. `met_at` is when a waiter of the group last met the target, or when the first waiter of the group
+/// arrived.
 class delay_rule {
  public:
   explicit delay_rule(const shedding_options& o) noexcept : options_{o} {}

@@ -34,7 +34,7 @@ struct flow_terms {
   bool times_waits = false;
 };
 
-/// Counts the granted requests of one flow.
+/// Counts the requests of one flow.
 struct flow_counts {
   std::uint64_t granted = 0;
   std::uint64_t tokens = 0;  // the sum of the tokens of the granted requests
@@ -60,10 +60,11 @@ struct flow_counts {
 ///
 /// If waiters are shed, each flow is judged by its own delays, in each class. See overdue().
 ///
-/// If waiters differ in what may serve them, the owner names the key of each one. The waiters of one key are a lane. A
-/// flow has a row of its own in each lane. Rows of one flow share its weight and its ceiling, and a grant to one of
-/// them moves the tags of all. front_open() passes over lanes, so the first waiter of one key holds up no other key. A
-/// lane that was passed over has no credit for that: its tags move on together to the virtual time.
+/// If waiters differ in the alternatives or sublimits that may serve them, the owner names the key of each waiter. The
+/// waiters of one key are a lane. A flow has a row of its own in each lane. Rows of one flow share its weight and its
+/// ceiling, and a grant to one of them moves the tags of all. front_open() passes over lanes, so the first waiter of
+/// one key holds up no other key. A lane that was passed over has no credit for that: its tags move on together to the
+/// virtual time.
 ///
 /// Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor and in add(), about 64 bytes for
 /// each class and 200 more for each flow.
@@ -107,7 +108,7 @@ class fair_queue {
   /// lanes have waiters, or if there is no memory. Allocates for a key that the flow has not had so far. O(lanes).
   bool make_lane(std::uint32_t flow, const lane_key& key) noexcept;
   /// Inserts a node into the class node.priority of its flow, after the waiters that arrived until `since`, or until
-  /// now. O(log flows); for a repeat also O(waiters of the class that arrived after it).
+  /// now. O(log flows); for a repeated request also O(waiters of the class that arrived after it).
   void push(wait_node& node, std::uint32_t flow, time_point since = time_point::max()) noexcept;
   /// Removes a waiter from any position. O(log flows).
   void remove(wait_node& node) noexcept;
@@ -122,11 +123,11 @@ class fair_queue {
     advance(now);
     return front();
   }
-  /// Removes front(), or front_open(), and charges its ceiling and its share. O(log flows).
+  /// Removes front(), or front_open(), and charges the ceiling and the share of its flow. O(log flows).
   ///
-  /// Tokens that were released since `caught_up` are taken as of their release. `charge` is the cost for the share of
-  /// the flow. A shadow waiter is not counted as a grant: its request was granted and counted before, and already holds
-  /// its slots.
+  /// Tokens that were released since `caught_up` are taken as of their release. `charge` is the amount that counts
+  /// against the flow's share. If `is_phantom`, the node is a shadow waiter, and no grant is counted: shadow mode has
+  /// granted and counted its request before, and the request already holds its slots.
   void grant(wait_node& node, time_point caught_up, std::uint64_t charge, bool is_phantom = false) noexcept;
   void grant(wait_node& node, time_point caught_up) noexcept { grant(node, caught_up, node.tokens); }
   /// When front() may become another waiter although no waiter came or left; max: never.
@@ -155,11 +156,14 @@ class fair_queue {
   bool may_enter(std::uint32_t flow, demand d) const noexcept;
   /// Call it when may_enter() allowed an immediate grant: charges the flow's ceiling, but not its share.
   void enter(std::uint32_t flow, demand d) noexcept;
-  /// Call it when shadow mode has granted a new request although may_enter() returned false.
+  /// Counts a new request that shadow mode has granted although may_enter() returned false, and its slots beyond the
+  /// cap.
   void enter_beyond(std::uint32_t flow, std::uint64_t tokens) noexcept;
-  /// Call it when shadow mode grants a waiter that may not be granted yet. The owner must then remove the waiter.
+  /// Counts a waiter that shadow mode grants before its flow's ceiling allows it, and charges the ceiling. The owner
+  /// must then remove the waiter.
   void go_beyond(const wait_node& node) noexcept;
-  /// Counts all slots that enter_beyond() and go_beyond() occupied. The owner must then end waiters that are too large.
+  /// From now on, the slots that enter_beyond() and go_beyond() occupied count against the caps. The owner must then
+  /// end waiters that are too large.
   void count_beyond() noexcept;
   /// Stores the flow of a node that will be pushed later.
   static void choose(wait_node& node, std::uint32_t flow) noexcept { node.flow_ = flow; }
@@ -172,9 +176,10 @@ class fair_queue {
     node.sequence_ = next_sequence_;
   }
 
-  /// Gives slots back. That changes the flow's ceiling, but not its share.
+  /// Gives slots back to the ceiling of the flow. The share of the flow does not change.
   void release(std::uint32_t flow, std::uint64_t places) noexcept;
-  /// Records that a request that was granted `wanted` of a unit has really used `used`.
+  /// Charges the ceiling of the flow, or gives back, the difference between the granted amount `wanted` and the used
+  /// amount `used` of a unit.
   void settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
               time_point granted_at = time_point::min()) noexcept;
   /// Takes back a grant that was not used. `node` must be of a flow, and granted.
@@ -247,8 +252,9 @@ class fair_queue {
   wait_node* youngest_of_least_important() const noexcept;
   wait_node* youngest_of_least_important_of(std::uint32_t flow) const noexcept;
   /// The waiter to evict for a new request: youngest_of_least_important(), if its class is less important. If the
-  /// classes are equal, the youngest waiter of the class in the flow with the most waiters relative to its weight. It
-  /// must have more than the flow of the new request, which counts as a waiter. Otherwise nullptr. O(flows).
+  /// classes are equal, the youngest waiter of the class in the flow with the most waiters relative to its weight. That
+  /// flow must have more than the flow of the new request, where the new request counts as a waiter. Otherwise nullptr.
+  /// O(flows).
   wait_node* displaced_by(std::uint32_t flow, int priority) const noexcept;
 
   /// The sums of tokens that go before a new request; both saturate.
@@ -291,7 +297,7 @@ class fair_queue {
     std::uint64_t tokens = 0;
     std::uint32_t weight = 0;  // the weight of the flow; 0: its number is not in use
     std::uint32_t size = 0;
-    std::uint16_t step_rest = 0;  // the remainder of the step, in parts of `weight`
+    std::uint16_t step_rest = 0;  // the remainder of the division by `weight` that gave `step`
     std::uint16_t rank = 0;       // the class in which the flow competes, or competed last
     bool is_ready = false;
     bool is_limited = false;  // whether the flow has a ceiling that can hold it back
@@ -305,7 +311,7 @@ class fair_queue {
     std::uint64_t failed = 0;
     std::unique_ptr<wait_histogram> waits;
     time_point late_at = time_point::max();      // the flow's key in late_
-    std::uint64_t made = 0;                      // waiters with a lower sequence number belong to an earlier flow
+    std::uint64_t made = 0;                      // waiters with a lower sequence number had an earlier flow here
     time_point due = time_point::max();          // when the ceiling had capacity for the flow again
     time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };
@@ -328,7 +334,7 @@ class fair_queue {
     uint128 time = 0;           // the virtual time of the class
     uint128 latest_finish = 0;  // the greatest tag after a grant in this class
     std::uint64_t busy_period = 0;
-    uint128 free_tokens = 0;  // tokens of waiters in flows without a ceiling
+    uint128 free_tokens = 0;  // the tokens that waiters in flows without a ceiling request
     std::size_t size = 0;
   };
   // Compares two keys by class, then by tag, then by arrival.

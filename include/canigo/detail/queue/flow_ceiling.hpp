@@ -41,8 +41,8 @@ class flow_ceiling {
   time_point ready_at(time_point now, demand d, std::uint64_t places) const noexcept {
     return has_room_for(places) ? std::max(rates_.ready_at(now, d), paused_until_) : time_point::max();
   }
-  /// A lower bound on the instant for this demand: a slot may be released, and an unlimited pause may end, at any
-  /// moment.
+  /// A lower bound on the instant at which the ceiling allows this demand. Ignores the cap and an unlimited pause,
+  /// because a slot may be released, and the pause may end, at any moment.
   time_point earliest(time_point now, demand d) const noexcept {
     const time_point ready = rates_.ready_at(now, d);
     return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
@@ -60,7 +60,7 @@ class flow_ceiling {
     return why;
   }
 
-  /// Takes at `now` a demand that the ceiling allows at `as_of`.
+  /// Takes a demand at `now`. The rates count its tokens as taken at `as_of`, when the ceiling allowed the demand.
   void take(time_point as_of, demand d, std::uint64_t places, time_point now) noexcept {
     rates_.take(as_of, d, now);
     occupied_ += places;
@@ -92,7 +92,7 @@ class flow_ceiling {
   rate_set rates_;
   std::uint64_t cap_ = no_cap;
   std::uint64_t occupied_ = 0;
-  std::uint64_t beyond_ = 0;  // slots that are held beyond the cap and not counted
+  std::uint64_t beyond_ = 0;  // slots that shadow mode holds beyond the cap, without counting them
   time_point paused_until_ = time_point::min();
 };
 

@@ -18,7 +18,8 @@ namespace canigo::detail {
 /// The windows of strict rates, by the index of the rate. Empty: no rate is strict.
 using rate_windows = std::vector<std::optional<window_log>>;
 
-/// The rates of a limit or of a flow. Each rate counts one unit, and a request takes the amount of that unit from it.
+/// The rates of a limit or of a flow. Each rate counts one kind of unit. A request takes from each rate the amount that
+/// it needs of the rate's unit.
 ///
 /// Threads: not thread-safe; its owner must hold a lock.
 class rate_set {
@@ -43,13 +44,14 @@ class rate_set {
   bool can_take(time_point now, demand d) const noexcept;
   /// Takes the demand of a request. Precondition: now >= ready_at(now, d).
   void take(time_point now, demand d) noexcept { take(now, d, now); }
-  /// Like take() above, for a request that gets at `now` tokens that were available at `as_of`. A strict window counts
-  /// it at `now`.
+  /// Like take() above, for a request that is granted at `now` but takes tokens that were available at `as_of`. A
+  /// strict window counts the request at `now`.
   void take(time_point as_of, demand d, time_point now) noexcept;
-  /// Gives back a grant made at `granted_at`. If that time is unknown (min()), a strict window continues to count it.
+  /// Gives back a grant made at `granted_at`. If that time is unknown (min()), a strict window continues to count the
+  /// grant.
   void refund(time_point now, demand d, time_point granted_at = time_point::min()) noexcept;
   void charge(time_point now, demand d) noexcept;
-  /// Charges the amount used beyond the requested amount of a unit, or gives back the rest as refund() does.
+  /// Charges the amount of a unit by which `used` exceeds `wanted`, or gives back the unused amount as refund() does.
   void settle(time_point now, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
               time_point granted_at = time_point::min()) noexcept;
 

@@ -40,10 +40,10 @@ class shared_places {
   /// Allocates queues for engines that seek in this number of classes.
   void make_room_for(int priorities);
 
-  /// Takes a slot if one is free and no engine seeks. Returns whether it did.
+  /// Takes a slot and returns true if one is free and no engine seeks. Otherwise returns false.
   bool try_take() noexcept;
-  /// Takes a slot if one is free and `s` comes first. Otherwise `s` seeks a slot in this class until it takes one or
-  /// withdraws.
+  /// Takes a slot and returns true if one is free and no seeking engine goes before `s`. Otherwise `s` seeks a slot in
+  /// this class until it takes one or withdraws.
   bool seek(place_seeker& s, int priority) noexcept;
   void withdraw(place_seeker& s) noexcept;
   /// Frees slots. Returns true if an engine seeks one: then the caller must call pass_on() with no lock held.

@@ -55,7 +55,8 @@ class sublimits {
   /// the request.
   wait_reason what_binds(std::uint16_t i, time_point now, demand d) const noexcept;
 
-  /// Takes the demand of a request from the sublimit at `now`. Its rates count the tokens as taken at `as_of`.
+  /// Takes the demand of a request from the sublimit at `now`. The sublimit's rates count the tokens as taken at
+  /// `as_of`.
   void take(std::uint16_t i, time_point as_of, demand d, time_point now) noexcept;
   /// Frees the slot of a request that has ended.
   void release(std::uint16_t i) noexcept;

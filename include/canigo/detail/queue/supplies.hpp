@@ -79,7 +79,7 @@ class supplies {
     return has_room_for(places_for(d.tokens)) ? rates_.ready_at(now, d) : time_point::max();
   }
 
-  /// How long a wake-up that is due at `ready` can be delayed so that no rate loses a token: the latest such instant.
+  /// The latest instant to which a wake-up that is due at `ready` can be delayed without a loss of tokens in any rate.
   time_point ready_without_loss(time_point now, time_point ready) const noexcept;
 
   /// Why a request waits, and until when, if no other request comes. Shared slots are not considered: the result is
@@ -90,7 +90,7 @@ class supplies {
 
   /// Takes back a grant that was not used; see rate_set::refund.
   void undo(time_point now, demand d, time_point granted_at) noexcept;
-  /// Occupies slots without waiting; returns false once the supplies are closed.
+  /// Occupies slots without waiting, even if too few are free. Returns false only after the supplies were closed.
   bool try_occupy(std::uint64_t places) noexcept {
     if (is_closed_) return false;
     occupied_ += places;
@@ -114,7 +114,7 @@ class supplies {
   void settle_beyond() noexcept {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
-  /// From now on, counts the slots that are held beyond the capacity.
+  /// From now on, slots that are held beyond the capacity count as occupied.
   void count_beyond() noexcept { occupied_ += std::exchange(beyond_, 0); }
 
   /// The number of slots that an admitted request for `tokens` occupies.
@@ -167,7 +167,7 @@ class supplies {
   rate_set rates_;
   std::uint64_t capacity_ = 0;
   std::uint64_t occupied_ = 0;
-  std::uint64_t beyond_ = 0;  // slots that are held beyond the capacity and not counted
+  std::uint64_t beyond_ = 0;  // slots that shadow mode holds beyond the capacity, without counting them
   occupancy occupancy_ = occupancy::none;
   bool is_one_rate_alone_;  // whether there is one rate and no cap, as in a scheduler
   bool is_one_rate_;        // whether there is one rate and no shared slot

@@ -71,7 +71,7 @@ struct unit_record {
   std::uint64_t set = 0;                      // while the request waits: the alternatives in `asked` that can serve it
   std::size_t alternative = 0;                // the alternative that granted the request
   std::uint16_t sublimit = without_sublimit;  // the sublimit that the request names
-  unit_record* next = nullptr;                // the next record in the list of free or promised records
+  unit_record* next = nullptr;                // the next record in the list of free or promised records, see promise()
 };
 
 /// A pool of records. Returned records are reused, so it allocates only if more records are in use than ever before.

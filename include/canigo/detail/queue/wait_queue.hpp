@@ -27,7 +27,8 @@ class wait_node {
   time_point since() const noexcept { return since_; }
   /// The number of its flow in a fair_queue; 0 without a flow.
   std::uint32_t flow() const noexcept { return flow_; }
-  /// Whether it goes before `other`, which must be of the same class. A repeat has the position of its first arrival.
+  /// Whether it goes before `other`, which must be of the same class. A repeated request has the position of its first
+  /// arrival.
   bool arrived_before(const wait_node& other) const noexcept {
     return since_ != other.since_ ? since_ < other.since_ : sequence_ < other.sequence_;
   }

@@ -12,10 +12,10 @@ namespace canigo::detail {
 
 /// The grants of a strict rate in its last period, which turn an average rate into a strict one.
 ///
-/// A token bucket lets N tokens pass in a period, plus its burst. With this log in addition to the bucket, no closed
-/// window of the period holds more than N tokens: a grant counts until a nanosecond after its period is over. The
-/// bucket still spaces the grants. Tokens that the bucket gained while the window was full are removed. So of the
-/// requests that waited for the window, one is granted immediately, and the others at the rate.
+/// A token bucket lets N tokens pass in a period, plus its burst. With this log in addition to the bucket, no window of
+/// one period, both ends included, holds more than N tokens. A grant counts until a nanosecond after its period is
+/// over. The bucket still spaces the grants. Tokens that the bucket gained while the window was full are removed. So of
+/// the requests that waited for the window, one is granted immediately, and the others at the rate.
 ///
 /// All grants within one 64th of the period are counted together, at the instant of the last one. So a request may wait
 /// a 64th of the period longer than necessary, and at least 64 of 65 tokens are used under constant demand.
@@ -45,7 +45,8 @@ class window_log {
   void add(time_point now, std::uint64_t tokens) noexcept;
   /// Removes tokens that were added at `granted_at` from the log, if they are still in the window.
   void give_back(time_point granted_at, std::uint64_t tokens) noexcept;
-  /// Changes the rate and the window. Grants that have left the former window stay forgotten.
+  /// Changes the rate and the window. Grants that have left the former window stay forgotten, even if the new window is
+  /// longer.
   void set_rate(time_point now, const rate& r) noexcept;
 
  private:
@@ -55,7 +56,7 @@ class window_log {
   };
 
   static constexpr std::int64_t parts = 64;
-  // Enough slots for a closed window of 64 parts, and some more that a late wake-up has not removed yet.
+  // Enough slots for a window of 64 parts, both ends included, and some more that a late wake-up has not removed yet.
   static constexpr std::size_t most_slots = parts + 4;
 
   const slot& at(std::size_t i) const noexcept { return slots_[(first_ + i) % most_slots]; }

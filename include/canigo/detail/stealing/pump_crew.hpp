@@ -11,7 +11,7 @@
 
 namespace canigo::detail {
 
-/// The pumps of a loop, and the work that no pump has taken yet.
+/// The pumps (work queues) of a loop, and the work that no pump has taken yet.
 ///
 /// A pump is an operation of the loop. It runs up to 256 items in a turn; then the loop runs it again after other ready
 /// handlers. So no thread is bound to a pump, and a thread may leave the loop between two turns: another thread

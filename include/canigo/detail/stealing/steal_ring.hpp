@@ -23,7 +23,8 @@ namespace canigo::detail {
 ///
 /// Why each item is taken exactly once, and is read correctly:
 /// - Positions are numbered from 0 in 64 bits. A number never repeats, so a successful CAS of the head proves that the
-///   head did not change since it was read. With 32 bits, a thief that sleeps for 2^32 items would be wrong.
+///   head did not change since it was read. With 32-bit numbers, a thief that sleeps while 2^32 items pass could take a
+///   wrong item.
 /// - The owner writes a slot (relaxed), then the tail (release). A taker reads the tail (acquire), then the slot. So it
 ///   reads what was written for this position, or something later.
 /// - It does not use what was written for a later position. The owner reuses a slot only after it has read (acquire) a

@@ -9,7 +9,8 @@
 
 namespace canigo::detail {
 
-/// A steady clock that counts processor ticks since an anchor. Reading it takes half the time of a system call.
+/// A steady clock that counts processor ticks since an anchor, which is a reading of the system's clock. Reading this
+/// clock takes half the time of a system call.
 ///
 /// It is never ahead of the system's clock, because it counts each tick as a thousandth shorter than measured. It is at
 /// most 1 µs behind, because an anchor is used for at most 650 µs. All threads share one anchor. A processor may read
@@ -90,7 +91,8 @@ class counter_clock {
   static constexpr double slowness = 0.999;
   // The max age of an anchor. The time is counted from the anchor until it has this age; then a new anchor is read.
   static constexpr duration longest = std::chrono::microseconds{650};
-  // A reading reads the system's clock before and after the counter. If more time passes between, it is not used.
+  // The system's clock is read before and after the counter. If more time than this passes between, the reading is not
+  // used.
   static constexpr duration closeness = std::chrono::nanoseconds{250};
   static constexpr duration first_measure = std::chrono::milliseconds{10};
   static constexpr duration next_measure = std::chrono::seconds{1};

@@ -32,7 +32,7 @@ struct processor_counter {
 #if defined(__x86_64__)
     std::uint32_t low = 0;
     std::uint32_t high = 0;
-    // "memory": not moved before the acquisition of a lock
+    // "memory": the compiler does not move the reading before the acquisition of a lock
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
     return std::uint64_t{high} << 32 | low;
 #elif defined(__aarch64__)

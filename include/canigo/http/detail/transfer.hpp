@@ -69,7 +69,7 @@ class transfer : public canigo::detail::suspended,
   virtual void head_came() noexcept {}
   /// Stores a part of the body. Returns false if a stream would then have more than `most` unread bytes.
   virtual bool take(std::string_view part, std::size_t most);
-  /// Whether the caller can take that many more bytes of the body now.
+  /// Whether the caller can take the given number of further bytes of the body now.
   virtual bool has_room(std::size_t) const noexcept { return true; }
   /// The length of a request body that the caller writes part by part; -1: unknown; nullopt: there is no such body.
   virtual std::optional<std::int64_t> length_to_write() const noexcept { return std::nullopt; }
@@ -87,7 +87,7 @@ class transfer : public canigo::detail::suspended,
   virtual void sends_no_more() noexcept {}
   /// Hands the stored bytes to the caller of a stream.
   virtual void read_ahead() noexcept {}
-  /// How long the transfer may continue after its caller has stopped waiting; zero: it ends then.
+  /// How long the transfer may continue after its caller has stopped waiting; zero: it ends immediately.
   virtual duration lingers() const noexcept { return duration::zero(); }
   /// Ends the caller's wait with this error. The transfer continues.
   virtual void leave(std::error_code, std::string) noexcept {}
@@ -104,7 +104,7 @@ class transfer : public canigo::detail::suspended,
   time_point connect_by_ = time_point::max();
   time_point done_by_ = time_point::max();
   canigo::detail::timed_call<transfer> deadline_;
-  easy_handle* easy_ = nullptr;  // the handle; not null while curl works on the transfer
+  easy_handle* easy_ = nullptr;  // curl's handle; not null while curl works on the transfer
   host* host_ = nullptr;         // the host; not null while the transfer waits for a slot of the host, or has one
   bool connected_ = false;
 

@@ -16,7 +16,8 @@ namespace canigo::jobs::detail {
 
 class table;
 
-/// A store over a table in this process. This class checks the arguments; the derived class executes the steps.
+/// A store over a table in this process. This class checks the arguments. The derived class executes the steps, which
+/// are functions that read or change the table.
 class local_store : public store {
  public:
   net::awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) final;
@@ -43,7 +44,7 @@ class local_store : public store {
   enum class weight : std::uint8_t {
     reads,    ///< the step changes nothing
     renews,   ///< a power failure may lose the step: the lease then ends sooner
-    durable,  ///< the step must not be lost
+    durable,  ///< the step must not be lost, not even by a power failure
   };
   using step = std::function<void(table&, instant now)>;
 

@@ -14,7 +14,7 @@ struct limit_request {
   limit_request(const request& r, bool is_patient) noexcept : wanted{r}, waits{is_patient}, amounts{r.tokens} {}
 
   const request wanted;
-  const bool waits;  // if false, the request ends with the next call of the script, granted or not
+  const bool waits;  // if false, the request ends with the next call of the Redis script, granted or not
   canigo::detail::amounts_by_unit amounts;  // the amount of each unit; for the first unit, the weight in Redis
   std::uint64_t set = 0;                    // the alternatives that can serve the request
   std::size_t alternative = 0;              // the alternative that granted the request
@@ -22,7 +22,7 @@ struct limit_request {
   std::uint64_t arrival = 0;
   time_point since{};
   bool is_known = false;    // whether Redis may know the request
-  bool has_looked = false;  // whether the last call of the script before the deadline has ended without a grant
+  bool has_looked = false;  // whether the last call of the Redis script before the deadline has ended without a grant
 };
 
 }  // namespace canigo::redis::detail

@@ -24,7 +24,7 @@ class ledger;
 /// A caller that waits for a grant from Redis.
 class limit_waiter : public canigo::detail::suspended, protected limit_request {
  public:
-  /// If `is_patient` is false, the waiter ends with the next call of the script, granted or not.
+  /// If `is_patient` is false, the waiter ends with the next call of the Redis script, granted or not.
   limit_waiter(std::shared_ptr<ledger> l, const request& r, bool is_patient = true) noexcept;
 
   void abandon() noexcept { granted_ = {}; }
