@@ -50,9 +50,10 @@ class cancel_source::registry {
     registration& r = *untold_;
     unlink(r);
     link(r, told_);
-    // This visit is safe: while `r` is registered under the lock, its operation and the context exist.
+    // While `r` is registered under the lock, its operation and the context exist. So this thread may begin to use the
+    // context here.
     const detail::context_visit visit{r.context_->visits()};
-    if (!visit.lasts()) return true;  // the shutdown of the context ends the operation
+    if (!visit.lasts()) return true;  // if the context is being destroyed, that ends the operation
     const std::shared_ptr<detail::child> c = r.child_;
     lock.unlock();
     try {

@@ -37,7 +37,7 @@ bool is_failure_code(const std::error_code& code) noexcept {
 
 bool is_overload_code(const std::error_code& code) noexcept {
   if (code.category() == error_category()) return code == errc::timed_out || code == errc::overloaded;
-  // The codes of Asio's category do not compare equal to the standard conditions.
+  // The codes of Asio's category do not compare equal to the standard conditions, so both are compared.
   return code == asio::error::timed_out || code == std::errc::timed_out ||
          code == std::errc::resource_unavailable_try_again;
 }

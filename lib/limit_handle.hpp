@@ -7,7 +7,7 @@
 #include <type_traits>
 
 // The member functions of limit_handle. Each of its two kinds is compiled in its own source file. With both in one
-// file, g++ makes the path of a request that is granted at once 6 % slower.
+// file, g++ makes the path of a request that need not wait 6 % slower.
 
 namespace canigo {
 

@@ -11,8 +11,8 @@
 
 namespace canigo {
 
-/// The engine of a loop_lag. When the alarm rings, `delivery` posts its drain to the executor, like any handler. The
-/// delay until it runs is the lag.
+/// The engine of a loop_lag. When the alarm rings, `delivery` posts a function to the executor, like any handler. The
+/// delay until the function runs is the lag.
 class detail::lag_probe final : public delivery {
  public:
   static lag_probe* open(const net::any_io_executor& executor, loop_lag_options options) {
@@ -48,7 +48,8 @@ class detail::lag_probe final : public delivery {
   }
 
  private:
-  /// The measurement, in the form of a suspended caller: when the drain resumes it, it reads the clock.
+  /// The measurement, in the form of a suspended caller: when `delivery` resumes it on the executor, it reads the
+  /// clock.
   struct look final : suspended {
     explicit look(lag_probe& p) noexcept : owner{&p} {}
     void resume() override { owner->looked(); }

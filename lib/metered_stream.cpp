@@ -17,7 +17,7 @@ void check_direction(const metering& m, std::size_t chunk, const char* direction
   try {
     std::ignore = m.limit->estimate(step);
   } catch (const std::system_error& e) {
-    // the stream is usable, because each later operation reports that the scheduler was stopped
+    // a stopped scheduler is no error here: each later operation reports that the scheduler was stopped
     if (e.code() == errc::stopped) return;
     if (e.code() == errc::too_large) {
       throw_invalid("metered_stream_options.chunk", chunk, std::string{"1 to the burst of the limit of "} + direction,

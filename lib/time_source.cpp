@@ -19,9 +19,9 @@ struct time_source::on_timer {
   class end;
 };
 
-/// Its shutdown() notes that Asio's timers are about to be shut down, so that no thread uses the timers any more. A
-/// context shuts services down in reverse order. The time source may have made the timers, which are then shut down
-/// before the time source. So this extra service is made after the timers.
+/// The shutdown() of this service notes that Asio's timers are about to be shut down, so that no thread uses the timers
+/// any more. A context shuts services down in reverse order. The time source may have made the timers, which are then
+/// shut down before the time source. So this extra service is made after the timers.
 class time_source::on_timer::end : public net::execution_context::service {
  public:
   using key_type = end;
@@ -76,7 +76,7 @@ bool time_source::cancel(deadline& d) noexcept {
   const std::lock_guard lock{mutex_};
   if (!d.linked()) return false;
   wheel_.remove(d);
-  // An armed timer keeps run() from returning. Cancelling it at once costs 1 µs, which is wasted if the loop soon sets
+  // An armed timer keeps run() from returning. Cancelling it now takes 1 µs, which is wasted if the loop soon sets
   // another deadline. So the timer stays armed for one more turn of the loop.
   if (wheel_.empty() && waiting_ && !retiming_ && !quieting_) {
     quieting_ = true;

@@ -17,7 +17,8 @@ constexpr double ms = 1e6, second = 1e9;
 constexpr int windows_to_learn = 4;
 constexpr int most_steps = 8;
 constexpr double probe_share = .6;
-constexpr std::uint64_t drops_need = 250;  // the number of calls that distinguishes a share of drops from chance
+// the least number of calls after which a share of dropped calls is not considered as chance
+constexpr std::uint64_t drops_need = 250;
 constexpr std::uint64_t least_ok = 25;
 constexpr std::uint64_t starved_from = 20;
 
@@ -106,8 +107,8 @@ bool knee_control::has_cut_in_vain() const noexcept {
 }
 
 /// Lowers the limit to the number of calls that succeed at the same time, which is the callee's capacity. The share of
-/// refusals would overstate the load, because a refused call frees its slot at once. If hardly any calls succeed, the
-/// number of successes says nothing about the capacity.
+/// refusals would overstate the load, because a refused call frees its slot immediately. If hardly any calls succeed,
+/// the number of successes says nothing about the capacity.
 void knee_control::cut_to_what_succeeds(time_point now) noexcept {
   if (trial_back_ == 0) trial_back_ = limit_;
   if (trial_back_ == limit_ || limit_ <= .75 * trial_limit_) {

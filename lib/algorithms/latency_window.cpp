@@ -18,10 +18,11 @@ const latency_window::options& checked(const latency_window::options& o) {
 
 latency_window::latency_window(const options& o) : half_{checked(o).length / 2}, least_samples_{o.least_samples} {}
 
-/// Whether the younger histogram is for the half of the window that contains `now`.
+/// Whether `now` is in the half of the window whose calls the younger histogram records.
 bool latency_window::is_current(time_point now) const noexcept { return now < saturating_add(since_, half_); }
 
-/// Whether the younger histogram is still within the window at `now`: as the younger or the older histogram.
+/// Whether the calls in the younger histogram still count at `now`, which they do until the next half of the window has
+/// ended.
 bool latency_window::is_previous(time_point now) const noexcept {
   return now < saturating_add(saturating_add(since_, half_), half_);
 }

@@ -39,7 +39,8 @@ bool was_not_executed(const std::error_code& code) noexcept {
          is_one_of(code, {error::could_not_connect, error::could_not_resolve_host, error::could_not_resolve_proxy});
 }
 
-/// Whether a later call may succeed after this failure. The server may have executed the request anyway.
+/// Whether a later call may succeed after this failure. A later call may execute the request a second time, because the
+/// server may have executed it in spite of the failure.
 bool may_pass(const std::error_code& code, int status) noexcept {
   constexpr int passing[]{request_timed_out, first_failure, 502, 504};
   if (code == make_error_code(error::server_failed)) return std::ranges::find(passing, status) != std::end(passing);

@@ -68,8 +68,8 @@ class new_file {
   bool is_in_place_ = false;
 };
 
-/// Copies the body to the file. curl pauses the transfer when a part fills the buffer, so a fast body gets a larger
-/// buffer.
+/// Copies the body to the file, and returns the size of the body. curl pauses the transfer when a part fills the
+/// buffer, so a fast body gets a larger buffer.
 net::awaitable<std::uint64_t> copy(exchange& from, new_file& to) {
   constexpr std::size_t first_room = 64 << 10;
   constexpr std::size_t most_room = 256 << 10;

@@ -50,8 +50,9 @@ easy_handle* easy_handle::of(CURL* easy) noexcept {
   return reinterpret_cast<easy_handle*>(self);
 }
 
-/// curl 8.23 lets OpenSSL read up to 64 KiB of a socket at once. So OpenSSL may read, together with the end of a
-/// response, a record that belongs to no request. Then the socket itself has nothing more to read.
+/// Whether the TLS engine has bytes of the connection that curl has not read. curl 8.23 lets OpenSSL read up to 64 KiB
+/// of a socket in one call. So OpenSSL may read, together with the end of a response, a record that belongs to no
+/// request. Then the socket itself has nothing more to read.
 bool easy_handle::has_unread_tls() const noexcept {
   const curl_tlssessioninfo* tls = nullptr;
   if (curl_easy_getinfo(get(), CURLINFO_TLS_SSL_PTR, &tls) != CURLE_OK || tls == nullptr) return false;
@@ -233,7 +234,8 @@ std::size_t easy_handle::on_read(char* to, std::size_t, std::size_t room, void* 
   return size.value_or(CURL_READFUNC_PAUSE);
 }
 
-/// curl rewinds the body for another connection. That is possible if curl has not got a byte of it yet.
+/// Called when curl must send the body again, over another connection. That is possible if curl has not got a byte of
+/// it yet.
 int easy_handle::on_seek(void* self, curl_off_t offset, int) noexcept {
   return offset == 0 && !static_cast<easy_handle*>(self)->has_given_ ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
 }
@@ -271,7 +273,7 @@ bool easy_handle::is_http2() const noexcept { return number(CURLINFO_HTTP_VERSIO
 bool easy_handle::must_read() const noexcept { return transfer_->is_writing() && is_http2(); }
 
 bool easy_handle::is_final_head() const noexcept {
-  // The head of a proxy's response comes before the request is sent.
+  // The head of a proxy's response comes before the request is sent, so it is not the final head.
   if (!head_.is_complete() || !was_sent_in_this_hop()) return false;
   const int status = number(CURLINFO_RESPONSE_CODE);
   constexpr int switching = 101, first_final = 200, first_redirect = 300, first_error = 400, expectation_failed = 417;
@@ -331,9 +333,9 @@ int easy_handle::on_connected(void* self, char*, char*, int, int local_port) noe
   return h.may_send(local_port) ? CURL_PREREQFUNC_OK : CURL_PREREQFUNC_ABORT;
 }
 
-/// If a reused connection breaks before the first byte of the answer, curl sends the request again, up to five times.
-/// But the server may have executed the request each time. So this function allows it once, and only for idempotent
-/// methods.
+/// Whether curl may send the request over this connection. If a reused connection breaks before the first byte of the
+/// answer, curl sends the request again, up to five times. But the server may have executed the request each time. So
+/// this function allows it once, and only for idempotent methods.
 bool easy_handle::may_send(int local_port) noexcept {
   const int hop = number(CURLINFO_REDIRECT_COUNT);
   const auto was_redirected = [&] {

@@ -46,8 +46,9 @@ class connection_source {
 /// would take a microsecond.
 class easy_handle : public list_node<easy_handle, struct in_unwatched> {
  public:
-  /// The max number of bytes that curl reads from a connection at once. For a paused transfer curl keeps twice as much,
-  /// a buffer and a copy of its content, and 13 KiB more. That is less than the 64 KiB that http::exchange documents.
+  /// The max number of bytes that curl reads from a connection in one call. For a paused transfer curl keeps twice as
+  /// much, a buffer and a copy of its content, and 13 KiB more. That is less than the 64 KiB that http::exchange
+  /// documents.
   static constexpr std::size_t read_size = 24 << 10;
 
   /// `options` must outlive the handle. Throws std::bad_alloc.
@@ -103,7 +104,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   static std::size_t on_read(char* to, std::size_t, std::size_t room, void* self) noexcept;
   static int on_seek(void* self, curl_off_t offset, int) noexcept;
   static int on_connected(void* self, char*, char*, int, int local_port) noexcept;
-  /// Whether the client may connect to that address. If not, the reason is stored.
+  /// Whether the client may connect to `address`. If not, the reason is stored.
   bool may_connect(const curl_sockaddr& address) noexcept;
   static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept;
 
@@ -115,7 +116,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::error_code reason(CURLcode result) const noexcept;
   /// Returns an explanation of the error; empty if the error code says everything.
   std::string problem(const transfer& t, std::error_code ec, CURLcode result) const;
-  /// Names the limit that a response has exceeded.
+  /// Returns the name of the limit that a response has exceeded.
   std::string passed_bound(const transfer& t, CURLcode result) const;
   error certificate_problem() const noexcept;
   int number(CURLINFO info) const noexcept;
@@ -129,7 +130,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   void pause() noexcept;
   /// Stores a part of the body. Returns false if the body is too large.
   bool take(std::string_view part);
-  /// Whether curl must keep a part of that size until resume().
+  /// Whether curl must keep a part of `size` bytes until resume().
   bool refuses(std::size_t size) noexcept;
   /// The max number of bytes of the body that may be stored until the caller reads them.
   std::size_t most_unread() const noexcept;
@@ -149,7 +150,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::unique_ptr<curl_slist, cleanup> known_addresses_;
   std::unique_ptr<curl_slist, cleanup> fields_;  // the header fields for curl; null for a request without fields
   transfer* transfer_ = nullptr;
-  // Why a callback has ended the transfer; an empty error: the answer is valid anyway.
+  // Why a callback has ended the transfer. An empty error code: a callback has ended it, but the answer is valid.
   std::optional<std::error_code> refused_;
   std::size_t most_body_ = 0;
   bool is_body_too_large_ = false;
@@ -168,7 +169,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   // whether the connection was shut down, so that curl must take another one; until then the body is not sent
   bool is_spoiled_ = false;
   bool has_given_ = false;       // whether curl has got a part of the request's body
-  bool may_resend_ = false;      // whether the request may be sent once more to the same place
+  bool may_resend_ = false;      // whether the request may be sent once more to the same URL
   bool is_set_for_get_ = false;  // whether the handle still has the options of a GET from the previous transfer
   response_head head_{0};
   std::array<char, CURL_ERROR_SIZE> said_{};  // the text that curl writes when an error occurs

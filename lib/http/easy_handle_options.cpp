@@ -17,13 +17,14 @@ namespace canigo::http::detail {
 namespace {
 
 long to_milliseconds(duration d) noexcept {
-  // curl stores milliseconds in a long, which has 32 bits on some systems.
+  // curl stores milliseconds in a long, which has 32 bits on some systems, so that it can't represent 25 days.
   constexpr duration most = std::chrono::hours{24} * 24;
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(std::min(d, most)).count());
 }
 
-/// An HTTP/2 server that does not want a body may end the stream after its answer, as servers in Go do. libcurl then
-/// loses the answer, such as a 429. So requests with a body use HTTP/1.1 by default.
+/// Returns curl's number for an HTTP version. An HTTP/2 server that does not want a body may end the stream after its
+/// answer, as servers in Go do. libcurl then loses the answer, such as a 429. So requests with a body use HTTP/1.1 by
+/// default.
 long number_of(http_version v, bool sends_body) noexcept {
   if (v == http_version::http2) return CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE;
   return v == http_version::http1 || sends_body ? CURL_HTTP_VERSION_1_1 : CURL_HTTP_VERSION_2TLS;
@@ -147,9 +148,9 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
   follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty() && !length_to_write;
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
   if (decodes_) {
-    // curl decodes all bytes of a read at once. So the reads are small: gzip expands 4 KiB to at most 4 MB. Transfers
-    // over HTTP/2 use larger reads, because an older curl blocks if it has no space for a whole frame while the
-    // transfer is paused.
+    // curl decodes all bytes of a read in one step. So the reads are small: gzip expands 4 KiB to at most 4 MB.
+    // Transfers over HTTP/2 use larger reads, because an older curl blocks if it has no space for a whole frame while
+    // the transfer is paused.
     const bool may_be_http2 = version_ == http_version::http2 ||
                               (version_ == http_version::negotiated && starts_with_any_case(r.url, "https://"));
     set(CURLOPT_BUFFERSIZE, may_be_http2 ? static_cast<long>(read_size) : 4096L);

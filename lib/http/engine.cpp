@@ -209,7 +209,7 @@ void engine::socket_fired(socket_watch& w, int what, std::error_code ec) noexcep
   {
     const std::lock_guard lock{mutex_};
     w.fired |= what;
-    // curl detects any other error itself when it uses the socket.
+    // Only a cancelled wait is noted. curl detects any other error itself when it uses the socket.
     if (ec == net::error::operation_aborted) w.aborted |= what;
     socket_mail_.push(w);
     if (!claim_work()) return;

@@ -25,8 +25,8 @@ namespace canigo::http::detail {
 ///
 /// Each event (a new request, a cancellation, a ready socket, an expired timer) is added to a mailbox under a short
 /// lock. One thread at a time reads the mailbox and calls curl, without holding a lock. If no thread is working when an
-/// event comes, a thread of the event loop begins to work at once; any other thread posts the work. So curl is never
-/// entered twice, and no thread waits for it.
+/// event comes, a thread of the event loop begins to work immediately; any other thread posts the work. So two threads
+/// are never in curl at the same time, and no thread waits for another one.
 class engine final : public std::enable_shared_from_this<engine>,
                      private socket_listener,
                      private canigo::detail::context_member {
@@ -38,7 +38,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   void cancel(transfer& t) noexcept;
   /// Makes a caller wait for the next step of an exchange that was started.
   void ask(stream& s, step& w) noexcept;
-  /// Cancels the wait of the caller of that step. It has no effect after the caller was notified.
+  /// Cancels the wait of the caller of step `w`. It has no effect after the caller was notified.
   void cancel(stream& s, const step& w) noexcept;
   /// Called when the deadline of a transfer has come.
   void time_is_up(transfer& t) noexcept;
@@ -78,7 +78,8 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::shared_ptr<socket_listener> share() noexcept override { return {shared_from_this(), this}; }
   bool claim_work() noexcept;
   void post_work() noexcept;
-  /// Does the same as post_work(). Precondition: context_use_ is held, and the context exists.
+  /// Posts the work to the event loop; does it on this thread if there is no memory for the post. Precondition:
+  /// context_use_ is held, and the context exists.
   void post_or_work() noexcept;
 
   // Only the working thread calls the following functions.

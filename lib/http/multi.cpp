@@ -238,7 +238,7 @@ int multi::on_socket(CURL* easy, curl_socket_t fd, int what, void* self, void*) 
   } else if (socket_watch* w = m.sockets_.find(fd)) {
     m.stop_wanting(easy, *w);
   }
-  return 0;  // curl would end all transfers after any other result
+  return 0;  // 0, because curl would end all transfers after any other result
 }
 
 void multi::want(CURL* easy, curl_socket_t fd, int what) noexcept {
@@ -264,7 +264,7 @@ void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   if (h != nullptr) h->waits_for_nothing();
   has_lost_socket_ = has_lost_socket_ || (h != nullptr && h->is_connecting());
   w.paused = h != nullptr && h->is_paused() ? h : nullptr;
-  // Waiting for events of an idle connection would keep the event loop running.
+  // The client does not wait for events of an idle connection, because a wait would keep the event loop running.
   if (w.is_connection || w.paused != nullptr) {
     socket_table::stop_waiting(w);
   } else {

@@ -32,7 +32,7 @@ class multi : private connection_source {
   /// Call it when the execution context is destroyed.
   void shutdown() noexcept;
 
-  /// Starts a transfer. Throws std::bad_alloc. After an error nothing was started.
+  /// Starts a transfer. Throws std::bad_alloc. If it returns an error, nothing was started.
   std::error_code add(transfer& t);
   /// Removes a transfer that was started and has ended by itself.
   std::error_code remove(transfer& t, CURLcode result) noexcept;
@@ -40,7 +40,7 @@ class multi : private connection_source {
   /// Continues the body of a transfer after a pause. After an error the transfer must be aborted.
   std::error_code resume(transfer& t) noexcept;
 
-  /// Ends a transfer in any state, and informs its server at once.
+  /// Ends a transfer in any state, and informs its server immediately.
   void abort(transfer& t) noexcept;
 
   struct outcome {
@@ -48,15 +48,15 @@ class multi : private connection_source {
     CURLcode result;
     std::error_code error;  // why a socket could not be watched; if set, `result` has no meaning
   };
-  /// Returns the next transfer that has ended by itself; it must then be removed.
+  /// Returns the next transfer that has ended by itself, and must then be removed; nothing if there is none.
   std::optional<outcome> next_outcome() noexcept;
 
   /// Tells curl about completed waits for the socket of `w`.
   void socket_news(socket_watch& w, int fired, int aborted) noexcept;
   /// Tells curl that the time it asked for has come, unless curl has asked for another time since.
   void alarm_rang() noexcept { is_due_ = is_due_ || alarm_at_ != time_point::max(); }
-  /// Whether curl must be called at once, which the next run() does. Setting an expired timer instead would cost a turn
-  /// of the reactor.
+  /// Whether curl must be called without a wait, which the next run() does. Setting an expired timer instead would cost
+  /// a turn of the reactor.
   bool is_due() const noexcept { return is_due_ || has_lost_socket_; }
   void run() noexcept;
   /// When curl must be called; time_point::max() if there is no such time.

@@ -15,8 +15,8 @@ struct request_problem {
   std::string_view allowed;
 };
 
-/// Returns the first problem that would make the sent request invalid, or change its meaning. curl itself checks the
-/// URL.
+/// Returns the first problem that would make the sent request invalid, or change its meaning; nothing if the request is
+/// right. curl itself checks the URL.
 std::optional<request_problem> problem_of(const request& r);
 
 /// Whether repeating a request with this method has no further effect (RFC 9110, 9.2.2).

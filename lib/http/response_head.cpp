@@ -68,8 +68,8 @@ std::error_code response_head::begin(std::string_view status_line, headers& fiel
   return {};
 }
 
-/// Reads the value of Content-Length. If two lengths differ, or one is no number, the end of the body is unknown, and
-/// with it the beginning of the next response.
+/// Reads the value of Content-Length. Returns false if the length differs from an earlier one, or is no number. The end
+/// of the body is then unknown, and with it the beginning of the next response.
 bool response_head::take_length(std::string_view value) noexcept {
   std::uint64_t length = 0;
   const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), length);

@@ -121,7 +121,7 @@ socket_watch* socket_table::paused_by(const easy_handle& h, int local_port) cons
 }
 
 socket_watch* socket_table::idle_at(int local_port) const noexcept {
-  if (local_port == 0) return nullptr;  // a Unix socket has port 0, which does not identify it
+  if (local_port == 0) return nullptr;  // a Unix socket has port 0, which does not identify the socket
   socket_watch* w = ports_like(local_port).first();
   while (w != nullptr && (w->local_port != local_port || !w->is_idle())) w = port_list::after(*w);
   return w;

@@ -15,7 +15,7 @@
 
 namespace canigo::http::detail {
 
-/// Receives the events of sockets. Each running wait holds a reference to it.
+/// Receives the events of sockets. Each running wait for an event keeps its listener alive.
 class socket_listener {
  public:
   /// Called on any thread when a wait for `what`, CURL_POLL_IN or CURL_POLL_OUT, has completed.
@@ -36,7 +36,8 @@ class socket_table {
   socket_table& operator=(const socket_table&) = delete;
 
   socket_watch* find(int fd) const noexcept;
-  /// Watches a socket. An earlier socket with this descriptor is unwatched.
+  /// Watches a socket. An earlier socket with this descriptor is unwatched. If it returns an error, no socket with this
+  /// descriptor is watched.
   std::error_code watch(int fd, bool is_connection) noexcept;
   /// Call it when a new socket has this descriptor. If an older socket with this descriptor was watched, the new one is
   /// watched instead.
@@ -54,7 +55,8 @@ class socket_table {
   bool spoil_if_unclean(int local_port, bool has_more) noexcept;
   /// Shuts down all idle HTTP/1 connections. Returns whether one of them had this local port.
   bool spoil_idle(int local_port) noexcept;
-  /// Returns the socket with this local port whose `paused` is `h`; null if there is none.
+  /// Returns the watch of the socket with this local port on which the transfer of `h` is paused; null if there is
+  /// none.
   socket_watch* paused_by(const easy_handle& h, int local_port) const noexcept;
   /// Returns an idle HTTP/1 connection with this local port; null if there is none.
   socket_watch* idle_at(int local_port) const noexcept;

@@ -28,7 +28,8 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   static constexpr std::size_t wait_size = 256;
   using wait_memory = canigo::detail::fixed_memory<wait_size>;
 
-  /// Watches `socket`. If it throws std::system_error, it holds nothing.
+  /// Gives `socket` or a duplicate of it to the reactor. If it throws std::system_error, the reactor has neither of
+  /// them.
   socket_watch(const net::any_io_executor& executor, int socket, bool connection);
   /// Removes the socket from the reactor, and cancels its waits.
   void let_go() noexcept;

@@ -21,7 +21,7 @@ struct trust {
   bool is_known = false;    // whether a location is known; false: curl uses its own default
 };
 
-/// Chooses between curl's default file and its default folder. Either may be null.
+/// Returns curl's default file or its default folder as the location of certificates. `file` and `folder` may be null.
 trust trust_in(const char* file, const char* folder);
 
 /// Returns the location that `options` names. If it names none: the file in CURL_CA_BUNDLE or SSL_CERT_FILE, else

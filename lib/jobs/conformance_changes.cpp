@@ -1,4 +1,4 @@
-// Conformance cases about changes of jobs by others than their worker.
+// Conformance cases about changes of jobs that do not come from the job's worker.
 #include "conformance_cases.hpp"
 
 #include <chrono>

@@ -17,7 +17,7 @@ class gathering {
   using clock = std::chrono::steady_clock;
 
   /// Waits for more operations, if the last transaction had several. `size`: returns the number of waiting operations.
-  /// Returns that number at the end.
+  /// Returns the number of waiting operations at the end.
   template <class Size>
   std::size_t wait(Size size) const {
     std::size_t there = size();

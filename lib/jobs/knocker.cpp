@@ -21,7 +21,7 @@ knocker::~knocker() {
 }
 
 void knocker::knock() noexcept {
-  // A non-blocking write is not interrupted by signals, and an empty pipe has space for a byte.
+  // The write can't fail: a non-blocking write is not interrupted by signals, and an empty pipe has space for a byte.
   if (!is_knocked_.exchange(true)) std::ignore = ::write(pipe_[1], "k", 1);
 }
 

@@ -70,7 +70,7 @@ void memory_table::drop_key(row& r) {
   r.unique_key.clear();
 }
 
-/// Returns the job that has the unique key at this time.
+/// Returns the job that has the unique key at this time; nothing if the key is free.
 std::optional<job_id> memory_table::holder_of(const std::string& key, instant now) {
   const auto found = keys_.find(key);
   if (found == keys_.end()) return std::nullopt;

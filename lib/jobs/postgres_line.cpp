@@ -297,8 +297,9 @@ void postgres_store::line::retry_held() {
   });
 }
 
-/// Splits the list after a transaction that failed because of one operation: the parts are tried separately. If the
-/// cause was a lock, operations that seldom wait for a lock are tried first, because leases must be renewed in time.
+/// Splits the list after a transaction that failed because of one operation, and returns the parts, which are tried
+/// separately. If the cause was a lock, operations that seldom wait for a lock are tried first, because leases must be
+/// renewed in time.
 std::vector<postgres_store::line::orders> postgres_store::line::parts_of(const orders& list, bool was_locked) {
   std::vector<orders> parts(3);
   for (const auto& o : list) {

@@ -42,7 +42,8 @@ struct postgres_store::order {
   std::vector<detail::postgres_query> queries;
   std::vector<detail::postgres_query> undo;  // the queries to carry out before the operation is repeated
   std::function<void(std::span<const detail::postgres_rows>)> read = {};
-  // Reads this operation's part of the answer to a statement that several operations share; null: it can't share one.
+  // Reads this operation's part of the answer to a statement that several operations share; null: this operation can't
+  // share a statement.
   std::function<void(std::span<const put_answer>)> read_put = {};
   std::function<void(verdict)> read_end = {};
   lease ends = {};  // the lease of the run that this operation ends; `text` is the result

@@ -69,7 +69,7 @@ postgres_store::line::shared_statement postgres_store::line::share_ends(const or
   std::vector<lease> leases;
   std::vector<std::string_view> results;
   for (const auto& o : list) {
-    // A second report about the same job needs its own statement after this one.
+    // A second report about the same job can't be in this shared statement, so it follows in its own statement.
     if (!o->read_end || leases.size() == most_ends || !ids.insert(o->ends.id).second) continue;
     s.members.push_back(o);
     leases.push_back(o->ends);

@@ -99,7 +99,7 @@ void postgres_link::listen() {
     other.exec("SELECT pg_notify('canigo_jobs', '" + hearing_->probe() + "')");
     hearing_->has_sent(clock::now());
   } catch (const std::system_error&) {
-    return;  // the proxy gives no second connection, so it stays unknown whether notifications arrive
+    return;  // the proxy has refused a second connection, so it stays unknown whether notifications arrive
   }
 }
 
@@ -133,7 +133,7 @@ void postgres_link::connect() {
 void postgres_link::prepare() {
   using s = postgres_statement;
   PGconn* c = connection_.get();
-  // Preparing a statement locks its tables. The server waits for these locks only as long as in an operation.
+  // Preparing a statement locks its tables. set_up() limits the wait for these locks as in an operation.
   send(postgres_query{s::begin}, false);
   send(set_up(false), false);
   for (std::size_t i = 0; i < postgres_statements; ++i) {
@@ -159,7 +159,7 @@ void postgres_link::prepare() {
 bool postgres_link::wait(bool writes, time_point until) {
   pollfd fd{.fd = descriptor(), .events = static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), .revents = 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
-  // If a signal ends the wait, the caller finds that nothing has arrived.
+  // If a signal ends the wait early, this function returns true, and the caller finds that nothing has arrived.
   return ::poll(&fd, 1, static_cast<int>(std::clamp<std::int64_t>(ms, 0, 1'000'000))) != 0;
 }
 
@@ -187,7 +187,8 @@ postgres_rows postgres_link::next_answer(bool& is_flushed) {
   }
 }
 
-/// Returns the statement with the settings of each transaction.
+/// Returns the statement that each transaction begins with, to set its options. `waits_for_disk`: whether its commit
+/// waits until the data is on disk.
 postgres_query postgres_link::set_up(bool waits_for_disk) const {
   postgres_query q{postgres_statement::set_up};
   q.bytes(step_lock_).bytes_or_none(statement_).number(waits_for_disk ? 1 : 0);
@@ -227,7 +228,7 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
     try {
       answer = next_answer(is_flushed);
     } catch (postgres_lost& e) {
-      // An error before the end of the transaction undoes everything.
+      // If the server had refused a statement before the connection broke, the transaction has no effect.
       if (refused && e.is_unknown) throw postgres_lost{refused->what(), false};
       throw;
     }
@@ -252,7 +253,7 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
     try {
       roll_back();
     } catch (const postgres_lost&) {
-      // the server has refused a statement, and the transaction has not ended: so no statement has an effect
+      // if the server has refused a statement, the transaction has not ended, and no statement has an effect
       if (refused) throw postgres_lost{refused->what(), false};
       throw;
     }
@@ -338,7 +339,7 @@ bool postgres_link::take_news() noexcept {
 
 void postgres_link::lost(bool is_unknown, const std::string& why) {
   const std::string_view message = why.empty() ? std::string_view{::PQerrorMessage(connection_.get())} : why;
-  // Before the connection is ready, no operation was sent.
+  // Before the connection is ready no operation was sent, so its outcome is known: it was not carried out.
   throw postgres_lost{error_of(place_.name(), "", message).what(), is_unknown && is_ready_};
 }
 

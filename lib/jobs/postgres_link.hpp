@@ -27,10 +27,10 @@ class postgres_link {
  public:
   struct limits {
     duration connect;       ///< the max time for connecting
-    duration answer;        ///< the max time without an answer of the server
-    duration statement;     ///< the time limit of the server for a statement; max: the server's own limit
-    duration lock;          ///< the time limit of the server for a lock while the tables are created
-    duration step_lock;     ///< the time limit of the server for a lock in an operation
+    duration answer;        ///< how long the client waits for the server's answer
+    duration statement;     ///< how long the server may take for a statement; max: the server's own limit
+    duration lock;          ///< how long a statement may wait for a lock while the tables are created
+    duration step_lock;     ///< how long a statement of an operation may wait for a lock before the server ends it
     bool listens;           ///< whether the connection gets notifications of changes
     bool has_names = true;  ///< whether the connection uses named prepared statements
     /// called repeatedly while it connects or changes tables; if it returns true, the connection gives up

@@ -52,7 +52,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// Replaces every line break by "; ".
+/// Returns the text with "; " instead of line breaks.
 std::string in_one_line(std::string_view text) {
   std::string line;
   for (const char c : trimmed(text)) {

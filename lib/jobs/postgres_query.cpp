@@ -11,8 +11,8 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// Returns SQL for a time after now. It does not qualify `now`, so that tests can put another clock into their search
-/// path.
+/// Returns SQL for a time after now. The SQL does not qualify `now`, so that tests can put another clock into their
+/// search path.
 std::string after(const std::string& span) { return "now() + " + span + "::int8 * interval '1 microsecond'"; }
 std::string after_or_never(const std::string& span) { return "coalesce(" + after(span) + ", 'infinity')"; }
 
@@ -54,8 +54,8 @@ std::string if_changed_tell_and_wait(const std::string& most) {
   return " " + tell_and_wait(most) + " FROM changed LIMIT 1";
 }
 
-/// Parameters: $1 lock_timeout, $2 statement_timeout, $3 whether the transaction must be durable. The settings end with
-/// the transaction.
+/// Returns SQL that sets the options of a transaction, which end with it. Parameters: $1 lock_timeout, $2
+/// statement_timeout, $3 whether the transaction must be durable.
 std::string set_up_text() {
   const auto set = [](const std::string& name, const std::string& value) {
     return ", set_config('" + name + "', " + value + ", true)";
@@ -63,7 +63,8 @@ std::string set_up_text() {
   const std::string commit = "current_setting('synchronous_commit')";
   return "SELECT pg_backend_pid()" + set("lock_timeout", "$1::text") +
          set("statement_timeout", "coalesce($2::text, current_setting('statement_timeout'))") +
-         set("jit", "'off'") +  // compiling takes longer than running any of the statements
+         // jit is off, because compiling a statement takes longer than running any of the statements
+         set("jit", "'off'") +
          // A put must be durable when it returns, even if the server's default is synchronous_commit = off.
          set("synchronous_commit",
              "CASE WHEN $3::int8 = 0 THEN 'off' WHEN " + commit + " = 'off' THEN 'on' ELSE " + commit + " END");
@@ -107,8 +108,8 @@ std::string put_text() {
          "RETURNING id, xmax = 0 AS is_new) SELECT id, is_new FROM put UNION ALL SELECT id, false FROM held";
 }
 
-/// RETURNING guarantees no order. So the column `holder`, which is unused until a claim, stores the index of a job in
-/// the arguments.
+/// Returns SQL that puts several jobs. RETURNING guarantees no order. So the column `holder`, which is unused until a
+/// claim, stores the index of a job in the arguments.
 std::string put_many_text() {
   return "WITH known AS (INSERT INTO canigo_queue(name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO "
          "NOTHING) INSERT INTO canigo_job(queue, kind, payload, priority, run_at, deadline, max_attempts, created_at, "
@@ -120,7 +121,7 @@ std::string put_many_text() {
          "expiry, attempts, at, batch, place) RETURNING id, holder";
 }
 
-/// The statement uses arrays, because for a join the server would choose a plan for many jobs.
+/// Returns SQL that ends several runs. It uses arrays, because for a join the server would choose a plan for many jobs.
 std::string complete_many_text() {
   const std::string place = "array_position($1::int8[], id)";
   return "UPDATE canigo_job SET state = 2, finished_at = now(), lease_until = NULL, result = ($3::bytea[])[" + place +
@@ -128,7 +129,7 @@ std::string complete_many_text() {
          "] RETURNING id";
 }
 
-/// Parameters: $1 queue, $2 max number of jobs, $3 lease, $4 mark.
+/// Returns SQL that claims jobs. Parameters: $1 queue, $2 max number of jobs, $3 lease, $4 mark.
 std::string claim_text() {
   return "WITH due AS MATERIALIZED (SELECT found.id FROM generate_series(0, 15) AS class CROSS JOIN LATERAL "
          "(SELECT id FROM canigo_job WHERE state = 0 AND queue = $1::text AND priority = class::int2 AND "
@@ -213,8 +214,8 @@ std::string group_of(const std::string& part, const std::string& state, const st
          ") j GROUP BY queue), ";
 }
 
-/// The parameter $1 is the max number of index entries that each part of the statement reads, however many jobs there
-/// are.
+/// Returns SQL that counts the jobs. The parameter $1 is the max number of index entries that each part of the
+/// statement reads, however many jobs there are.
 std::string count_text() {
   const std::string most = "$1::int8";
   return "WITH RECURSIVE " + names_in("ready", "state = 0") + names_in("ended", "state >= 2") +

@@ -63,7 +63,7 @@ class postgres_query {
 
   postgres_query& number(std::int64_t n);
   postgres_query& numbers(const std::vector<std::int64_t>& list);
-  /// Adds microseconds, rounded up; null for duration::max().
+  /// Adds an argument: the microseconds of `d`, rounded up; null for duration::max().
   postgres_query& span(duration d);
   postgres_query& bytes(std::string_view b);
   postgres_query& bytes_or_none(std::string_view b) { return b.empty() ? none() : bytes(b); }

@@ -76,7 +76,7 @@ CREATE TRIGGER canigo_batch_loses AFTER DELETE ON canigo_job FOR EACH ROW
 
 /// Returns the version of the tables in the search path; 0 if there are none.
 int version_of(postgres_link& link) {
-  // This does not use to_regclass(): within a transaction, the server caches that a table is missing.
+  // The query does not use to_regclass(), because within a transaction the server caches that a table is missing.
   const auto table = link.exec("SELECT FROM pg_class WHERE relname = 'canigo_schema' AND pg_table_is_visible(oid)");
   if (table.size() == 0) return 0;
   const auto version = link.exec("SELECT version FROM canigo_schema");

@@ -6,8 +6,8 @@ namespace canigo::jobs::detail {
 
 class postgres_link;
 
-/// Creates the tables, or migrates them if their version is less than this library's. Several processes may do so at
-/// once.
+/// Creates the tables, or migrates them if their version is less than this library's. Several processes may call this
+/// function at the same time.
 ///
 /// Throws std::system_error with error::newer_schema if their version is greater.
 void make_tables(postgres_link& link, const std::string& place);

@@ -36,7 +36,7 @@ class session {
                                   nullptr, a.values.data(), a.lengths.data(), a.formats.data(), 1));
   }
 
-  /// Whether the job still has the state that this transaction sees. It keeps no lock on the job.
+  /// Whether the job still has the state that this transaction sees. This check keeps no lock on the job.
   bool is_still(job_id id) {
     checked(::PQexec(connection_, "SAVEPOINT canigo_put"));
     postgres_query q{what::share};

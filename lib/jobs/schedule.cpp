@@ -161,7 +161,8 @@ std::optional<schedule::minute> schedule::first_in(minute begin, minute end) con
   return std::nullopt;
 }
 
-/// Searches the periods of constant UTC offset one after the other.
+/// Returns the first time after `t` that matches the schedule. Searches the periods of constant UTC offset one after
+/// the other.
 instant schedule::next_in_zone(instant t) const {
   using detail::zone_time;
   const auto up = [](zone_time local) { return std::chrono::ceil<std::chrono::minutes>(local); };
@@ -171,7 +172,7 @@ instant schedule::next_in_zone(instant t) const {
     minute first = up(from + p.offset);
     if (!follows_clock_ && p.begin != zone_time::min()) {
       const minute before = up(p.begin + p.offset_before);
-      // The clocks skip the scheduled local time, so the job is due at the change of the clocks.
+      // If the clocks skip the scheduled local time, the job is due at the change of the clocks.
       if (p.begin == from && first_in(before, up(p.begin + p.offset))) return p.begin;
       // Local times before `before` occurred in the previous period, so they are skipped.
       first = std::max(first, before);

@@ -350,7 +350,7 @@ net::awaitable<void> service_core::pause_after(std::uint32_t failures) {
   try {
     co_await life_.wrap(sleep_for(least));
   } catch (const std::system_error&) {
-    co_return;  // the service stops, so the pause ends
+    co_return;  // if the service stops, the pause ends
   }
   if (whole == least) co_return;
   try {

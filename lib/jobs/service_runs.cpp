@@ -48,7 +48,8 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
           has_more = came == places && !q.options.limit;
           continue;
         }
-        // The claim found no job: only a lease or a deadline was due, or another process claimed the job first.
+        // The claim found no job, because only a lease or a deadline was due, or because another process claimed the
+        // job first. So the claim is tried again when the next job is due.
         due = std::max<duration>(co_await core->store_.next_due(q.options.name), std::chrono::milliseconds{1});
       }
       failures = 0;
@@ -229,7 +230,7 @@ net::awaitable<void> service_core::trim(std::shared_ptr<service_core> core, queu
       if (co_await core->store_.trim(r) == 0) break;
     }
   } catch (...) {
-    co_return;  // the next trim deletes the jobs
+    co_return;  // after an error nothing is lost: the next trim deletes the jobs
   }
 }
 

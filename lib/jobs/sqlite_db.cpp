@@ -132,8 +132,9 @@ bool sqlite_db::was_changed() {
   return std::exchange(version_, version) != version;
 }
 
-/// Waits for 0.1 to 0.5 ms, at random, so that waiting processes do not collide again. SQLite's own handler waits
-/// longer with each call, so that a process which has waited long is overtaken by all others.
+/// Called by SQLite while the file is locked. Waits for 0.1 to 0.5 ms, at random, so that waiting processes do not
+/// collide again. SQLite's own handler waits longer with each call, so that a process which has waited long is
+/// overtaken by all others. Returns 0 after busy_limit_, which ends the operation with an error.
 int sqlite_db::busy(void* self, int calls) noexcept {
   auto& db = *static_cast<sqlite_db*>(self);
   const auto now = std::chrono::steady_clock::now();

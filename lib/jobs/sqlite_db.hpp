@@ -32,8 +32,8 @@ class sqlite_statement {
     }
     return ::sqlite3_changes64(connection_);
   }
-  /// Binds the arguments. Then next() returns the rows. The statement can't be used for anything else until the last
-  /// row.
+  /// Binds the arguments. Then next() returns the rows. The statement can't be used for anything else until next() has
+  /// returned false.
   template <class... Args>
   sqlite_statement& start(const Args&... args) {
     reset();

@@ -177,7 +177,8 @@ bool sqlite_store::line::try_all(const orders& list) {
   };
   std::exception_ptr failed = error_of([&] { commit(list); });
   // If one operation makes the transaction fail, each operation is tried alone, so that the others succeed. But an
-  // error such as a locked or damaged file would hit each operation, so all operations get this error at once.
+  // error such as a locked or damaged file would hit each operation, so all operations get this error without another
+  // attempt.
   const bool is_for_all = failed && is(failed, {error::locked, error::io, error::unknown_outcome, error::cannot_open,
                                                 error::corrupt, error::newer_schema});
   bool has_news = false;
@@ -237,8 +238,8 @@ void sqlite_store::line::commit(weight how, const step& what) {
   }
 }
 
-/// If two processes create the same file at the same time, SQLite may refuse both at once. Then the second attempt
-/// finds the file.
+/// Opens the file. If two processes create the same file at the same time, SQLite may refuse both of them. Then the
+/// second attempt finds the file.
 std::unique_ptr<sqlite_store::line::connection> sqlite_store::line::connect() {
   try {
     return std::make_unique<connection>(*this);

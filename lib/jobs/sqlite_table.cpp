@@ -28,7 +28,8 @@ std::int64_t sqlite_table::number_of(const std::string& queue) {
   return ::sqlite3_last_insert_rowid(db_.connection());
 }
 
-/// Returns the job that has the unique key at this time. Frees the key if its time is over.
+/// Returns the job that has the unique key at this time; nothing if the key is free. If its time is over, this function
+/// frees the key.
 std::optional<job_id> sqlite_table::holder_of(const std::string& key, instant now) {
   auto& s = db_.sql("SELECT id, unique_until FROM canigo_job WHERE unique_key=?1");
   s.start(blob{key});
@@ -70,8 +71,8 @@ std::vector<put_answer> sqlite_table::put_all(const std::vector<new_job>& list, 
   }
   for (const new_job& j : list) {
     if (j.after_batch.empty()) continue;
-    // Starts the job at once if the batch that it waits for has already ended. When the last job of a batch ends later,
-    // a trigger does the same.
+    // Makes the job claimable now if the batch that it waits for has already ended. When the last job of a batch ends
+    // later, a trigger does the same.
     db_.sql(
            "UPDATE canigo_job SET run_at=?2 WHERE state=0 AND after_batch=?1 AND run_at=9223372036854775807 AND NOT "
            "EXISTS (SELECT 1 FROM canigo_job WHERE state<2 AND batch=?1)")
@@ -139,7 +140,7 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
       for (const job_id id : begun) db_.sql("UPDATE canigo_job SET unique_key=NULL WHERE id=?1").run(id);
       for (const std::size_t i : with_body) found[i].payload = payload_of(found[i].lease.id);
       for (claimed_job& j : found) {
-        // A claim does not use a single UPDATE … RETURNING, because that would create a temporary table for each call,
+        // This function does not use a single UPDATE … RETURNING, which would create a temporary table for each call,
         // and guarantee no order.
         db_.sql(
                "UPDATE canigo_job SET state=1, attempt=attempt+1, token=?4, lease_until=?2, holder=?3 "

@@ -12,7 +12,8 @@
 
 namespace canigo::jobs::detail {
 
-/// The max number of expired leases and deadlines that one claim ends, so that it is not delayed by many of them.
+/// The max number of expired leases, and of passed deadlines, that one claim handles. So a large number of them does
+/// not delay the claim.
 inline constexpr std::size_t reap_limit = 100;
 
 /// The operations of jobs::store, without their waiting: each is carried out at a given instant.

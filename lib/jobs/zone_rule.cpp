@@ -33,7 +33,7 @@ class zone_rule::reader {
     return true;
   }
 
-  /// Reads a zone's name: three or more letters, or any text in angle brackets.
+  /// Reads a zone's name: three or more letters, or any text in angle brackets. Returns false for another text.
   bool take_name() noexcept {
     std::size_t size = 0;
     if (take('<')) {
@@ -52,7 +52,7 @@ class zone_rule::reader {
     return take_number(rest_, n) && n >= least && n <= most;
   }
 
-  /// Reads hours, optionally with minutes and seconds.
+  /// Reads hours, optionally with minutes and seconds. Returns false for another text.
   bool take_time(seconds& t) noexcept {
     const bool is_negative = take('-');
     if (!is_negative) take('+');

@@ -26,7 +26,7 @@ namespace canigo::redis::detail {
 /// Idle permits were released in this process and are kept for the horizon. Idle tokens were taken in advance.
 class book {
  public:
-  /// `horizon`: how long permits or tokens may be idle in this process; 0: they are given back at once.
+  /// `horizon`: how long permits or tokens may be idle in this process; 0: they are given back immediately.
   book(bool has_permits, duration horizon) noexcept : has_permits_{has_permits}, horizon_{horizon} {}
 
   /// Assigns a request its numbers. A request that will not wait gets them, too.
@@ -41,11 +41,11 @@ class book {
   std::size_t waiters() const noexcept { return waiting_.size(); }
   /// The most important request. Precondition: there is a request.
   limit_request& first() const noexcept { return *waiting_.begin()->second; }
-  /// The earliest request of all, and the latest request of the least important class. Precondition: there is a
-  /// request.
+  /// Each of these functions returns one request: the earliest one of all, or the latest one of the least important
+  /// class. Precondition: there is a request.
   limit_request& oldest() const noexcept;
   limit_request& least_important() const noexcept { return *waiting_.rbegin()->second; }
-  /// Returns the request with that number, or nullptr.
+  /// Returns the request with the number `id`, or nullptr.
   limit_request* find(std::uint64_t id) const noexcept;
   /// Returns the request with the least number in [`first`, `end`), or nullptr.
   limit_request* find_from(std::uint64_t first, std::uint64_t end) const noexcept;
@@ -55,7 +55,7 @@ class book {
     for (auto p = waiting_.begin(); p != waiting_.end();) f(*(p++)->second);
   }
 
-  /// Adds a held permit of this weight. Throws std::bad_alloc.
+  /// Adds a held permit of this weight, and returns it. Throws std::bad_alloc.
   std::shared_ptr<holding> hold(std::shared_ptr<ledger> home, std::uint64_t id, std::uint64_t weight,
                                 std::uint64_t token, std::size_t alternative = 0);
   /// Notes that the permit is no longer held. Returns false if it was not held.
@@ -81,7 +81,7 @@ class book {
   /// Makes the next call give all idle permits or tokens back to Redis. Returns the number of tokens that the caller
   /// must refund; permits need no further step.
   std::uint64_t give_back_idle() noexcept;
-  /// Calls give_back_idle() if the horizon has passed.
+  /// Calls give_back_idle() if the horizon has passed, and returns its result; otherwise 0.
   std::uint64_t give_back_expired(time_point now) noexcept;
   /// Whether there are `n` idle permits or tokens for a request.
   bool is_idle_enough(std::uint64_t n, time_point now) const noexcept;
@@ -92,7 +92,8 @@ class book {
   /// Whether the process uses the limit: it has waiters, held permits, or idle permits or tokens.
   bool is_engaged() const noexcept { return held_ > 0 || has_waiters() || idle_until_ != time_point::max(); }
 
-  /// Whether there are requests that Redis does not know, and whether there are requests that it knows.
+  /// The first function tells whether there are requests that Redis does not know, the second whether there are
+  /// requests that it knows.
   bool has_fresh() const noexcept { return !fresh_.empty(); }
   bool has_asked() const noexcept { return !asked_.empty(); }
   /// Whether Redis must learn that something was given back, or that requests have left.
@@ -127,8 +128,8 @@ class book {
   /// Notes that the grant of this request has arrived. It can't fail, because add() has reserved memory.
   void acknowledge(std::uint64_t id) noexcept { acknowledged_.push_back(id); }
   /// Acknowledges the grants with these numbers again if no request has the number and no call mentions it. Redis has
-  /// then forgotten an earlier acknowledgement, for example because a lagging replica became the master. Without this,
-  /// the grants would never be given back. Throws std::bad_alloc.
+  /// then forgotten an earlier acknowledgement, for example because a lagging replica became the master. If they were
+  /// not acknowledged again, the grants would never be given back. Throws std::bad_alloc.
   void take_note(std::uint64_t from, std::uint64_t to);
   /// Whether the next call, or the running one, acknowledges or cancels this request.
   bool is_told_of(std::uint64_t id) const noexcept;

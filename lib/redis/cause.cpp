@@ -13,7 +13,7 @@ bool is_conflict(std::error_code ec) noexcept { return ec.category() == form_cat
 
 bool is_permanent(std::error_code ec, std::string_view text) noexcept {
   if (is_conflict(ec) || ec.category() == net::error::get_ssl_category()) return true;
-  // The error means that a TLS file is unreadable or invalid.
+  // With this code the error means that a TLS file is unreadable or invalid, so a retry is useless.
   if (ec == errc::invalid_argument) return true;
   if (ec == error::wrong_password || ec == error::auth_required || ec == error::no_permission ||
       ec == error::wrong_type) {
@@ -29,8 +29,8 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept {
 }
 
 bool wants_other_server(error e, bool has_sentinels) noexcept {
-  // A master without enough replicas still answers reads. Only sentinels can lead the next connection to another
-  // master.
+  // A master without enough replicas still answers reads. So another connection is useful only if sentinels can lead it
+  // to another master.
   if (e == error::no_replicas) return has_sentinels;
   return e == error::read_only || e == error::loading || e == error::master_down || e == error::cluster_down;
 }

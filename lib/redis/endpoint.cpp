@@ -155,7 +155,8 @@ endpoint endpoint::parse(std::string_view url) {
 
 std::string endpoint::to_string() const {
   if (!path.empty()) {
-    // The text after two slashes would be read as a user.
+    // A path may begin with two slashes. After "unix:" the text behind them would be read as a user, so such a path
+    // follows "unix://".
     const std::string start = path.starts_with("//") ? "unix://" : "unix:";
     return start + path + (database != 0 ? "?db=" + std::to_string(database) : "");
   }

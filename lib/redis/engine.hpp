@@ -36,7 +36,7 @@ net::any_io_executor strand_on(const net::any_io_executor& executor);
 /// The turn sends all commands in the list. A reply, a deadline or the caller ends a command, which then leaves its
 /// list under the lock. The entry of a sent command stays, so that later replies still match their commands.
 ///
-/// All shared pointers together hold one reference of the counted member.
+/// All shared pointers together hold one of the references that the base class counted_member counts.
 class engine final : public std::enable_shared_from_this<engine>,
                      private canigo::detail::delivery,
                      private link_listener {

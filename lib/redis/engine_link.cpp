@@ -46,7 +46,7 @@ void engine::act(bool rang) noexcept {
       fail_all(sent_, errc::stopped);
       return shut_down();
     }
-    // No caller waits for the outstanding replies, and their time is over.
+    // True if no caller waits for the outstanding replies, and their time is over.
     const bool is_forgotten = rang && waiting_.empty() && !sent_.empty() && abandoned_ == sent_.size();
     unwanted_at_ = waiting_.empty() ? std::min(unwanted_at_, time_->now()) : time_point::max();
     if (phase_ == phase::dialing && time_->now() >= end_of_unwanted_dial()) {
@@ -106,9 +106,10 @@ void engine::send_waiting() noexcept {
     was_idle = sent_.empty();
   }
   if (was_idle && !link_->is_open()) {
-    // A server that closed the connection without any answer would probably do so again at once.
+    // If the server has closed the connection without any answer, it would probably close the next one, too. So the
+    // next attempt to connect begins after a delay.
     if (!has_answered_) return link_down(error::connection_lost, {}, {});
-    // The server has closed an idle connection. That is no failure, and no command is lost.
+    // Otherwise the server has closed an idle connection. That is no failure, and no command is lost.
     drop_link();
     return dial_or_wait();
   }
@@ -234,8 +235,8 @@ bool engine::link_wants_more() noexcept {
 void engine::link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept {
   const bool was_up = phase_ == phase::up;
   drop_link();
-  // The delay counts from the beginning of the attempt. So after a long attempt the next one begins at once, and finds
-  // a server that has come back.
+  // The delay counts from the beginning of the attempt. So after a long attempt the next one begins immediately, and
+  // finds a server that has come back.
   back_off(was_up ? time_->now() : dialed_at_);
   {
     const change decisions{*this};

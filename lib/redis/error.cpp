@@ -73,11 +73,11 @@ const std::error_category& form_category() noexcept {
 std::error_code make_error_code(error code) noexcept { return {static_cast<int>(code), error_category()}; }
 
 error error_of(std::string_view text) noexcept {
-  // The form in which Redis 6 reports an error inside a script.
+  // Removes the beginning of the text with which Redis 6 reports an error inside a script.
   if (const auto inner = text.find(": -"); inner != text.npos && text.starts_with("ERR Error running script")) {
     text.remove_prefix(inner + 3);
   }
-  // The texts of Redis 7.0 and Redis 7.2 for a command inside a script that is not permitted.
+  // Redis 7.0 and Redis 7.2 report with these texts that a command inside a script is not permitted.
   for (const std::string_view said : {"The user executing the script can't", "ACL failure in script"})
     if (text.find(said) != text.npos) return error::no_permission;
   const std::string_view word = text.substr(0, text.find(' '));

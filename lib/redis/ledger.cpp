@@ -147,7 +147,8 @@ void ledger::start(limit_waiter& w) noexcept {
   w.destroy();
 }
 
-/// Computes the amount of each unit to request from Redis. Without a rate, a limiter counts only slots.
+/// Computes the amount of each unit to request from Redis. Without a rate, a limiter counts only slots. Returns false
+/// if the request's amounts are invalid.
 bool ledger::resolve(const request& r, amounts_by_unit& amounts) const noexcept {
   amounts = {r.tokens};
   if (options_.units == nullptr) return r.amounts.empty();
@@ -213,7 +214,7 @@ void ledger::time_is_up(limit_waiter& w, due why) noexcept {
   const change c{*this};
   if (w.deadline_.rang()) return post_kept(w);
   const time_point now = time_->now();
-  // Redis has answered since the waiter's deadline was set, which so has moved.
+  // If Redis has answered since the timer was set, the waiter's deadline may be later now.
   if (now < plan_.end_of(w)) return set_deadline(w);
   if (!plan_.is_closed() && !std::exchange(w.has_looked, true)) {
     const bool is_away = plan_.is_away(now, engine_->has_trouble());
@@ -363,7 +364,8 @@ duration ledger::estimate(const request& r) const {
     });
     return std::max(wait, terms_.time_until(tokens, now));
   }
-  // Of the waiters, only those with the same set are sure to go first, and to take from the same alternatives.
+  // Only waiters with the same set of alternatives are sure to go before this request, and to take from the same
+  // alternatives.
   const std::array<double, most_units> alone = tokens;
   const std::uint64_t set = terms_.that_fit(r.alternatives, {own[0], &own});
   book_.for_each([&](const limit_request& w) {
@@ -490,7 +492,7 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   if (!ec) {
     count_grant(w.wanted.priority, time_->now() - w.since);
   } else if (ec == net::error::would_block) {
-    // This end is not counted, just as a failed try_acquire() is not.
+    // A request that may not wait has failed. It is not counted, just as a failed try_acquire() is not counted.
   } else if (ec == net::error::operation_aborted) {
     ++counts_.cancelled;
   } else if (ec == errc::timed_out || ec == errc::store_unavailable) {

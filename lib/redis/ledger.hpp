@@ -66,7 +66,7 @@ struct ledger_options {
 /// process holds, so the next call repairs the loss of one. One call runs at a time; changes made meanwhile go into the
 /// next call.
 ///
-/// All shared pointers together hold one reference of the counted member.
+/// All shared pointers together hold one of the references that the base class counted_member counts.
 class ledger final : public std::enable_shared_from_this<ledger>,
                      public subscription,
                      private canigo::detail::delivery {
@@ -81,8 +81,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool lease_lasts() const noexcept;
   void close() noexcept;
 
-  /// Grants from the idle permits or tokens of this process only. Throws for a request that the limit could never
-  /// grant.
+  /// Grants a request only from the idle permits or tokens of this process; returns false if there are too few. Throws
+  /// for a request that the limit could never grant.
   bool try_acquire(const request& r, permit* granted);
   duration estimate(const request& r) const;
 
@@ -218,8 +218,8 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool send_text_ = false;  // whether the next call contains the script's text, because Redis does not know the script
 
   std::uint64_t listening_to_ = 0;        // the number of the session whose messages are subscribed to; 0: none
-  std::shared_ptr<engine> listening_at_;  // the node that publishes these messages; null: none
-  bool is_subscribed_ = false;            // whether that node has confirmed the subscription
+  std::shared_ptr<engine> listening_at_;  // the node from whose messages the limit learns of grants; null: none
+  bool is_subscribed_ = false;            // whether listening_at_ has confirmed the subscription
   time_point listen_after_ = time_point::min();
   time_point check_after_ = time_point::min();
   std::error_code unheard_;  // why published messages do not arrive

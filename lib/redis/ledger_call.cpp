@@ -61,7 +61,7 @@ void ledger::answered(engine& from, const answer& given) noexcept {
   if (given.sent_at != 0) session_.sent(given.sent_at);
   plan_.call_ended();
   const time_point now = time_->now();
-  if (given.error == errc::stopped) {  // the client is closed, so the limit stops calling Redis
+  if (given.error == errc::stopped) {  // after close() of the client, the limit stops calling Redis
     closing_ = true;
     plan_.stop();
     return finish_all(errc::stopped);
@@ -91,7 +91,8 @@ void ledger::answered(engine& from, const answer& given) noexcept {
     } else if (a.what == sync_answer::status::other_shape) {
       cause = error::other_shape;
     } else if (!is_ours || a.what == sync_answer::status::no_session) {
-      // A replica that may not write gives this answer, too. The outage ends only when a server registers this process.
+      // A replica that may not write answers in this way, too. So this answer does not end an outage; that needs a
+      // server that registers this process.
       plan_.call_again();
       return is_ours ? lose_session() : void();
     }
@@ -107,8 +108,8 @@ void ledger::call_failed(engine& from, const answer& given, time_point now) noex
   const std::error_code ec = given.error;
   ++stats_.failed_calls;
   terms_.tell_again();
-  // The script is unknown after a restart or SCRIPT FLUSH: then the next call sends its text. Or another node has the
-  // keys.
+  // After a restart or SCRIPT FLUSH, Redis does not know the script, so the next call sends its text. After `moved`,
+  // the next call goes to the node that has the keys.
   const bool is_unknown = ec == error::no_script && !std::exchange(send_text_, true);
   if (is_unknown || (ec == error::moved && is_redirected(from, given.what))) {
     if (session_.has_call()) {
@@ -137,7 +138,7 @@ bool ledger::is_redirected(engine& from, const reply& r) noexcept {
     }
     return true;
   } catch (...) {
-    return false;  // there is no memory to follow the redirection
+    return false;  // there is no memory to follow the redirection, so the call counts as failed
   }
 }
 

@@ -21,7 +21,8 @@ constexpr duration refused_for = std::chrono::seconds{30};
 
 }  // namespace
 
-/// If there is no memory for the subscription, the next step tries again; see next_step().
+/// Begins or ends the subscription to the messages of this session. If there is no memory for that, the next step tries
+/// again; see next_step().
 void ledger::listen(bool wanted) noexcept {
   if (wanted ? is_listening() : listening_to_ == 0) return;
   try {
@@ -43,7 +44,8 @@ void ledger::listen(bool wanted) noexcept {
   }
 }
 
-/// A message may be lost or only late. If several are missing, the subscription may be broken, so it is checked.
+/// Checks the subscription if several messages are missing, because it may be broken. A single message may be lost or
+/// only late.
 void ledger::check_listening(time_point now) noexcept {
   if (!is_listening() || now < check_after_) return;
   try {
@@ -63,8 +65,8 @@ void ledger::subscribed() noexcept {
   unheard_text_.clear();
 }
 
-/// The server has refused the subscription. From now on only calls of the script bring grants. Such a call follows at
-/// the latest when a third of the lease is over, to renew the lease.
+/// Called if the server has refused the subscription. From now on only calls of the script bring grants. Such a call
+/// follows at the latest when a third of the lease is over, to renew the lease.
 void ledger::refused(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
   if (context_gone_) return;
@@ -94,14 +96,15 @@ void ledger::published(std::string_view message) noexcept {
   const auto space = message.find(' ');
   const std::uint64_t id = number(message.substr(0, space));
   const auto last = message.rfind(' ');
-  // If the request is unknown, it was granted or cancelled already, and Redis may have forgotten that.
+  // A request that this process does not know was granted or cancelled already, and Redis may have forgotten that.
   limit_request* const r = book_.find(id);
   if (what == 't') {
     const auto in = static_cast<std::int64_t>(std::min<std::uint64_t>(id, INT64_MAX));
     plan_.is_useful_at(saturating_add(time_->now(), us(in)));
   } else if (what == 'g' && space != std::string_view::npos) {
     if (number(message.substr(last + 1)) != static_cast<std::uint64_t>(session_.epoch())) {
-      // Redis has forgotten the cancellation, or this process does not know the new epoch yet, so a call asks Redis
+      // if the epochs differ, Redis has forgotten a cancellation, or this process does not know the new epoch yet; the
+      // next call asks Redis
       plan_.hint();
     } else if (r != nullptr) {
       // With alternatives the message is "id token alternative epoch".
@@ -109,7 +112,7 @@ void ledger::published(std::string_view message) noexcept {
       const std::uint64_t from = has_alternatives() ? number(behind.substr(std::min(behind.find(' '), last) + 1)) : 1;
       grant(waiter_of(*r), static_cast<std::int64_t>(number(behind)), static_cast<std::size_t>(from - 1));
     } else if (!book_.is_told_of(id)) {
-      plan_.hint();  // a call is made, whose answer tells whether the grant has no owner
+      plan_.hint();  // the answer of the next call tells whether the grant has no owner
     }
   } else if (what == 'x') {
     if (r != nullptr) grant(waiter_of(*r), 0, 0);

@@ -57,7 +57,7 @@ void ledger::step() noexcept {
   if (plan_.may_do_without(now)) grant_without_redis(now);
   if (plan_.is_failing()) terms_.forget_overdue(now);
   if (plan_.next_call(needs(), now) > now) {
-    // Redis needs no call at this time.
+    // The limit needs no call at this time.
   } else if (!may_send) {
     // The turn is posted after the ended waiters. So the requests that their handlers make go into the same call.
     if (turn_.ask(shared_from_this())) post_kept(turn_);
@@ -82,7 +82,7 @@ time_point ledger::next_step(time_point now) const noexcept {
   time_point t = std::min(plan_.next_look(n, now), book_.idle_until());
   if (!turn_.is_asked()) t = std::min(t, plan_.next_call(n, now));
   if (book_.held() > 0) t = std::min(t, saturating_add(now, session_.left(awake_or_not())));
-  // The subscription could not be ended for lack of memory, so the step is repeated later.
+  // If the subscription could not be ended for lack of memory, the step is repeated later.
   if (listening_to_ != 0 && !book_.is_engaged()) t = std::min(t, saturating_add(now, canigo::detail::retry_after));
   return t;
 }
@@ -114,8 +114,8 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   });
   if (!session_.has_call()) return;
   if (!session_.is_registered() && book_.cancels() >= most_untold) {
-    // Redis may never have received these requests, so they would be told for ever. A new session drops them. Requests
-    // that Redis did receive end with the lease of the old session.
+    // Redis may never have received these requests, so each later call would have to report their end. A new session
+    // does not report it: requests that Redis did receive end with the lease of the old session.
     begin_session();
   } else {
     book_.ask_again();
@@ -124,7 +124,7 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
 }
 
 /// Decides requests that can't wait for the answer of a late call. If the connection knows why Redis is unreachable,
-/// that counts as a failure of Redis at once.
+/// Redis counts as failed without waiting for the end of the call.
 void ledger::call_is_late(time_point now) noexcept {
   const bool has_trouble = !plan_.is_failing() && engine_->has_trouble();
   if (has_trouble) {
@@ -142,7 +142,8 @@ void ledger::call_is_late(time_point now) noexcept {
   });
 }
 
-/// Decides a waiter without Redis. `except`: alternatives that are reserved for other waiters.
+/// Decides a waiter without Redis. Returns the result of sync_plan::decide(). `except`: alternatives that are reserved
+/// for other waiters.
 std::error_code ledger::decide(limit_waiter& w, time_point now, std::uint64_t except) noexcept {
   const bool is_permit_due = gives_permits() && !plan_.is_closed();
   permit p;

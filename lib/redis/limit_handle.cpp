@@ -11,7 +11,7 @@ namespace {
 
 using canigo::detail::await_operation;
 
-/// Waits for a grant. If that fails, the text of the exception tells why.
+/// Waits for a grant, and returns it. If that fails, the text of the exception tells why.
 template <class Grant, class Waiter>
 net::awaitable<Grant> granted(std::shared_ptr<detail::ledger> l, request r) {
   std::error_code ec;

@@ -46,7 +46,7 @@ std::string mode_of(const reply& hello) {
 
 constexpr duration ask_sentinels_every = std::chrono::seconds{1};
 
-/// Counts the sentinels that name this master.
+/// Returns how many of the answers name this master.
 std::size_t count_of(const endpoint::address& a, const std::vector<named_master>& named) {
   return static_cast<std::size_t>(std::ranges::count_if(
       named, [&a](const named_master& b) { return a.host == b.where.host && a.port == b.where.port; }));
@@ -143,7 +143,8 @@ net::awaitable<void> link::connect_to(endpoint::address a) {
   try {
     co_await log_in();
   } catch (const std::system_error& e) {
-    // With TLS 1.3 the server checks the client's certificate after the client has completed its handshake.
+    // With TLS 1.3 the server checks the client's certificate after the handshake, so log_in() may fail because of the
+    // certificate. In that case hint() returns an explanation, which becomes a part of the error's text.
     const std::string hint = stream_->hint();
     if (!hint.empty() && refusal_.empty() && e.code() != net::error::operation_aborted) {
       refusal_ = e.code().message() + hint;
@@ -152,7 +153,7 @@ net::awaitable<void> link::connect_to(endpoint::address a) {
   }
 }
 
-/// Asks the sentinels repeatedly, until more of them name another master than name this one.
+/// Asks the sentinels repeatedly, until more of them name another master than name this one. Returns the other master.
 net::awaitable<named_master> link::successor_of(endpoint::address master) {
   for (;;) {
     co_await sleep_for(ask_sentinels_every);
@@ -202,7 +203,7 @@ net::awaitable<endpoint::address> link::find_master() {
       co_return co_await std::move(answer);
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
-      // The error reply of a sentinel is reported in preference to the absence of another.
+      // If one sentinel refuses the question and another one can't be reached, the refusal is reported.
       if (!std::exchange(is_refused, !refusal_.empty())) last = std::current_exception();
     }
   }
@@ -242,7 +243,8 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
     unwritten = std::current_exception();
   }
   try {
-    // A server may send its reason before it closes. That can be read even after a write has failed.
+    // A server may send its reason before it closes the connection. The reason can be read even after a write has
+    // failed.
     std::array<char, 4096> part;
     while (answers.size() < replies) {
       const std::size_t n = co_await s.read_some(net::buffer(part));
@@ -255,9 +257,11 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
       if (ec) throw std::system_error{ec};
     }
   } catch (const std::system_error& e) {
-    // A server that rejects the client, for example because it has too many clients, sends a reason and closes.
+    // A server that rejects the client, for example because it has too many clients, sends a reason and closes the
+    // connection.
     if (!answers.empty() && answers.back().is_error()) refusal_ = answers.back().text();
-    // A server that rejects the TLS handshake sends its reason as an alert.
+    // A server that rejects the TLS handshake sends its reason as an alert. So an error of TLS is reported instead of
+    // the failed write.
     if (unwritten && e.code().category() != net::error::get_ssl_category()) std::rethrow_exception(unwritten);
     throw;
   }
@@ -359,7 +363,8 @@ void link::has_read(std::error_code ec, std::size_t n) noexcept {
 }
 
 void link::fail(std::error_code ec, std::error_code cause) noexcept {
-  if (listener_ == nullptr) return;  // the link has already failed in its other operation, a read or a write
+  // if the link has already failed in its other operation, a read or a write, the failure was reported then
+  if (listener_ == nullptr) return;
   const auto keep = shared_from_this();
   const auto listener = listener_;
   close();

@@ -26,7 +26,7 @@ std::string escaped(std::string_view name) {
 
 std::string name_of_process() {
   char host[64] = {};
-  ::gethostname(host, sizeof host - 1);  // gethostname() stores only the beginning of a longer name
+  ::gethostname(host, sizeof host - 1);  // a longer name is cut to the first 63 characters
   std::random_device random;
   const std::uint64_t bits = std::uint64_t{random()} << 32 | random();
   char hex[17] = {};

@@ -21,7 +21,7 @@ constexpr duration longest_question = std::chrono::seconds{2};
 
 }  // namespace
 
-/// Returns the host for nodes that `e` names without one.
+/// Returns the host of `e`, which is also the host of nodes that `e` names without a host.
 std::string nodes::host_of(const engine& e) {
   const auto& addresses = e.link_options_->where.addresses;
   return addresses.empty() ? "localhost" : addresses.front().host;  // a client of a unix socket has no address
@@ -58,8 +58,8 @@ nodes::place nodes::follow(engine& from, std::string_view text) {
     target = at(number);
     if (!there->is_once) owners_[there->slot] = static_cast<std::uint16_t>(number);
   }
-  // If one slot has moved, others probably have, too. One question finds them all at once. It goes to `from`, because
-  // the target of the redirection may be dead.
+  // If one slot has moved, others probably have, too. One question finds all of them. The question goes to `from`,
+  // because the target of the redirection may be dead.
   if (!there->is_once) ask(from.shared_from_this());
   return {std::move(target), there->is_once};
 }
@@ -74,7 +74,7 @@ std::size_t nodes::number_of(endpoint::address a) {
   std::shared_ptr<engine> new_one;
   if (const auto& home = link_->where.addresses; home.empty() || !is(home.front())) {
     link_options its = *link_;
-    // the address of the first node may be a unix socket, or a name that only sentinels know
+    // the first node's own address is not used: it may be a unix socket, or a name that only sentinels know
     const endpoint& first = link_->where;
     its.where = {.addresses = {a},
                  .path = {},

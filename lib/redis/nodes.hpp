@@ -37,7 +37,7 @@ class nodes {
   /// Returns the engine of the node that has the slot, or of a node that may know the owner.
   std::shared_ptr<engine> of(unsigned slot) const;
   std::size_t count() const noexcept;
-  /// Asks that node for the slots of all nodes, unless a question is running already.
+  /// Asks `whom` for the slots of all nodes, unless a question is running already.
   void ask(const std::shared_ptr<engine>& whom) noexcept;
   /// Returns the node that an error reply of `from` names.
   place follow(engine& from, std::string_view text);

@@ -75,7 +75,7 @@ class session {
   std::int64_t lease_until_ = 0;
   std::int64_t sent_at_ = 0;
   std::int64_t told_at_ = 0;   // when the last answered call was sent
-  std::int64_t told_now_ = 0;  // the server's time in the answer of that call; 0: no call was answered yet
+  std::int64_t told_now_ = 0;  // the server's time in the last answer; 0: no call was answered yet
   duration too_slow_{};
   std::int64_t epoch_ = 0;
   std::uint64_t last_token_ = 0;

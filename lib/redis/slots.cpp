@@ -10,7 +10,7 @@
 namespace canigo::redis::detail {
 namespace {
 
-/// CRC-16/XMODEM, as the Redis Cluster specification demands.
+/// Returns the CRC-16/XMODEM of a key, as the Redis Cluster specification demands.
 unsigned crc16(std::string_view bytes) noexcept {
   unsigned crc = 0;
   for (const char c : bytes) {
@@ -82,7 +82,7 @@ std::optional<redirection> redirection_of(std::string_view text) {
   r.is_once = take_word(text, "ASK ");
   if (!r.is_once && !take_word(text, "MOVED ")) return std::nullopt;
   const auto space = text.find(' ');
-  const auto colon = text.rfind(':');  // an IPv6 address has no brackets here
+  const auto colon = text.rfind(':');  // the last colon, because an IPv6 address has colons, and no brackets here
   if (space == text.npos || colon == text.npos || colon < space) return std::nullopt;
   const auto slot = number(text.substr(0, space), cluster_slots - 1);
   const auto port = number(text.substr(colon + 1), 65535);

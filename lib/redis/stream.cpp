@@ -48,7 +48,8 @@ class plain_stream final : public stream {
     std::error_code ignored;
     socket_.close(ignored);
   }
-  // The client expects no reply, so any byte from the server would be an error.
+  // Whether the connection is open, and the server has sent nothing. The client expects no reply, so any byte from the
+  // server is an error.
   bool is_open() noexcept override { return stream::is_open(socket_.native_handle(), false); }
 
  private:

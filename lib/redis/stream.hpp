@@ -49,7 +49,8 @@ class stream {
   virtual std::string hint() const { return {}; }
 
  protected:
-  /// Like is_open() above, for the descriptor of a socket.
+  /// Whether the peer has not closed the connection of this socket. `may_have_data`: unread bytes are allowed;
+  /// otherwise the result is false if there are any.
   static bool is_open(int socket, bool may_have_data) noexcept;
 };
 

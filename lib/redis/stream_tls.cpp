@@ -83,7 +83,7 @@ class tls_stream final : public stream {
     std::error_code ignored;
     stream_.lowest_layer().close(ignored);
   }
-  // The server may have sent session tickets, so unread bytes are no error.
+  // Whether the connection is open. The server may have sent session tickets, so unread bytes are no error.
   bool is_open() noexcept override { return stream::is_open(stream_.lowest_layer().native_handle(), true); }
   std::string hint() const override {
     if (!lacks_certificate_) return {};
@@ -91,7 +91,8 @@ class tls_stream final : public stream {
   }
 
  private:
-  /// Called by OpenSSL if the server asks for a certificate and the client has none. The server may accept that.
+  /// Called by OpenSSL if the server asks for a certificate and the client has none. The handshake continues, because
+  /// the server may accept that.
   static int is_asked(SSL*, void* lacks_certificate) noexcept {
     *static_cast<bool*>(lacks_certificate) = true;
     return 1;

@@ -75,7 +75,7 @@ void subscriber::shut_down() noexcept {
 
 template <class Change>
 void subscriber::change(Change c) noexcept {
-  // no link is made any more, because a link and its listener own each other and would never be destroyed
+  // after close() no link is made, because a link and its listener own each other and would never be destroyed
   if (is_closing_) return;
   try {
     c();
@@ -124,7 +124,7 @@ void subscriber::wait(duration d) {
 
 void subscriber::listen_for_anything(const std::string& channel) {
   if (!is_up_ || is_asked_ || !channels_.contains(channel)) return;
-  // A second SUBSCRIBE changes nothing, but the server must answer it.
+  // Sends SUBSCRIBE for a channel that is subscribed to already. That changes nothing, but the server must answer.
   ask_for(channel, "SUBSCRIBE");
   expect_anything();
 }
@@ -162,7 +162,8 @@ bool subscriber::link_reply(reply&& r) noexcept {
   if (what != "message" && !asked_.empty()) asked_.pop_front();
   failures_ = 0;  // reset after a subscription, because a server may permit the login and then reject the subscription
   const auto found = channels_.find(parts[1].text());
-  if (found == channels_.end()) return true;  // the channel was removed after the server had sent the message
+  // if the channel was removed after the server had sent the message, the message is dropped
+  if (found == channels_.end()) return true;
   const auto who = found->second.lock();
   if (who == nullptr) return true;
   if (what == "subscribe") who->subscribed();

@@ -29,7 +29,8 @@ std::string flags_of(const sync_call& c) {
 
 double as_double(std::integral auto n) noexcept { return static_cast<double>(n); }
 
-/// Reads one number of a text made by packed(). It must be whole, and small enough for a double to hold it exactly.
+/// Reads one number of a text made by packed(). Returns nothing if the number is not whole, or too large for a double
+/// to hold it exactly.
 std::optional<std::int64_t> whole(std::string_view bytes) noexcept {
   constexpr double most = 9007199254740992;
   std::uint64_t bits = 0;
@@ -152,7 +153,8 @@ std::optional<std::vector<sync_answer::alternative>> alternatives_in(std::string
   return all;
 }
 
-/// Reads "version permits tokens period burst pause", and then "tokens period burst" of each further rate.
+/// Reads "version permits tokens period burst pause", and then "tokens period burst" of each further rate. Returns
+/// nothing if the text is malformed.
 std::optional<limit_settings> settings_of(std::string_view text) {
   constexpr std::size_t of_first = 6;
   std::array<std::int64_t, of_first + 3 * (most_rates - 1)> numbers{};
@@ -168,14 +170,14 @@ std::optional<limit_settings> settings_of(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<std::uint64_t>(numbers[i]); };
   constexpr std::uint64_t exact = std::uint64_t{1} << 53;
   for (std::size_t i = 0; i < count; ++i) {
-    // A negative number becomes greater than `exact` when it is unsigned.
+    // Rejects negative numbers, too: as an unsigned number, each of them is greater than `exact`.
     if (i + 1 != of_first && at(i) > exact) return std::nullopt;
   }
   limit_settings s;
   s.version = at(0);
   s.permits = at(1);
   s.pause = numbers[5];
-  // A rate has at most one token per nanosecond.
+  // Adds a rate. Returns false if it has more than one token per nanosecond, which no limit can have.
   const auto add_rate = [&](std::size_t i) {
     s.rates[s.rate_count++] = {.tokens = at(i), .period = at(i + 1), .burst = at(i + 2)};
     return at(i) <= at(i + 1) * 1000;

@@ -96,7 +96,7 @@ struct charge_total {
 struct sync_call {
   struct wish {
     std::uint64_t id;
-    int priority;  // the class of the request; below 0: the request must be granted at once, or refused
+    int priority;  // the class of the request; below 0: the request must be granted immediately, or refused
     std::uint64_t weight;
     amounts_by_unit amounts{};  // only the amounts of the units after the first are used
     std::uint64_t set = 0;      // the alternatives that can serve the request

@@ -37,7 +37,7 @@ constexpr duration decided_latest = seconds{2};
 // The time limit of a call that only checks whether Redis is back.
 constexpr duration longest_probe = milliseconds{500};
 
-// The unit of a share that counts no request.
+// This index of a unit means that no unit counts the requests.
 constexpr std::size_t no_unit = canigo::detail::most_units;
 
 std::uint64_t amount_of(const canigo::detail::demand& wanted, std::size_t unit) noexcept {
@@ -63,7 +63,7 @@ void sync_plan::request_came() noexcept {
 void sync_plan::call_begins(time_point now, duration answer_within) noexcept {
   is_under_way_ = true;
   is_decided_ = is_hinted_ = is_wanted_ = false;
-  // a known outage lasts until this call was answered or has failed
+  // if an outage is known, it lasts until this call was answered or has failed
   if (now < known_until_) known_until_ = time_point::max();
   next_at_ = time_point::max();
   called_at_ = now;
@@ -106,7 +106,7 @@ bool sync_plan::fails(std::error_code cause, std::string text, bool is_permanent
 bool sync_plan::turns_late(time_point now) noexcept { return is_late(now) && !std::exchange(is_decided_, true); }
 
 void sync_plan::do_without_until_answer(const limit_settings& s) noexcept {
-  // A known outage lasts at least until this call ends.
+  // During an outage, requests need not ask Redis first until this call ends.
   if (is_failing_) known_until_ = time_point::max();
   begin_share(called_at_, s);
 }
@@ -116,7 +116,7 @@ void sync_plan::stop() noexcept {
   retry_at_ = time_point::max();
 }
 
-/// Returns this process's share of a rate, and of its burst.
+/// Returns this process's share of a rate, and of its burst: the part that the process may use while Redis is away.
 std::pair<canigo::rate, std::uint64_t> sync_plan::share_of(const rate_setting& r) const noexcept {
   const double part = options_.on_failure.share();
   const auto longest = static_cast<double>(duration::max().count() / 2);
@@ -136,7 +136,7 @@ void sync_plan::rates_changed(time_point now, const limit_settings& s) noexcept 
   share_at_ = now;
 }
 
-/// Gives this process its share of each rate. The buckets of a share begin empty.
+/// Gives this process its share of each rate, which it may use while Redis is away. The buckets of a share begin empty.
 void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept {
   if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
   shares_.clear();
@@ -162,8 +162,8 @@ bool sync_plan::has_news(const needs& n) const noexcept {
 /// Whether to call Redis as soon as a call is allowed.
 bool sync_plan::is_due(const needs& n) const noexcept {
   if (n.is_leaving) return !is_failing_ && (n.is_registered || n.has_changes);
-  // This call is made even if all requests have ended meanwhile. Otherwise all later requests would be decided without
-  // Redis.
+  // This call, which requests during an outage have caused, is made even if all of them have ended meanwhile. Otherwise
+  // all later requests would be decided without Redis.
   if (is_failing_ && is_wanted_) return true;
   return has_news(n) || (n.is_engaged && (n.has_fresh || is_hinted_));
 }
@@ -225,7 +225,7 @@ std::error_code sync_plan::decide(time_point now, const canigo::detail::demand& 
 }
 
 /// Finds the alternative that serves a request. It has the lowest `prefer` among those with free capacity, and of these
-/// the largest free part of its burst.
+/// the largest free part of its burst. Returns would_block if a later attempt may find an alternative.
 std::error_code sync_plan::choose(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
                                   std::size_t& from) noexcept {
   bool is_any_large_enough =

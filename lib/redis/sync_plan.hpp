@@ -57,17 +57,18 @@ class sync_plan {
 
   /// Call it when Redis may have a grant for this limit.
   void hint() noexcept { is_hinted_ = true; }
-  /// Notes that a call at that time may bring grants.
+  /// Notes that a call at `t` may bring grants.
   void is_useful_at(time_point t) noexcept;
   /// Call it when a caller requests a grant.
   void request_came() noexcept;
   /// Call it when a call begins. Redis usually answers within `answer_within`; 0: unknown.
   void call_begins(time_point now, duration answer_within) noexcept;
-  /// Call it when a call could not be made. The next one is not made before `t`.
+  /// Call it when a call could not be made. The next call is not made before `t`.
   void call_again_at(time_point t) noexcept { retry_at_ = t; }
   /// Call it when the call has ended. Then call another function of this section for its result.
   void call_ended() noexcept { is_under_way_ = false; }
-  /// Call it when Redis did not run the script, or wants this process to register anew. The next call is made at once.
+  /// Call it when Redis did not run the script, or wants this process to register anew. The next call is made without a
+  /// delay.
   void call_again() noexcept { is_wanted_ = is_failing_; }
   /// Call it when Redis works. This ends an outage.
   void recovered() noexcept;
@@ -83,7 +84,7 @@ class sync_plan {
   bool turns_late(time_point now) noexcept;
   /// From now on, requests are decided without Redis until the late call has ended.
   void do_without_until_answer(const limit_settings& s) noexcept;
-  /// Call it when this process has changed a rate or a burst. The process's share changes at once.
+  /// Call it when this process has changed a rate or a burst. The process's share changes immediately.
   void rates_changed(time_point now, const limit_settings& s) noexcept;
   /// Call it when the client is closed. No more calls are made.
   void stop() noexcept;
@@ -119,7 +120,8 @@ class sync_plan {
   /// that serves it.
   std::error_code decide(time_point now, const canigo::detail::demand& wanted, time_point paused_until,
                          const limit_settings& s, std::uint64_t set = 0, std::size_t* from = nullptr) noexcept;
-  /// Call it when the first waiter must wait for this process's share. Then next_look() returns when to decide again.
+  /// Call it when the first waiter must wait for this process's share of the rates. Then next_look() returns when to
+  /// decide again.
   void look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept;
   /// Like look_again_for(), for a limit with alternatives, whose waiters may wait for different alternatives. Call
   /// look_again_for_none() first, and then look_again_for_any() for each waiter that must wait. `set`: the alternatives
@@ -129,7 +131,7 @@ class sync_plan {
                           time_point resumes_at) noexcept;
   /// Whether this process's share of the common rates has the tokens of a request.
   bool has_common_share(time_point now, const canigo::detail::demand& wanted) noexcept;
-  /// The error that a request gets at once because Redis fails; none if it may wait.
+  /// The error with which a request is refused immediately because Redis fails; no error if the request may wait.
   std::error_code refusal(bool waits) const noexcept;
   /// When a request ends without a grant. That is its deadline, or in mode closed the end of its `give_up` in an
   /// outage. In the other modes it is at first a little before the deadline: at that time the request may be decided
@@ -175,7 +177,8 @@ class sync_plan {
   std::error_code cause_;
   std::string cause_text_;
   time_point failing_since_ = time_point::max();
-  time_point known_until_ = time_point::min();  // a known outage: until this time, requests need not ask Redis first
+  // while an outage is known: until this time, requests need not ask Redis first
+  time_point known_until_ = time_point::min();
   std::uint32_t failures_ = 0;
   std::uint64_t random_;
   std::size_t turn_ = 0;  // in mode open: the alternative that serves the next request, if its `prefer` allows it

@@ -78,7 +78,7 @@ terms::terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::s
     own_rates_ -= a.rates;
     settings_.alternatives.push_back({.permits = a.permits});
   }
-  // The script's first rate is never one of an alternative.
+  // In the script's list of rates, the first one is a common rate. Without common rates, it counts nothing.
   const std::size_t skipped = own_rates_ == 0 && !alternatives_.empty() ? 1 : 0;
   settings_.rate_count = rates.size() + skipped;
   if (skipped == 1) settings_.rates[0] = {.tokens = 0, .period = 0, .burst = 0};
@@ -272,8 +272,8 @@ duration terms::time_in(std::size_t first, std::size_t end, const std::array<dou
   for (std::size_t i = first; i < end; ++i) {
     const rate_setting& r = settings_.rates[i];
     if (tokens[r.unit] <= 0) continue;
-    // Tokens accumulate since the bucket was empty, up to the burst. The computation uses durations, because that time
-    // may be before the clock's beginning.
+    // Tokens accumulate since the bucket was empty, up to the burst. The computation uses durations, because the bucket
+    // may have been empty before the clock's beginning.
     const duration full = time_of(r, static_cast<double>(r.burst));
     const duration empty_in = saturating_add(empty_at_[i], full) <= now ? -full : empty_at_[i] - now;
     longest = std::max(longest, saturating_add(time_point{empty_in}, time_of(r, tokens[r.unit])).time_since_epoch());

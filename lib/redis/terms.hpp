@@ -35,8 +35,9 @@ struct alternative_terms {
 
 /// The settings of a limit, and the changes by this process that Redis does not know yet.
 ///
-/// A change applies in this process at once. Each call tells Redis of it until one is answered, or until the change's
-/// time is over during an outage. Charges and refunds are told as a total, so that the loss of a call has no effect.
+/// A change applies in this process immediately. Each call tells Redis of it until one is answered, or until the
+/// change's time is over during an outage. Charges and refunds are told as a total, so that the loss of a call has no
+/// effect.
 class terms {
  public:
   /// `permits`: 0 for no cap. `units`: the units of a limiter. `rates`: the common rates, then the rates of each
@@ -74,8 +75,8 @@ class terms {
   // The functions that change settings. Calls of the script tell Redis of a change until `tell_until`.
 
   void set_permits(std::uint64_t n, time_point tell_until) noexcept;
-  /// Changes the rate with that index. Errors: errc::invalid_argument for an unknown index, and for a burst that is out
-  /// of range.
+  /// Changes the rate with the index `index`. Errors: errc::invalid_argument for an unknown index, and for a burst that
+  /// is out of range.
   void set_rate(std::size_t index, const canigo::rate& r, time_point tell_until);
   void set_burst(std::size_t index, std::uint64_t n, time_point tell_until);
   /// These functions change an alternative: a rate, a burst, the cap or the pause. `index` counts the alternative's own
@@ -158,7 +159,7 @@ class terms {
   totals charged_;  // the amount charged of each unit, less what was given back
   totals charged_under_way_;
   totals charged_and_answered_;
-  totals overdue_;  // charges up to these totals need no call of their own
+  totals overdue_;  // charges up to these totals are overdue, and cause no call of their own
   time_point tell_until_ = time_point::max();
   time_point closed_until_ = time_point::min();  // the end of a quarantine, until which Redis grants nothing
   bool is_heard_ = false;                        // whether the state of the buckets is known

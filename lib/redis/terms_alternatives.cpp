@@ -113,7 +113,7 @@ duration terms::time_of_unit(std::uint64_t set, std::size_t unit, double all, ti
   };
   double sum = 0;
   for (std::size_t a = 0; a < alternatives_.size(); ++a) sum += (set >> a & 1) != 0 ? speed(a) : 0;
-  // one of the alternatives has no rate for this unit
+  // if one of the alternatives has no rate for this unit, the unit causes no wait
   if (sum == std::numeric_limits<double>::infinity()) return duration::zero();
   duration least = duration::max();
   for (std::size_t a = 0; a < alternatives_.size(); ++a) {

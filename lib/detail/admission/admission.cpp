@@ -43,8 +43,9 @@ bool admission::is_paused(time_point now) noexcept {
   return false;
 }
 
-/// Inline, with the usual case first, because this is half of the cost of an acquire that need not wait. `closer`
-/// handles the unusual cases. So in the usual case a request that only has a class need not be stored in memory.
+/// Grants a request if it need not wait; otherwise returns why not. This function is inline, with the usual case first,
+/// because it is half of the cost of an acquire that need not wait. `closer` handles the unusual cases. So in the usual
+/// case a request that only has a class need not be stored in memory.
 template <class Closer>
 [[gnu::always_inline]] inline outcome admission::try_enter_locked(int priority, std::uint64_t tokens, time_point now,
                                                                   bool is_usual, Closer closer) noexcept {
@@ -172,7 +173,7 @@ void admission::enter(waiter& w, const request& r) noexcept {
   }
   has_waiters_.store(true, std::memory_order_relaxed);
   wait_in_queue(w, r);
-  // The waiter that is now first may be grantable although the former first one was not, because the former one was
+  // `w` may now be the first waiter. It may be grantable although the former first waiter was not, because that one was
   // heavier or less important.
   if (evicted || (!ways_.through && delays_) || queue_.front(now) == &w) pump(now);
 }
@@ -235,7 +236,7 @@ void admission::finish(waiter& w, outcome o) noexcept {
   }
   if (w.limit_ != nullptr && !time_->cancel(*w.limit_)) {
     w.state_ = waiter::state::awaiting_limit;
-    // keeps the engine alive for a call of the deadline on another thread, which has begun and still uses the engine
+    // keeps the engine alive: the callback of the deadline has begun on another thread, and still uses the engine
     add_ref();
     return;
   }
@@ -256,7 +257,7 @@ void admission::limit_passed(waiter& w) noexcept {
   {
     const change c{*this};
     if (w.state_ == waiter::state::queued) {
-      // At its deadline the waiter may still be granted. The pump decides that, because waiters before it go first.
+      // At its deadline the waiter may still be granted. pump() decides that, because waiters before it go first.
       const time_point now = time_->now();
       pump(now);
       if (w.state_ == waiter::state::queued) {
@@ -306,7 +307,7 @@ template <class Queue>
       conclude(static_cast<waiter&>(*n), outcome::granted);
     }
     if constexpr (has_flows) {
-      // no waiter may be granted: the ceilings of the flows hold all waiters
+      // if no waiter may be granted, the ceilings of the flows hold all waiters
       if (n == nullptr) next = queue.next_change();
     }
   }
@@ -348,7 +349,7 @@ void admission::end_too_large() noexcept {
 
 void admission::wake_at(time_point when) noexcept {
   if (wake_armed_) {
-    // If the handler of wake_up_ is running, it calls the pump itself, and a second call must not follow.
+    // If the handler of wake_up_ is running, it calls pump() itself, so this function must not arrange a second call.
     if (when == wake_time_ || !time_->cancel(wake_up_)) return;
     wake_armed_ = false;
   }
@@ -421,8 +422,8 @@ void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexc
   if (last) release_ref();
 }
 
-/// Gives slots back to the limits that share them. After the lock was released, the caller must call pass_on() of the
-/// result; null if there is nothing to pass on.
+/// Gives slots back to the limits that share them. Returns the shared limit whose pass_on() the caller must call after
+/// the lock was released; null if there is nothing to pass on.
 std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcept {
   return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
 }

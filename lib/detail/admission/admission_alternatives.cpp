@@ -20,8 +20,8 @@ lane_key admission::key_of_node(const wait_node& n) noexcept {
 
 unit_record& admission::record_of(const wait_node& n) noexcept { return *static_cast<const waiter&>(n).amounts_; }
 
-/// Makes the queue. Its waiters are always in a fair_queue, with a lane for each set of alternatives
-/// and sublimit.
+/// Makes the queue. Its waiters are always in a fair_queue, which has a lane (a separate queue) for each combination of
+/// a sublimit and a set of alternatives.
 void admission::make_lanes() {
   const fair_queue::amounts_of_node amounts = [](const wait_node& n) noexcept -> const amounts_by_unit* {
     return &record_of(n).amounts;
@@ -105,8 +105,9 @@ std::size_t admission::alternative_for_newcomer(const lane_key& key, demand want
   return supplies_.any_of()->choose(key.set & left_open_.alternatives(), now, now, wanted).index;
 }
 
-/// If a waiter needs the same sublimit, the grant may use up the sublimit, and only serve_any_of() can then find out
-/// which waiters go. So in this case grant_newcomer() grants the request, and serve_any_of() runs afterwards.
+/// Grants a new request if it need not wait, unless a waiter needs the same sublimit. In that case the grant may use up
+/// the sublimit, and only serve_any_of() can then find out which waiters go. So grant_newcomer() grants such a request,
+/// and serve_any_of() runs afterwards.
 outcome admission::enter_any_of(const request& r, time_point now, std::uint32_t flow) noexcept {
   amounts_by_unit amounts;
   resolve(r, amounts);
@@ -159,8 +160,8 @@ unit_record* admission::take_promised(const request& r) noexcept {
   return units_->records.take_promised({r.alternatives, sublimit_of(r)}, amounts);
 }
 
-/// Finds the set of alternatives that can serve a waiter, and creates the lane for that set. Returns false if no
-/// alternative can serve the waiter, or there is no memory.
+/// Finds the set of alternatives that can serve a waiter, and creates the lane (the queue) of the waiters with that
+/// set. Returns false if no alternative can serve the waiter, or there is no memory.
 bool admission::finds_lane(waiter& w, const request& r) noexcept {
   unit_record& record = record_of(w);
   const lane_key key = key_of(r, demand_of(w));
@@ -217,7 +218,7 @@ void admission::serve_any_of(time_point now) noexcept {
       counts_.add_grant(n->priority, now - n->since());
       const std::uint16_t sublimit = record.sublimit;
       end_wait(static_cast<waiter&>(*n), outcome::granted);
-      // an earlier waiter also needs this sublimit, which may now be used up, so the search starts again
+      // if an earlier waiter also needs this sublimit, which may now be used up, the search starts again
       if (open.is_needed(sublimit)) {
         open = {};
         next = time_point::max();
@@ -258,7 +259,8 @@ void admission::find_sets_anew() noexcept {
   });
 }
 
-/// Returns when a request could be served, after the requests of its flow and lane that go before it.
+/// Returns when a request could be served, after the earlier requests of its flow that need the same sublimit and
+/// alternatives.
 time_point admission::earliest_of_any(const request& r, time_point now) const noexcept {
   const std::uint32_t flow = number_of(r);
   amounts_by_unit own;

@@ -68,10 +68,11 @@ void admission::set_flow_rate(std::uint32_t flow, std::size_t index, const rate&
   const change c{*this};
   const std::size_t rates = flows_->ceiling(flow).rates().size();
   if (index >= rates) throw_invalid("flow.set_rate: index", index, "less than " + std::to_string(rates));
-  pump(clock());  // grants requests that were due under the old options, before these change
+  pump(clock());  // grants the requests that were due at the old rate, before the rate changes
   advance_flows();
   flows_->set_rate(flow, index, r);
-  // A strict window may have become too small for the requests of some waiters, which are then ended.
+  // The new rate may be strict, and its window too small for some waiters. They can never be granted, so they end with
+  // too_large.
   const std::size_t units = supplies_.has_units() ? supplies_.units()->size() : 1;
   flows_->for_each_of(flow, [&](wait_node& n) {
     for (std::size_t unit = 0; unit < units; ++unit) {
@@ -108,7 +109,8 @@ flow_stats admission::stats_of_flow(std::uint32_t flow) const {
   s.available.reserve(most_rates_of_flow);  // this memory is allocated before the lock is taken
   const std::lock_guard lock{mutex_};
   read_flow(*flows_, flow, clock(), s);
-  if (is_shadow()) {  // the queue contains only shadow waiters, whose callers have already continued
+  // in shadow mode, callers do not wait: the queue only measures how long their requests would have waited
+  if (is_shadow()) {
     s.waiting = 0;
     s.is_held_back = false;
   }
@@ -151,9 +153,11 @@ void admission::count_flow_failure(const request& r) noexcept {
 
 void admission::advance_flows() noexcept { flows_->advance(clock()); }
 
-/// A request may be granted at once although there are waiters, if the ceilings of other flows hold all of them.
+/// Grants a request if it need not wait. That is possible although there are waiters, if the ceilings of other flows
+/// hold all of them.
 outcome admission::enter_flow(const request& r, time_point now) noexcept {
-  if (now == time_point::min()) now = clock();  // a request of a semaphore comes without the time; flows need it
+  // for a semaphore the caller does not read the clock, but the rates of flows need the time
+  if (now == time_point::min()) now = clock();
   flows_->advance(now);
   const std::uint32_t flow = number_of(r);
   if (supplies_.any_of() != nullptr) return enter_any_of(r, now, flow);

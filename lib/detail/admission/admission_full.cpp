@@ -65,7 +65,7 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       }
     }
     if constexpr (has_flows) {
-      // no waiter may be granted: the ceilings of the flows hold all waiters
+      // if no waiter may be granted, the ceilings of the flows hold all waiters
       if (n == nullptr) next = queue.next_change();
     }
   }

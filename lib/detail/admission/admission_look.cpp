@@ -24,7 +24,7 @@ void add_to(amounts_by_unit& sum, const demand& wanted) noexcept {
 
 }  // namespace
 
-/// Notes which limit delays the first waiter from now on.
+/// Notes for the statistics which limit delays the first waiter from now on.
 void admission::note_binding(time_point now) noexcept {
   const flow_ceiling* held_by = nullptr;
   const wait_node* const head = flows_ == nullptr ? queue_.front(now) : first_in_flows(now, held_by);
@@ -40,7 +40,8 @@ void admission::note_binding(time_point now) noexcept {
   }
 }
 
-/// The order among flows changes with every grant, so the waiters are listed by class and arrival.
+/// Returns the first waiters, at most `most`. The order among flows changes with every grant, so waiters of flows are
+/// listed by class and arrival.
 std::vector<const wait_node*> admission::first_waiters(time_point now, std::size_t most) const {
   if (flows_ == nullptr) return queue_.list(now, most);
   std::vector<const wait_node*> all;
@@ -86,14 +87,15 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
           .sublimit = key.sublimit == without_sublimit ? no_sublimit : int{key.sublimit}};
 }
 
-/// Returns the number of the list in which a waiter has its turn. Without flows, all waiters are in one list. Otherwise
-/// each flow has a list, or each lane of a flow if there are alternatives.
+/// Returns the number of the list in which a waiter has its turn. Without flows, all waiters are in one list. With
+/// flows, each flow has a list. With alternatives, each flow has a list for each lane: the waiters that the same
+/// alternatives can serve.
 std::uint64_t admission::line_of(const wait_node& n) const noexcept {
   if (flows_ == nullptr) return 0;
   return supplies_.any_of() != nullptr ? flows_->row_of(n) : n.flow();
 }
 
-/// Computes a sum for each waiter below class 0: its own amounts, and those of earlier waiters of its flow in the same
+/// Returns a sum for each waiter below class 0: its own amounts, and those of earlier waiters of its flow in the same
 /// or a more important class. Even after a promotion, the waiter is granted after these waiters. With `takes_newest`, a
 /// sum has only the waiter's own amounts.
 std::vector<amounts_by_unit> admission::certain_turns(const std::vector<const wait_node*>& waiters,
@@ -141,7 +143,8 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
     if (flows_ != nullptr && supplies_.any_of() == nullptr) flows_->add_classes_above(n.flow(), n.priority, t.all);
     waiting_request row = row_of(now, n, t);
     if (some_rise && n.priority > 0) {
-      // After its promotion, the waiter may go before later waiters of the more important classes.
+      // After its promotion, the waiter may be granted before later waiters of the more important classes, as `risen`
+      // describes.
       const duration until_it_rises = saturating_add(n.since(), queue_.ageing()) - now;
       const waiting_request risen = row_of(now, n, {certain[i], certain[i], t.places});
       row.estimate = std::min(row.estimate, std::max(risen.estimate, until_it_rises));
@@ -170,7 +173,8 @@ duration admission::estimate(const request& r) const {
 }
 
 void admission::read_counts(queue_stats& s) const noexcept {
-  // The queue contains only shadow waiters, whose callers have already continued.
+  // In shadow mode, callers do not wait: the queue only measures how long their requests would have waited. So the
+  // statistics do not count them as waiting.
   if (is_shadow()) return counts_.write(s);
   const auto read = [&s](const auto& queue) {
     s.waiting = queue.size();

@@ -1,5 +1,6 @@
-// The functions of admission for shadow mode: each request is granted at once. A shadow waiter waits in its place, so
-// that the engine itself determines how long the request would have waited.
+// The functions of admission for shadow mode, in which each request is granted immediately. A shadow waiter waits in
+// the place of the request, so that the engine itself determines how long the request would have waited without shadow
+// mode.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -21,14 +22,15 @@ struct admission::phantom final : waiter {
   time_point until;
 };
 
-/// Grants a request. If it would have had to wait, a shadow waiter is added to the queue.
+/// Grants a request. If it had to wait without shadow mode, a shadow waiter is added to the queue to measure that wait.
 outcome admission::enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept {
   const outcome wrong = why_not_amounts(r);
   if (wrong == to_outcome(errc::invalid_argument)) return wrong;
   if (now == time_point::min()) now = clock();
   if (units_ != nullptr) {
     if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
-    units_->records.promise(now);  // this record belongs to the permit; a shadow waiter takes another record
+    // reserves the unit_record that the request's permit will take; the object that measures the wait takes another one
+    units_->records.promise(now);
   }
   amounts_by_unit amounts{r.tokens};
   if (units_ != nullptr) resolve(r, amounts);
@@ -84,7 +86,8 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
   pump(now);
 }
 
-/// Returns whether the deadline of a shadow waiter passes before its grant. If so, deletes the shadow waiter.
+/// Returns whether the deadline of a shadow waiter, which waits for a granted request, passes before its turn. If so,
+/// deletes the shadow waiter.
 bool admission::is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept {
   auto& w = static_cast<waiter&>(n);
   if (!w.is_phantom_) return false;
@@ -99,8 +102,8 @@ time_point admission::end_in_shadow(const wait_node& n) const noexcept {
   return w.is_phantom_ ? saturating_add(static_cast<const phantom&>(w).until, duration{1}) : time_point::max();
 }
 
-/// Ends a shadow waiter that would be granted now. The slots of its request, which were not counted against the
-/// capacity until now, count from now on.
+/// Ends a shadow waiter when its request would be granted without shadow mode. The slots of the request, which were not
+/// counted against the capacity until now, count from now on.
 void admission::grant_in_shadow(wait_node& n, time_point now) noexcept {
   supplies_.take_over(supplies_.places_for(n.tokens));
   ++shadow_->counts.waited;
@@ -118,7 +121,8 @@ void admission::finish_phantom(waiter& w, outcome o) noexcept {
     if (o != outcome::granted) {
       leave_with_amounts(w, o);
     } else {
-      drop_amounts(w);  // the shadow waiter's record is dropped; the caller's permit has a record of its own
+      // the request's permit has its own record of the amounts, so the record of the shadow waiter is dropped
+      drop_amounts(w);
     }
   }
   if (o == to_outcome(errc::shed)) {
@@ -163,7 +167,7 @@ void admission::set_mode(enforcement mode, std::string_view field) {
   pump(now);
 }
 
-/// Grants all waiting requests at once. The rates go into debt, and the slots may exceed the capacity.
+/// Grants all waiting requests immediately. The rates go into debt, and the slots may exceed the capacity.
 void admission::let_all_go(time_point now) noexcept {
   shadow_->is_on = false;
   const auto let_go = [&](wait_node& n) {

@@ -12,7 +12,8 @@
 
 namespace canigo::detail {
 
-/// Computes the amount of each unit that a request wants; see unit_table::resolve().
+/// Computes the amount of each unit that a request wants. Returns false if the amounts are invalid; see
+/// unit_table::resolve().
 bool admission::resolve(const request& r, amounts_by_unit& result) const noexcept {
   if (supplies_.units() != nullptr) return supplies_.units()->resolve(r.tokens, r.amounts, result);
   result = {r.tokens};
@@ -49,8 +50,7 @@ std::uint64_t admission::largest_amount(const request& r, std::size_t unit) cons
   return r.flow == nullptr ? of_limit : std::min(of_limit, flows_->largest_request(r.flow->number_, unit));
 }
 
-/// Grants a request if it need not wait, and promises it a record. The request takes the record when it makes its
-/// permit.
+/// Grants a request if it need not wait, and reserves a unit_record for it. The request's permit takes that record.
 outcome admission::try_enter_with_units(const request& r, time_point now) noexcept {
   if (!queue_.empty() || is_paused(now)) return outcome::must_wait;
   if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
@@ -109,7 +109,7 @@ void admission::wait_for_amounts(const waiter& w) noexcept {
 }
 
 void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
-  if (flows_ == nullptr) {  // with flows, each flow keeps its own sums of waiting amounts
+  if (flows_ == nullptr) {  // with flows, each flow keeps its own sums of waiting amounts, so the limit needs no sum
     auto& sum = units_->waiting[w.priority];
     for (std::size_t unit = 1; unit < most_units; ++unit) sum[unit] -= w.amounts_->amounts[unit];
   }
@@ -155,7 +155,7 @@ std::size_t admission::find_unit(const unit_key& unit, std::string_view field) c
   return found;
 }
 
-/// Precondition: grants keep records.
+/// Changes the amount of one unit that a grant has taken to `used`. Precondition: grants keep records of their amounts.
 void admission::settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept {
   adjust_supplies([&](supplies& s, time_point now) {
     unit_record& record = *to_record(kept);

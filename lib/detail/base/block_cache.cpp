@@ -32,7 +32,8 @@ constexpr std::size_t most_batches = 64;
 // core would read a block that may be in the cache of another core. A block is prefetched shortly before it is
 // allocated.
 constexpr std::size_t fetched_ahead = 2;
-constexpr std::size_t fetched_size = block_size - 64;  // the last cache line may contain the beginning of another block
+// all cache lines of a block but the last, which may contain the beginning of another block
+constexpr std::size_t fetched_size = block_size - 64;
 
 /// The store that all threads share. It is never destroyed, because a thread may end later than static objects.
 struct depot {

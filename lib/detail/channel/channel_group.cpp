@@ -9,7 +9,7 @@ namespace canigo::detail {
 
 namespace {
 
-/// Seats are ordered in their queue by virtual time, just as waiters are ordered by their arrival.
+/// Converts a virtual time to the arrival time that orders the seats: the channels in the queue for shared space.
 time_point to_arrival(std::uint64_t virtual_time) noexcept {
   return time_point{duration{static_cast<std::int64_t>(virtual_time)}};
 }
@@ -46,8 +46,8 @@ void channel_group::serve(channel_core& c) noexcept {
   for (channel_core* other : channels_) let_in_reserved(*other);
 }
 
-/// Accepts values that need only the channel's reserved space. These values do not wait behind the first value with a
-/// seat, because that one needs shared space.
+/// Accepts values that fit into the reserved space of the channel. They do not wait behind the channels in the queue
+/// for shared space.
 void channel_group::let_in_reserved(channel_core& c) noexcept {
   while (c.seat_.linked()) {
     const std::uint64_t bytes = c.first_sender()->tokens;
@@ -56,7 +56,7 @@ void channel_group::let_in_reserved(channel_core& c) noexcept {
   }
 }
 
-/// Accepts the value of the first sender of `c`, which has a seat.
+/// Accepts the value of the first sender of `c`. Precondition: `c` has a seat in the queue for shared space.
 void channel_group::let_in(channel_core& c) noexcept {
   channel_waiter& w = *c.first_sender();
   virtual_time_ = std::max(virtual_time_, c.tag_);
@@ -68,8 +68,8 @@ void channel_group::let_in(channel_core& c) noexcept {
   seat_anew(c);
 }
 
-/// Updates the seat of a channel. A channel has a seat if the value of its first sender fits within the channel's own
-/// limits, so that only shared space is missing.
+/// Updates the seat of a channel in the queue for shared space. A channel has a seat if the value of its first sender
+/// fits within the channel's own limits, so that only shared space is missing.
 void channel_group::seat_anew(channel_core& c) noexcept {
   const channel_waiter* const first = c.first_sender();
   const bool is_due = first != nullptr && c.room_.allows(first->tokens);
@@ -125,7 +125,8 @@ void channel_group::end(channel_waiter& w, outcome o) noexcept {
   make_ready(w, w.at_home_);
 }
 
-/// If the waiter is not queued, its channel may already be destroyed, so `channel_` is not used then.
+/// Cancels the wait of a waiter. If the waiter is not queued, its channel may already be destroyed, so `channel_` is
+/// not used then.
 void channel_group::cancel(channel_waiter& w) noexcept {
   const change c{*this};
   if (w.state_ != channel_waiter::state::queued) return;

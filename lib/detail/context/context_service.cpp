@@ -9,9 +9,9 @@ namespace canigo::detail {
 
 net::execution_context::id context_service::id;
 
-// A context shuts its services down in reverse order. Members use the time source and strands, so the services of both
-// are made first. The strand service is made directly, and not by a strand: if there is no memory for a strand, Asio's
-// destructor uses an uninitialized member.
+// A context shuts its services down in reverse order. Members (the objects that are registered here) use the time
+// source and strands, so the services of both are made first. The strand service is made directly, and not by making a
+// strand: if there is no memory for a strand, Asio's destructor uses an uninitialized member.
 context_service::context_service(net::execution_context& context) : service{context} {
   net::use_service<time_source>(context);
   net::use_service<asio_private::strand_service>(context);

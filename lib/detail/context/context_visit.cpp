@@ -29,8 +29,9 @@ void context_visits::end() noexcept {
   // effect.
   if ((count_.load(std::memory_order_relaxed) & over) != 0) return;
   count_.fetch_add(over, std::memory_order_relaxed);
-  // An executor may run a posted function at once, and the function may destroy the context during a visit of this
-  // thread. The context must not wait for this thread's own visits, so they end here.
+  // An executor may run a posted function inside the post, and the function may destroy the context. This thread is
+  // then still inside a visit: it uses the context. The context must not wait for its own thread's visits, so they end
+  // here.
   std::uint32_t own = 0;
   context_visit** at = &innermost_visit();
   while (context_visit* v = *at) {

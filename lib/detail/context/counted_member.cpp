@@ -4,7 +4,8 @@
 
 namespace canigo::detail {
 
-// A context shuts its services down in reverse order, so the time source outlives the waits of members.
+// The time source is a service that was made first. A context shuts its services down in reverse order, so the time
+// source outlives the waits of members.
 counted_member::counted_member(const net::any_io_executor& executor)
     : time_{&time_source::of(executor)}, is_virtual_{time_->is_virtual_}, context_{&context_service::of(executor)} {}
 

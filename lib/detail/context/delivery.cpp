@@ -70,8 +70,8 @@ void delivery::push_each(stealing_service* pumps, suspended_list& list) noexcept
   while (suspended* s = list.pop()) pumps->push(*s, false);
 }
 
-/// The engine's own context does not resume callers any more, so its callers are destroyed. A caller with another
-/// context is still posted to that context.
+/// Hands over the callers after the end of the context. The context does not resume callers any more, so its callers
+/// are destroyed. A caller with another context is still posted to that context.
 void delivery::hand_over_without_context() noexcept {
   suspended_list lost{take_ready()};
   lost.append(std::move(pushed_));
@@ -91,7 +91,7 @@ void delivery::hand_over_without_context() noexcept {
 }
 
 /// Posts each caller to the executor of its handler. If there is no memory for a post, the caller is moved to `home`,
-/// and is posted later. An executor that runs a posted function at once may destroy the context. Then the remaining
+/// and is posted later. An executor that runs a function inside the post may destroy the context. Then the remaining
 /// callers are destroyed.
 void delivery::post_each(suspended_list& list, suspended_list& home, const context_visit& visit) noexcept {
   while (suspended* s = list.pop()) {
@@ -165,7 +165,8 @@ void delivery::drain::resume() {
   owner->run_turn();
 }
 
-/// The executor has dropped the drain, so callers can't be resumed there any more.
+/// Called if the executor destroys the drain (the posted function that resumes ready callers) without running it. The
+/// callers can't be resumed there any more, so they are destroyed.
 void delivery::drain::destroy() noexcept {
   suspended_list lost;
   {
@@ -177,11 +178,11 @@ void delivery::drain::destroy() noexcept {
   owner->release_ref();
 }
 
-/// If several callers are ready, another drain is posted before the next caller is resumed. So other threads that run
-/// the loop can help, because a caller may take long.
+/// Resumes ready callers. If several are ready, another drain (a posted call of this function) is posted before the
+/// next caller is resumed. So other threads that run the loop can help, because a caller may take long.
 void delivery::resume_ready(const int* work_left) {
-  // If the drain runs inside its own post, the executor runs posted functions at once. Then a further drain would run
-  // on this thread, so none is posted.
+  // If this function runs inside its own post, the executor runs every posted function inside the post. Then a further
+  // post would run on this thread, so none is made.
   const bool may_have_help = !posting::is_under_way(drain_);
   for (int i = 0; i < resumptions_per_turn && (work_left == nullptr || *work_left > 0); ++i) {
     if (i > 0 && !has_ready_.load(std::memory_order_relaxed)) return;

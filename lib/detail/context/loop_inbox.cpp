@@ -17,11 +17,11 @@ namespace canigo::detail {
 
 namespace {
 
-/// The number of destroyed inboxes. If it changes, a thread drops its remembered inboxes, because another loop may have
-/// the address of a destroyed one.
+/// The number of destroyed inboxes. If it changes, a thread drops its cached pointers to inboxes, because a new loop
+/// may have the address of a destroyed one.
 std::atomic<std::uint64_t> inboxes_ended{0};
 
-// The max number of checks for a new caller. Each check takes about 40 cycles.
+// How often look_out() checks an empty inbox for a new caller. Each check takes about 40 cycles.
 constexpr int most_looks = 30;
 constexpr int calm_looks = 40;
 constexpr int most_calming = 256;
@@ -109,8 +109,8 @@ void loop_inbox::end_lookout() {
   if (size() > 0 && !is_turn_posted_) post_turn();
 }
 
-/// Precondition: the lock is held. Posting under the lock is safe, because an io_context never calls the function
-/// inside the post.
+/// Posts turn() to the loop. Precondition: the lock is held. Posting under the lock is safe, because an io_context
+/// never calls the function inside the post.
 void loop_inbox::post_turn() {
   struct call {
     using allocator_type = fixed_allocator<void, 160>;
@@ -135,7 +135,7 @@ suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   suspended* const s = ready_.pop();
   if (s == nullptr) return nullptr;
   set_size(size() - 1);
-  // post_turn() can't fail: no turn is posted, so the memory for one is free.
+  // post_turn() can't fail here: no turn is posted, so the memory for a turn is free.
   if (size() > 0 && !is_turn_posted_ && !has_lookout()) post_turn();
   return s;
 }
@@ -145,8 +145,8 @@ void loop_inbox::turn() {
   for (suspended* s = next(left, true); s != nullptr; s = next(left, false)) s->resume();
 }
 
-/// Destroying a caller may make other callers of this loop ready. They are posted, and destroyed with all posted
-/// functions.
+/// Destroys the ready callers. Destroying a caller may make other callers of this loop ready. They are posted, and
+/// destroyed with all posted functions.
 void loop_inbox::shutdown() {
   suspended_list lost;
   {

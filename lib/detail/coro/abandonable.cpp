@@ -20,7 +20,7 @@ net::awaitable<std::error_code> abandonable_end::wait_until(time_point t) {
 abandonable_end::running::running(std::shared_ptr<abandonable_end> end)
     : end_{std::move(end)}, inside_{occupy_place(*end_->idle_).value()} {}
 
-// The flag is set first, so that callers which the release resumes see it.
+// The flag is set before the slot `inside_` is released, so that callers which the release resumes see the flag.
 abandonable_end::running::~running() {
   if (inside_) end_->has_ended_.store(true, std::memory_order_release);
 }

@@ -58,7 +58,7 @@ void child::cancel(net::cancellation_type type, bool for_good) {
 }
 
 void child::let_go_of_strand() noexcept {
-  signal_.slot().clear();  // the slot may contain a handler of Asio that refers to the strand
+  signal_.slot().clear();  // removes a handler of Asio that may refer to the strand
   net::any_io_executor strand;
   const std::lock_guard lock{mutex_};
   strand = std::move(executor_);

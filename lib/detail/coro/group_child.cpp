@@ -99,7 +99,8 @@ void task_group_core::cancel() noexcept {
     {
       const std::lock_guard lock{mutex_};
       is_cancelled_ = true;
-      if (first_ == nullptr || !visit.lasts()) return;  // the shutdown of the context destroys the remaining children
+      // if the context is being destroyed, that destroys the remaining children
+      if (first_ == nullptr || !visit.lasts()) return;
       c = first_->shared_from_this();
     }
     try {
@@ -201,7 +202,7 @@ void task_group_core::begin_wait(bool first_ends_all) noexcept {
   if (first_ends_all && has_failed) cancel();
 }
 
-/// Moves the failures out of the group.
+/// Ends the wait of the group. Returns the list of failed children, which leave the group.
 std::shared_ptr<group_child> task_group_core::end_wait() noexcept {
   const std::lock_guard lock{mutex_};
   first_ends_all_ = false;

@@ -73,7 +73,7 @@ void hedge_race::cancelled() noexcept {
   ring();
 }
 
-/// Returns when to start the next copy; max if no further one is started.
+/// Returns when to start the next copy; max if no further copy is started.
 time_point hedge_race::next_start() {
   if (!may_start_ || runs_.size() > options_.copies) return time_point::max();
   if (!options_.after.is_quantile()) return saturating_add(last_start_, options_.after.after());

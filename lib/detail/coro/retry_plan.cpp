@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint32_t usual_attempts = 3;
 
-/// Asks the condition about a failure. If the condition throws, there is no retry.
+/// Returns the least delay before a retry, according to the condition; nothing if the failure must not be retried. If
+/// the condition throws, there is no retry.
 std::optional<duration> asked(const retry_condition& condition, const std::exception_ptr& failure) noexcept {
   if (!condition) return duration::zero();
   try {

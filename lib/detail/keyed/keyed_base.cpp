@@ -14,7 +14,7 @@ engine_owner::~engine_owner() {
 
 namespace {
 
-/// Sets up the options that all keyed limits have in common.
+/// Checks the options that all keyed limits have in common, and returns the setup of a keyed limit.
 template <class Limit, class Options>
 keyed_setup<Limit> common(const char* type, const Options& o, const Limit& limit, std::uint64_t largest_request) {
   constexpr std::size_t most = std::size_t{1} << 29;

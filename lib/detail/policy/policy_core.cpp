@@ -111,8 +111,8 @@ struct policy_core::account {
 
   mutable mutex lock;
   policy_stats counts;
-  std::size_t self_waits = 0;  // slots whose operations wait for another slot of the same policy
-  bool is_stopped = false;     // whether the policy was stopped, so that calls must not wait any more
+  std::size_t self_waits = 0;  // the number of slots whose operations wait for another slot of the same policy
+  bool is_stopped = false;     // whether the policy was stopped; then calls end instead of waiting
 };
 
 policy_core::policy_core(const net::any_io_executor& executor, const policy_options& options)
@@ -171,7 +171,7 @@ std::size_t policy_core::places() const {
 struct operation_mark final : executor_mark {
   operation_mark(const policy_core* policy, const net::any_io_executor& executor, std::shared_ptr<operation_mark> o)
       : executor_mark{policy, executor}, outer{std::move(o)} {}
-  /// Returns the mark of the innermost operation of `policy` on `executor`; null if there is none.
+  /// Returns the mark of the innermost operation of `policy` that `executor` belongs to; null if there is none.
   static std::shared_ptr<operation_mark> around(const net::any_io_executor& executor, const policy_core& policy) {
     return std::static_pointer_cast<operation_mark>(mark_of(executor, &policy));
   }
@@ -194,7 +194,8 @@ struct operation_mark final : executor_mark {
   permit place;
 
  private:
-  atomic<std::size_t> holders_{1};  // the holders of the slot: the operation itself, and the calls that keep it
+  // the number of holders of the slot: the operation itself, and the calls that keep it
+  atomic<std::size_t> holders_{1};
 };
 
 policy_call::policy_call(policy_core& core, const net::any_io_executor& executor, const request& r)

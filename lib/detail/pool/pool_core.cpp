@@ -45,7 +45,7 @@ pool_core::~pool_core() = default;
 
 void pool_core::carry_out(bool drain_goes_on) noexcept {
   if (ended_ == nullptr && !replaces_workers_) return hand_over(drain_goes_on);
-  // The visit keeps the context alive, because a callable may use it.
+  // `here` keeps the context alive, because a callable may use the context.
   const context_visit here = context_gone_ ? context_visit{} : context_visit{visits()};
   if (!here.lasts() && !context_gone_) {
     leave_to_context();
@@ -84,8 +84,8 @@ void pool_core::run_turn() {
 
 void pool_core::retry() noexcept { replaces_workers_ = is_short_of_workers(); }
 
-/// The executors of the pool and of the workers' strands use their context in their destructors, so they are destroyed
-/// while it exists.
+/// Releases what uses the context. The executors of the pool and of the workers' strands use their context in their
+/// destructors, so they are destroyed while it exists.
 void pool_core::let_go_of_context() noexcept {
   delivery::let_go_of_context();
   for (const auto& w : workers_) {
@@ -115,7 +115,8 @@ void pool_core::end_with_context() noexcept {
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
       w->rest_.disarm();
-      self_waits_.disown(*w);  // the waits of the worker's operation are destroyed below, before the operation itself
+      // forgets the operation's waits in this pool, which are destroyed below, before the operation itself
+      self_waits_.disown(*w);
       if (w->current_ != nullptr) take_over(w->current_->waiters_);
       if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
     }

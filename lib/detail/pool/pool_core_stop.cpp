@@ -43,7 +43,8 @@ void pool_core::check_stop() noexcept {
   if (has_closed()) ready_all(closed_waiters_);
 }
 
-/// Whether the pool is closed. It is not while a worker is missing that will be replaced to run the remaining tasks.
+/// Whether the pool is closed. It stays open while a worker is missing that will be replaced to run the remaining
+/// tasks.
 bool pool_core::has_closed() const noexcept {
   return crew_.is_empty() && undelivered_ == 0 && stop_.is_asked() && !is_short_of_workers();
 }

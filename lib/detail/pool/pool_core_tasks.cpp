@@ -47,8 +47,8 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options* o) {
   return coarse_now_;
 }
 
-/// Returns an error code if the task is refused. If the pool is full, it may evict another task first, as the options
-/// say.
+/// Returns the error code if the task is refused, otherwise no_code. If the pool is full, it may evict another task
+/// first, as the options say.
 [[gnu::always_inline]] inline int pool_core::refusal(pool_task& t) noexcept {
   if (stop_.is_asked()) return static_cast<int>(errc::stopped);
   if (backlog_.has_room()) [[likely]]
@@ -56,8 +56,8 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options* o) {
   return make_room(t) ? pool_task::no_code : static_cast<int>(errc::queue_full);
 }
 
-/// Whether there is space for a task after an eviction. In a pool with flows, it also checks the limit of the task's
-/// flow.
+/// Evicts another task from a full pool if the options say so. Returns whether the new task is accepted. In a pool with
+/// flows, the task must also fit into the limit of its flow.
 bool pool_core::make_room(pool_task& t) noexcept {
   const time_point now = backlog_.has_flows() ? time_->now() : time_point::min();
   const auto [is_let_in, victim] = backlog_.admit(t, crew_.free(), now);
@@ -68,7 +68,7 @@ bool pool_core::make_room(pool_task& t) noexcept {
   return true;
 }
 
-/// Inline, because it is half of the cost of submitting an operation.
+/// Accepts a task. Inline, because this function is half of the cost of submitting an operation.
 [[gnu::always_inline]] inline void pool_core::accept(pool_task& t) noexcept {
   t.id_ = ++next_id_;
   ++counts_.report.submitted;
@@ -133,8 +133,8 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
   backlog_.hold(t, time_->now());
 }
 
-/// Queues a task at once if `not_before` is time_point::min(). Otherwise it holds the task back, and the alarm of the
-/// task queues the task at `not_before`.
+/// Queues a task immediately if `not_before` is time_point::min(). Otherwise it holds the task back, and the alarm of
+/// the task queues the task at `not_before`.
 void pool_core::queue(pool_task& t, time_point not_before) noexcept {
   task_extras* x = t.extras_;
   if (not_before != time_point::min()) {

@@ -44,7 +44,7 @@ void pool_core::fail(pool_waiter& w, int code) noexcept {
 }
 
 /// Starts a wait for a task. An operation that waits for its own task, group or pool could never end. Neither could a
-/// wait after which all workers wait for their own pool. Such a wait ends at once with `deadlock`.
+/// wait after which all workers wait for their own pool. Such a wait ends immediately with `deadlock`.
 void pool_core::wait_for(pool_task& t, pool_waiter& w) noexcept {
   const change c{*this};
   w.task_ = &t;

@@ -95,7 +95,7 @@ void pool_core::replace_workers() noexcept {
     try {
       static_cast<pool_worker&>(*m).spawn();
     } catch (...) {
-      return;  // the worker did not start; its worker_life has noted that it is missing
+      return;  // the worker did not start; its worker_life has noted that a worker is missing
     }
   }
 }

@@ -178,8 +178,8 @@ void pool_worker::cancel() noexcept {
   if (cancelling_.ask(serial_)) home_->post_soon(cancel_);
 }
 
-/// This function runs on the strand of the worker. Operations start and end on the same strand, so none does during
-/// this call.
+/// Cancels the worker's operation. This function runs on the strand of the worker. Operations start and end on the same
+/// strand, so none does during this call.
 void pool_worker::cancel_now() noexcept {
   bool emits = false;
   {

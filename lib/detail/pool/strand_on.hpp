@@ -68,7 +68,7 @@ class worker_executor {
     return net::query(strand_->strand.get_inner_executor(), net::execution::context);
   }
   /// A strand that is built on this executor queries this property. With blocking.possibly, that strand runs posted
-  /// functions at once.
+  /// functions inside the post.
   net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
     return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
                          : net::execution::blocking_t{net::execution::blocking.possibly};
@@ -81,8 +81,8 @@ class worker_executor {
   template <class Function>
   void execute(Function&& f) const {
     if (!never_blocks_ && strand_->strand.running_in_this_thread()) {
-      // The strand itself also runs the function at once, but allocates memory first. A worker's coroutine must be able
-      // to end without memory, so this code calls the function directly.
+      // The strand itself would also run the function here, but allocates memory first. A worker's coroutine must be
+      // able to end without memory, so this code calls the function directly.
       std::decay_t<Function> function{std::forward<Function>(f)};
       std::move(function)();
       return;
@@ -156,7 +156,7 @@ class strand_on final : public worker_strand {
   }
 
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const override {
-    // If the previous operation was cut off before its end, its number is still stored.
+    // If the previous operation was cut off before its end, its number is still stored, and is cleared here.
     strand_->operation.store(0, std::memory_order_relaxed);
     // From Asio 1.24 on, co_spawn may post once more after the coroutine's end, and that post uses the cancellation
     // slot. So this handler keeps the worker alive: it is destroyed later than the coroutine's frame.

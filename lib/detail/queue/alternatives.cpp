@@ -127,7 +127,8 @@ time_point alternatives::earliest_of_unit(std::uint64_t set, time_point now, std
   };
   double sum = 0;
   for_each_in_set(set, [&](std::size_t i) { sum += speed(i); });
-  if (sum == std::numeric_limits<double>::infinity()) return now;  // one of the alternatives has no rate for this unit
+  // if one of the alternatives has no rate for this unit, the unit causes no wait
+  if (sum == std::numeric_limits<double>::infinity()) return now;
   std::uint64_t left = all;
   time_point earliest = time_point::max();
   for_each_in_set(set, [&](std::size_t i) {

@@ -44,7 +44,8 @@ fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, a
       late_{{}},
       overdue_{{}} {
   if (amounts_ != nullptr) free_others_.resize(classes_.size());
-  // creates the lane of each flow's first row; the first key that has waiters takes over this lane
+  // creates the lane (the queue of the waiters with one key) of each flow's first row; the first key that has waiters
+  // takes over this lane
   if (keys_ != nullptr) lane_with({});
   add({});
 }
@@ -151,8 +152,8 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
     return end_of_step();
   }
   const row& r = rows_[row_number];
-  // The new waiter stays behind the first waiter, because both are promoted with time. When the first waiter leaves,
-  // its successor is searched.
+  // If the new waiter stays behind the first waiter, nothing changes, because both are promoted with time. When the
+  // first waiter leaves, its successor is searched.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(row_number);
   end_of_step();
@@ -190,7 +191,8 @@ int fair_queue::effective_class(const wait_node& node) const noexcept {
   return node.priority - static_cast<int>(std::min<std::uint64_t>(steps, node.priority));
 }
 
-// Within a class the head has waited longest, so only the heads of the classes are compared.
+// Returns the first waiter of a flow. Within a class the first waiter has waited longest, so only the first waiters of
+// the classes are compared.
 wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   int index = next_class(flow, 0);
   if (index < 0) return nullptr;
@@ -207,8 +209,8 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   return candidate_of(best);
 }
 
-/// Returns the waiter that goes instead of the head of a class: while the class is overloaded, this may be the last
-/// one.
+/// Returns the candidate for a grant of the class whose first waiter is `head`. That is `head`, or the last waiter of
+/// the class while the class is overloaded.
 wait_node* fair_queue::candidate_of(wait_node* head) const noexcept {
   if (!delays_.takes_newest_at_times()) return head;
   const cell& c = at(row_of(*head), head->priority);
@@ -220,7 +222,8 @@ int fair_queue::rank_of(const wait_node& front) const noexcept {
   return effective_class(delays_.takes_newest_at_times() ? *at(row_of(front), front.priority).head : front);
 }
 
-// Only the heads of classes can become the first waiter, so only their promotions matter.
+// Only the first waiter of a class can become the first waiter of the flow, so only the promotions of these waiters
+// matter.
 time_point fair_queue::next_rise(std::uint32_t flow) const noexcept {
   time_point next = time_point::max();
   for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {
@@ -251,8 +254,9 @@ time_point fair_queue::next_change() const noexcept {
   return rises_.empty() ? held : std::min(held, time_of(rises_.top()));
 }
 
-/// Updates whether a flow is grantable, held by its ceiling, or neither. If a flow with a ceiling has several rows, the
-/// order of the rows decides which of them gets the ceiling's tokens, so all rows are updated together.
+/// Updates a row: the waiters of one flow with one key. It is grantable, held by the flow's ceiling, or neither. If a
+/// flow with a ceiling has several rows, their order decides which of them gets the ceiling's tokens, so all rows are
+/// updated together.
 void fair_queue::look_at(std::uint32_t row_number) noexcept {
   const std::uint32_t flow = flow_of(row_number);
   if (rows_[flow].is_limited) end_pause_if_over(flow);
@@ -269,7 +273,7 @@ time_point fair_queue::ceiling_ready(std::uint32_t row_number) const noexcept {
   return extras_[flow_of(row_number)].ceiling.ready_at(now_, wanted_by(n), places_for(n.tokens));
 }
 
-/// Finds the first waiter of a row, and the time at which another waiter may become the first.
+/// Finds the first waiter of a row (the waiters of one flow with one key), and when another one may become the first.
 void fair_queue::look_at_front(std::uint32_t row_number) noexcept {
   rows_[row_number].front = first_of(row_number);
   if (!ages()) return;
@@ -281,7 +285,8 @@ void fair_queue::look_at_front(std::uint32_t row_number) noexcept {
   }
 }
 
-/// Marks a row as grantable or held. Its ceiling allows its first waiter at `ready`.
+/// Marks a row (the waiters of one flow with one key) as grantable or held. The flow's ceiling allows the first waiter
+/// at `ready`.
 void fair_queue::place(std::uint32_t row_number, time_point ready) noexcept {
   row& r = rows_[row_number];
   if (r.front == nullptr || ready > now_) {
@@ -317,7 +322,7 @@ void fair_queue::look_at_ceiling(std::uint32_t flow) noexcept {
   end_of_step();
 }
 
-/// Ends the busy period if no waiter is grantable any more.
+/// Ends the busy period, in which some waiter is grantable, if no waiter is grantable any more.
 void fair_queue::end_of_step() noexcept {
   if (may_any_go()) {
     is_busy_ = true;
@@ -357,7 +362,7 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
     rows_[flow].tokens += node.tokens;
   }
   if (flow != nameless && (r.is_limited || occupancy_ != supplies::occupancy::none)) {
-    // Tokens that a late wake-up finds due are taken as of their due time, like the tokens of the limit itself.
+    // After a late wake-up, tokens of the ceiling are taken as of their due time, like the tokens of the limit itself.
     extra& x = extras_[flow];
     time_point as_of = now_;
     if (x.returned_at == now_) {
@@ -392,8 +397,8 @@ void fair_queue::move_tag(row& r, cell& c, std::uint64_t charge) noexcept {
   c.rest = static_cast<std::uint32_t>(all % r.weight);
 }
 
-/// Makes the tags of a class relative to its virtual time. No tag is ahead of the virtual time by more than one
-/// request.
+/// Subtracts the virtual time of a class from its flows' tags (the virtual times of their next grants) and from itself.
+/// Tags stay small: none is ahead of the virtual time by more than one request.
 void fair_queue::rebase(int of_class) noexcept {
   const uint128 base = std::exchange(virtual_time(of_class), 0);
   class_state& s = classes_[static_cast<std::size_t>(of_class)];

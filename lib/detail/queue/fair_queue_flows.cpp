@@ -19,7 +19,8 @@ std::uint32_t fair_queue::add(flow_terms terms) {
   return flow;
 }
 
-/// Adds a row. If it throws, nothing has changed.
+/// Adds a row (the waiters of one flow with one key), and returns its number. If the function throws, nothing has
+/// changed.
 std::uint32_t fair_queue::make_row() {
   if (!free_.empty()) {
     const std::uint32_t number = free_.back();
@@ -167,7 +168,8 @@ void fair_queue::settle(std::uint32_t flow, std::size_t unit, std::uint64_t want
 }
 
 void fair_queue::undo(const wait_node& node, time_point granted_at) noexcept {
-  // The number of a removed flow may belong to another flow now. A flow with occupied slots is never removed.
+  // If the flow was removed, there is nothing to undo: its number may belong to another flow now. A flow with occupied
+  // slots is never removed.
   if (node.flow_ == nameless || rows_[node.flow_].weight == 0 || node.sequence_ < extras_[node.flow_].made) return;
   extras_[node.flow_].ceiling.rates().refund(now_, wanted_by(node), granted_at);
   release(node.flow_, places_for(node.tokens));

@@ -20,7 +20,8 @@ std::uint32_t fair_queue::row_in_lane(std::uint32_t flow, const lane_key& key) c
   return no_row;
 }
 
-/// Returns the lane of a key: its existing lane, a lane without waiters, or a new one; most_lanes if none is possible.
+/// Returns the index of the lane (the queue of the waiters with one key) for `key`. That is its existing lane, a lane
+/// without waiters, or a new lane; most_lanes if none is possible.
 std::size_t fair_queue::lane_with(const lane_key& key) {
   std::size_t found = most_lanes;
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
@@ -43,7 +44,7 @@ bool fair_queue::make_lane(std::uint32_t flow, const lane_key& key) noexcept {
   try {
     const std::size_t found = lane_with(key);
     if (found == most_lanes) return false;
-    // lane_with() may have given this key to a lane in which the flow already has a row
+    // lane_with() may have given this key to a lane in which the flow already has a row, that is its waiters
     if (row_in_lane(flow, key) != no_row) return true;
     const std::uint32_t number = make_row();
     rows_[number].is_limited = rows_[flow].is_limited;
@@ -51,7 +52,7 @@ bool fair_queue::make_lane(std::uint32_t flow, const lane_key& key) noexcept {
     kin_[number] = {flow, kin_[flow].next, static_cast<std::uint16_t>(found)};
     kin_[flow].next = number;
     return true;
-  } catch (const std::exception&) {  // there is no memory, or no free number for a row
+  } catch (const std::exception&) {  // there is no memory for a row, or no free number
     return false;
   }
 }
@@ -60,8 +61,9 @@ bool fair_queue::may_lane_go() const noexcept {
   return std::ranges::any_of(lanes_, [](const auto& l) { return !l->ready.empty(); });
 }
 
-/// Returns the first waiter among the lanes in `open`, by class, then by tag, then by arrival. A tag that is behind the
-/// virtual time, because its lane could not go, counts as the virtual time.
+/// Returns the first waiter among the lanes in `open`, by class, then by the flow's tag (its virtual time), then by
+/// arrival. A tag may be behind the virtual time of the class, because its lane was passed over. Such a tag counts as
+/// the virtual time.
 wait_node* fair_queue::first_of_lanes(const open_lanes& open) const noexcept {
   std::uint32_t best = no_row;
   int best_class = 0;
@@ -94,8 +96,9 @@ wait_node* fair_queue::first_of_lanes(const open_lanes& open) const noexcept {
   return first;
 }
 
-/// Moves the tags of a lane that was passed over forward to the virtual time, all by the same amount, so that its flows
-/// keep their order. A row that is not the first of its lane is moved alone.
+/// Called before row `number` is charged. If its tag is behind the virtual time, because its lane was passed over,
+/// moves all tags of the lane forward by the missing amount. So the flows of the lane keep their order. If the row is
+/// not the first one of its lane, only its own tag is moved.
 void fair_queue::catch_up_lane(std::uint32_t number, int of_class) noexcept {
   lane& l = *lanes_[kin_[number].lane];
   uint128& moved = l.moved_by[static_cast<std::size_t>(of_class)];
@@ -105,7 +108,8 @@ void fair_queue::catch_up_lane(std::uint32_t number, int of_class) noexcept {
   (heap::number_of(l.ready.top()) == number ? moved : c.tag) += time - (c.tag + moved);
 }
 
-/// Charges a flow in all lanes when one of its rows is charged. Each tag starts at least at the virtual time.
+/// Charges a flow for a grant also in its other lanes, by increasing the tag (virtual time) of each of its other rows.
+/// A tag that is behind the virtual time of the class is moved up to it first.
 void fair_queue::move_kin(std::uint32_t number, int of_class, std::uint64_t charge, uint128 time_before) noexcept {
   for (std::uint32_t other = kin_[number].next; other != number; other = kin_[other].next) {
     row_in_class(other, of_class, [&](cell& c) {
@@ -117,8 +121,8 @@ void fair_queue::move_kin(std::uint32_t number, int of_class, std::uint64_t char
   }
 }
 
-/// Returns the tag for a flow's new row. A flow that already competes in other lanes gets the tag that it has there,
-/// instead of that of a flow that was idle.
+/// Returns the tag (the virtual time) for a flow's new row. A flow that already competes in other lanes gets the tag
+/// that it has there, instead of that of a flow that was idle.
 uint128 fair_queue::time_of_kin(std::uint32_t number, int of_class) noexcept {
   uint128 time = virtual_time(of_class);
   if (keys_ == nullptr) return time;
@@ -160,7 +164,7 @@ bool fair_queue::may_pass(std::uint32_t flow, demand d) const noexcept {
   return !is_held(flow) && extras_[flow].ceiling.ready_at(now_, d, places_for(d.tokens)) <= now_;
 }
 
-/// Precondition: the key of the waiter has changed already.
+/// Moves a waiter to the lane of its new key. Precondition: the key of the waiter has changed already.
 void fair_queue::move_to_lane(wait_node& node, std::uint32_t number) noexcept {
   unlink(node, number);
   look_at(number);

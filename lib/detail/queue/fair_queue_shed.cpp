@@ -11,7 +11,8 @@ constexpr unsigned most_classes = wait_queue::max_priorities;
 
 }  // namespace
 
-/// Called when a waiter of a class was granted within the target delay, or comes to a class without waiters.
+/// Notes that a class of a flow meets its target delay now: one of its waiters was granted within the target delay, or
+/// a waiter comes to the empty class.
 void fair_queue::meet_target(std::uint32_t flow, cell& c) noexcept {
   c.met_at = now_;
   watch_delays(flow, delays_.overloaded_at(now_));

@@ -62,8 +62,8 @@ std::int64_t rate_set::available(std::size_t rate, time_point now) const noexcep
   return w != nullptr ? std::min(there, w->room(now)) : there;
 }
 
-/// Lowers only the bucket. The strict window counts only the grants of this process, and not the usage of other users
-/// of the quota.
+/// Charges the bucket until it has at most `most` tokens. The strict window does not change, because it counts only the
+/// grants of this process, and not the usage of other users of the quota.
 void rate_set::lower(std::size_t rate, time_point now, std::uint64_t most) noexcept {
   const std::int64_t there = rates_[rate].available(now);
   if (there > 0 && static_cast<std::uint64_t>(there) > most) {

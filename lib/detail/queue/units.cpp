@@ -85,8 +85,8 @@ unit_record& unit_records::promise(time_point granted_at) noexcept {
   return *r;
 }
 
-/// Precondition: a record was promised to such a request. Two requests with equal keys and amounts may take each
-/// other's record, which makes no difference.
+/// Returns a record that was reserved for a request with this key and these amounts. Precondition: there is such a
+/// record. If two requests have equal keys and amounts, each may take the other's record, which makes no difference.
 unit_record* unit_records::take_promised(const lane_key& asked, const amounts_by_unit& amounts) noexcept {
   unit_record** at = &promised_;
   const auto is_for = [&](const unit_record& r) {

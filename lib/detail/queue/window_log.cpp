@@ -78,7 +78,8 @@ void window_log::add(time_point now, std::uint64_t tokens) noexcept {
   used_ += tokens;
 }
 
-/// Gives tokens back to the slot of that grant, or else to an earlier slot, which leaves the window sooner.
+/// Gives back tokens of a grant made at `granted_at`, to the slot that contains the grant. If that slot has too few
+/// tokens, the rest goes to earlier slots, which leave the window sooner.
 void window_log::give_back(time_point granted_at, std::uint64_t tokens) noexcept {
   if (granted_at <= forgotten_) return;
   std::size_t i = 0;

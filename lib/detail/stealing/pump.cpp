@@ -25,8 +25,8 @@ void pump::push_all(item_list<work_item>&& items, std::size_t n) noexcept {
   list_size_.store(list_size() + n, std::memory_order_release);
 }
 
-/// The list is checked before the ring. Items move from the list to the ring, and the list's size is lowered last, so
-/// items that are being moved are found.
+/// Whether this work queue has work. The list is checked before the ring. Items move from the list to the ring, and the
+/// list's size is lowered last, so items that are being moved are found.
 bool pump::has_work() const noexcept { return list_size() > 0 || !ring_.empty(); }
 
 work_item* pump::pop() noexcept {
@@ -41,7 +41,8 @@ work_item* pump::steal_from(pump& victim) noexcept {
   return victim.take_from_list(*this, ring_length / 2);
 }
 
-/// Moves up to `most` items to the empty ring of `taker`. From another pump's list it takes at most half.
+/// Moves up to `most` items out of the list: the first one is returned, the others go to the empty ring of `taker`.
+/// Another thread's pump gets at most half of the list.
 work_item* pump::take_from_list(pump& taker, std::size_t most) noexcept {
   const std::lock_guard lock{mutex_};
   const std::size_t size = list_size();

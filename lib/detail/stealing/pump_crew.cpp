@@ -26,15 +26,16 @@ void pump_crew::push(pump* here, work_item& item, bool is_continuation) noexcept
   call_help();
 }
 
-/// Wakes another pump if none is seeking work. The fence pairs with that of retire(): either this thread sees that no
-/// pump seeks, or the pump that stops seeking sees the work.
+/// Wakes another pump (a work queue that a posted function serves) if no pump is seeking work. The fence pairs with
+/// that of retire(): either this thread sees that no pump seeks, or the pump that stops seeking sees the work.
 void pump_crew::call_help() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (seekers_.load(std::memory_order_relaxed) == 0) wake_one();
 }
 
-/// Wakes an idle pump, or starts a new one, unless a pump is seeking work already. If there is neither an idle pump nor
-/// memory for a new one, it does nothing: the working pumps do all the work.
+/// Wakes an idle pump (a work queue that a posted function serves), or starts a new one, unless a pump is seeking work
+/// already. If there is neither an idle pump nor memory for a new one, it does nothing: the working pumps do all the
+/// work.
 void pump_crew::wake_one() noexcept {
   int none = 0;
   if (!seekers_.compare_exchange_strong(none, 1, std::memory_order_seq_cst)) return;
@@ -83,7 +84,8 @@ void pump_crew::turn(pump& p) {
   }
 }
 
-/// Begins a turn of a pump. Returns false, and makes the pump idle, if it is not needed.
+/// Begins a turn, in which a thread serves the work queue `p`. Returns false, and makes `p` idle, if the turn is not
+/// needed.
 bool pump_crew::begin(pump& p) noexcept {
   const std::lock_guard lock{mutex_};
   ++running_;
@@ -93,8 +95,8 @@ bool pump_crew::begin(pump& p) noexcept {
     ++working_;
     return true;
   }
-  // As many pumps count as working as there are threads, and this thread runs `p`, which does not count. So one working
-  // pump is not running now. That pump wakes another pump when it runs.
+  // There are as many working pumps as threads. This thread runs `p`, which does not count as working. So at least one
+  // working pump is not being run now. That pump wakes another pump when it is run.
   --running_;
   p.seeks_ = false;
   p.next_idle_ = std::exchange(idle_, &p);
@@ -110,8 +112,8 @@ void pump_crew::put_back(pump& p) noexcept {
   bring(p);
 }
 
-/// Moves work that was added from outside the pumps behind the pump's own work. A single thread takes all of it, which
-/// keeps the order; several threads take a part each.
+/// Moves work from the common list, which other threads have filled, behind the work of `p`. A single thread takes all
+/// of it, which keeps the order; several threads take a part each.
 ///
 /// The size is lowered last, so that a check of both places finds work that is being moved.
 void pump_crew::take_share(pump& p) noexcept {
@@ -129,8 +131,8 @@ void pump_crew::take_share(pump& p) noexcept {
   injected_size_.store(size - n, std::memory_order_release);
 }
 
-/// Returns work for a pump that has none; null if there is no work. With a single thread, only work that was added from
-/// outside the pumps is checked, because no other pump can have work.
+/// Returns work for a pump whose own queue is empty; null if there is no work. With a single thread, only the common
+/// list is checked, because no other pump can have work.
 work_item* pump_crew::find(pump& p) noexcept {
   if (!p.seeks_) {
     take_share(p);
@@ -149,7 +151,8 @@ work_item* pump_crew::find(pump& p) noexcept {
   return item;
 }
 
-/// The search begins after this pump's own position, so that several pumps do not all take from the same one.
+/// Takes work from the common list, or steals it from another pump. The search begins after this pump's own position,
+/// so that several pumps do not all steal from the same one. Returns null if there is no work.
 work_item* pump_crew::seek(pump& p) noexcept {
   take_share(p);
   if (work_item* const item = p.pop()) return item;
@@ -160,7 +163,7 @@ work_item* pump_crew::seek(pump& p) noexcept {
   return nullptr;
 }
 
-/// Makes a pump idle. It may run again before this function returns.
+/// Makes a pump idle: it does not run until there is more work. It may run again before this function returns.
 void pump_crew::retire(pump& p) noexcept {
   {
     const std::lock_guard lock{mutex_};
@@ -173,8 +176,8 @@ void pump_crew::retire(pump& p) noexcept {
   if (has_work()) call_help();
 }
 
-/// The list of work from outside the pumps is checked before the pumps. Work moves from that list to a pump, and is in
-/// both places for a moment, so work that is being moved is found.
+/// Whether there is work in the common list, or in a pump. The list is checked first. Work moves from the list to a
+/// pump, and is in both places for a moment, so work that is being moved is found.
 bool pump_crew::has_work() const noexcept {
   if (injected() > 0) return true;
   const std::size_t made = made_.load(std::memory_order_acquire);

@@ -4,13 +4,14 @@ namespace canigo::detail {
 
 work_item* steal_ring::steal_from(steal_ring& victim) noexcept {
   const std::uint64_t first = tail_.load(std::memory_order_relaxed);
-  // The acquire ensures that the thread which emptied this ring has finished reading its slots.
+  // The acquire ensures that the thread which emptied this ring has finished reading its slots, so that they can be
+  // overwritten.
   static_cast<void>(head_.load(std::memory_order_acquire));
   std::uint64_t head = victim.head_.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t there = victim.tail_.load(std::memory_order_acquire) - head;
     if (there == 0) return nullptr;
-    if (there > ring_length) {  // other threads have taken items after `head` was read, so `head` is too old
+    if (there > ring_length) {  // if other threads have taken items after `head` was read, `head` is too old
       head = victim.head_.load(std::memory_order_acquire);
       continue;
     }

@@ -12,8 +12,8 @@ namespace canigo::detail {
 
 namespace {
 
-/// The pump that the calling thread runs, and its service. If a handler runs another loop, the inner loop's pump counts
-/// until that loop returns.
+/// The pump (the work queue) that the calling thread serves, and its service. If a handler runs another loop, the inner
+/// loop's pump counts until that loop returns.
 struct place {
   const stealing_service* service;
   pump* at;
@@ -83,8 +83,8 @@ void stealing_service::push_to_loop(work_item& item) noexcept {
   }
 }
 
-/// Destroying an item may add other items. push() posts those items to the loop, and the context destroys them with all
-/// posted functions.
+/// Destroys all items. Destroying an item may add other items. push() posts those items to the loop, and the context
+/// destroys them with all posted functions.
 void stealing_service::shutdown() {
   is_over_.store(true, std::memory_order_relaxed);
   item_list<work_item> lost = take_all();

@@ -34,7 +34,7 @@ class cursor {
     if (is_next) text_.remove_prefix(expected.size());
     return is_next;
   }
-  /// Reads one of the words, and returns its index.
+  /// Reads one of the words, and returns its index. If the text begins with none of them, the whole text is invalid.
   template <std::size_t N>
   unsigned one_of(const std::array<std::string_view, N>& words) noexcept {
     for (unsigned i = 0; i < N; ++i) {
@@ -88,12 +88,12 @@ void read_time(cursor& c, fields_of_date& d) noexcept {
 std::optional<sys_seconds> instant_of(const fields_of_date& d) noexcept {
   using namespace std::chrono;
   const year_month_day date{year{static_cast<int>(d.year)}, month{d.month + 1}, std::chrono::day{d.day}};
-  // A leap second counts as the first second of the next minute.
+  // Second 60 is a leap second. It counts as the first second of the next minute.
   if (!date.ok() || d.hour > 23 || d.minute > 59 || d.second > 60) return std::nullopt;
   return sys_days{date} + hours{d.hour} + minutes{d.minute} + seconds{d.second};
 }
 
-/// Reads "Sun, 06 Nov 1994 08:49:37 GMT".
+/// Reads the form "Sun, 06 Nov 1994 08:49:37 GMT". Returns nothing for another text.
 std::optional<sys_seconds> fixed_form(std::string_view text) noexcept {
   cursor c{text};
   fields_of_date d;
@@ -110,7 +110,7 @@ std::optional<sys_seconds> fixed_form(std::string_view text) noexcept {
   return c.is_at_end() ? instant_of(d) : std::nullopt;
 }
 
-/// Reads "Sunday, 06-Nov-94 08:49:37 GMT".
+/// Reads the form "Sunday, 06-Nov-94 08:49:37 GMT". Returns nothing for another text.
 std::optional<sys_seconds> rfc850_form(std::string_view text) noexcept {
   cursor c{text};
   fields_of_date d;
@@ -128,7 +128,7 @@ std::optional<sys_seconds> rfc850_form(std::string_view text) noexcept {
   return c.is_at_end() ? instant_of(d) : std::nullopt;
 }
 
-/// Reads "Sun Nov  6 08:49:37 1994".
+/// Reads the form "Sun Nov  6 08:49:37 1994". Returns nothing for another text.
 std::optional<sys_seconds> asctime_form(std::string_view text) noexcept {
   cursor c{text};
   fields_of_date d;

@@ -14,7 +14,7 @@ namespace {
 using std::chrono::sys_seconds;
 using part = quota_name::part;
 
-/// Reads a number such as "5", or "5.0" without its fraction.
+/// Reads a whole number such as "5" or "5.0"; a fraction is dropped. Returns nothing for another text.
 std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
   const std::string_view whole = text.substr(0, text.find('.'));
   const std::string_view fraction = text.substr(std::min(whole.size() + 1, text.size()));
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
   return count;
 }
 
-/// Reads a number of milliseconds. A fraction is rounded up.
+/// Reads a number of milliseconds; a fraction is rounded up. Returns nothing for another text.
 std::optional<duration> parse_ms(std::string_view text) noexcept {
   const auto as_seconds = parse_decimal_seconds(text, duration::max());
   if (!as_seconds) return std::nullopt;
@@ -136,7 +136,7 @@ std::optional<duration> told_limits::wait_of_refusal() const noexcept {
   return retry_after ? retry_after : reset_of_used_up(true);
 }
 
-/// Returns the row for a quota; null if there is no space for another row.
+/// Returns the entry for a quota, which is made if there is none; null if there is no space for another entry.
 limit_fields::row* limit_fields::find(const quota_name& key, std::string_view policy) noexcept {
   for (std::size_t i = 0; i < size_; ++i) {
     if (rows_[i].key == key && rows_[i].policy == policy) return &rows_[i];
@@ -147,7 +147,7 @@ limit_fields::row* limit_fields::find(const quota_name& key, std::string_view po
   r.policy = policy;
   r.told.unit = key.unit;
   if (key.window != duration::zero()) r.told.window = key.window;
-  // Quotas of OpenAI and Anthropic refill continuously: their reset is when they are full.
+  // Quotas of OpenAI and Anthropic refill continuously: at the reset time that they report, they are full.
   r.told.refills = key.names_unit && key.window == duration::zero();
   return &r;
 }
@@ -188,7 +188,7 @@ void limit_fields::take_part(const quota_name& name, std::string_view value) noe
     return;
   }
   quota_name key = name;
-  key.what = part::limit;  // all information about one quota is in one row
+  key.what = part::limit;  // so that find() returns the same row for all information about one quota
   row* const r = find(key, {});
   if (r == nullptr) return;
   switch (name.what) {

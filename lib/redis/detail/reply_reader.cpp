@@ -84,7 +84,7 @@ bool is_too_deep(const redisReadTask& task) noexcept {
   return depth > deepest;
 }
 
-// The number of elements is an int in hiredis 0.14, and a size_t in later versions.
+// Begins an array of the reply. The number of elements is an int in hiredis 0.14, and a size_t in later versions.
 template <class Count>
 void* create_array(const redisReadTask* task, Count) {
   auto& b = builder_of(task);
