@@ -34,8 +34,8 @@
 #include <utility>
 #include <vector>
 
-// Options for jemalloc, if the program is linked with it. Without a background thread, jemalloc returns memory to the
-// system only while requests come.
+// Options for jemalloc; they have no effect if the program is not linked with jemalloc. Without a background thread,
+// jemalloc returns memory to the system only while requests come.
 extern "C" [[gnu::visibility("default")]] const char* malloc_conf;
 const char* malloc_conf = "background_thread:true";
 
@@ -52,13 +52,14 @@ std::string own_libraries() {
                      NLOHMANN_JSON_VERSION_PATCH);
 }
 
-/// Writes to standard error, and waits for its reader for up to 5 s. Call it only when no requests are served.
+/// Writes to standard error. If the reader of a pipe is slow, waits for the reader for up to 5 s. Call it only when no
+/// requests are served.
 void complain(const std::string& text) noexcept {
   canigo::gateway::write_to_standard_error(text, std::chrono::seconds{5});
 }
 
-/// Opens /dev/null on closed standard descriptors. Otherwise a file or a socket of the program would become standard
-/// input, output or error.
+/// Opens /dev/null for each standard descriptor that is closed. Otherwise the next file or socket that the program
+/// opens would become standard input, output or error.
 void fill_standard_descriptors() noexcept {
   for (int fd = ::open("/dev/null", O_RDWR); fd >= 0; fd = ::dup(fd)) {
     if (fd <= STDERR_FILENO) continue;
@@ -75,7 +76,7 @@ void hold_signals() {
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) held.add(number);
 }
 
-/// Adds the option `--print-preset` to the command line.
+/// Adds the option `--print-preset` to the command line: it prints the text of a preset, and ends the program.
 void add_preset_option(CLI::App& app) {
   std::vector<std::string> names;
   for (const auto& p : canigo::gateway::presets()) names.emplace_back(p.name);
@@ -83,12 +84,12 @@ void add_preset_option(CLI::App& app) {
          "--print-preset",
          [](const std::string& name) {
            std::string text{canigo::gateway::find_preset(name)->text};
-           text.pop_back();  // removes the line end, because the command line's parser prints one after the text
+           text.pop_back();  // removes the line end, because the command line's parser adds one after the text
            throw CLI::CallForVersion{text, 0};
          },
          "Print what an upstream of a provider has where the configuration says nothing else")
       ->check(CLI::IsMember(names).description(""))
-      ->trigger_on_parse()  // runs before CLI11 reports missing required options
+      ->trigger_on_parse()  // runs before CLI11 reports that a required option is missing
       ->type_name(fmt::format("{}", fmt::join(names, "|")));
 }
 

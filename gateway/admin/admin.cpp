@@ -33,13 +33,13 @@ namespace {
 constexpr std::string_view plain = "text/plain; charset=utf-8";
 constexpr std::string_view json_type = "application/json";
 constexpr std::string_view upstreams_path = "/api/upstreams/";
-// The icon of the page: three bars for a queue, in the page's colour.
+// The icon of the page: three bars that stand for a queue, in the page's colour.
 constexpr std::string_view icon =
     "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 16 16\"><path fill=\"#3f7cbf\" "
     "d=\"M1 2h14v3H1zM1 7h10v3H1zM1 12h6v3H1z\"/></svg>";
 constexpr duration penalty = std::chrono::seconds{1};
 
-/// One request to the admin listener, and the parts that answer it.
+/// One request to the admin listener, with the objects needed to answer it.
 struct admin_call {
   service& s;
   admin_session& session;
@@ -64,7 +64,7 @@ bool is_own_host(const admin_options& o, std::string_view host) {
 
 enum class proof { none, wrong, good };
 
-/// Checks the token in the head's Authorization field.
+/// Checks the token in the head's Authorization field. Returns proof::none if the head has no such field.
 proof token_of(const admin_session& s, const message_head& head, const admin_options& o) {
   const auto given = value_of(head, "authorization");
   if (!given) return proof::none;
@@ -74,7 +74,7 @@ proof token_of(const admin_session& s, const message_head& head, const admin_opt
   return !token.empty() && s.sessions.is_same(token, o.token.value) ? proof::good : proof::wrong;
 }
 
-/// Checks the token in the head. Without a token, it checks the session cookie that /login has issued.
+/// Checks the token in the head. If the head has no token, checks the session cookie that /login has issued.
 proof proof_of(const admin_session& s, const message_head& head, const admin_options& o) {
   const proof p = token_of(s, head, o);
   if (p != proof::none) return p;
@@ -84,7 +84,7 @@ proof proof_of(const admin_session& s, const message_head& head, const admin_opt
 }
 
 /// Refuses a request without a valid token. The answer to a wrong token is delayed by a second. At most
-/// `most_penalties` answers are delayed at the same time; further answers are sent at once.
+/// `most_penalties` answers are delayed at the same time; further wrong tokens are answered with 429 without a delay.
 net::awaitable<admin_reply> refuse(const admin_call& e, proof p) {
   constexpr std::string_view wanted = "WWW-Authenticate: Bearer\r\n";
   if (p == proof::none)
@@ -97,8 +97,8 @@ net::awaitable<admin_reply> refuse(const admin_call& e, proof p) {
   co_return e.say(401, plain, "this is not admin.token\n", wanted);
 }
 
-/// Answers requests that need no token: for the page, its parts and /api/session. Returns nothing for any other
-/// request.
+/// Answers a request that needs no token: for the page, its script, style and icon, or /api/session. Returns nothing
+/// for any other request.
 std::optional<admin_reply> public_answer(const admin_call& e, const admin_options& o) {
   if (e.head.method != "GET" && e.head.method != "HEAD") return std::nullopt;
   if (e.path == "/") return e.say(200, "text/html; charset=utf-8", page_html());
@@ -119,11 +119,12 @@ std::string cookie_field(std::string_view value, std::chrono::seconds age) {
 
 /// The upstream, or one of its targets, that an operator's command names.
 struct named_part {
-  std::shared_ptr<upstream_queue> upstream;  // null: no upstream has that name
-  std::optional<std::size_t> target;         // the target of the command; none: all targets
+  std::shared_ptr<upstream_queue> upstream;  // null: no upstream has the name in the command
+  std::optional<std::size_t> target;         // the index of the target in the command; none: all targets
 };
 
-/// Finds the part that the path "/api/upstreams/NAME/VERB" or "/api/upstreams/NAME/targets/TARGET/VERB" names.
+/// Finds the upstream or the target that the path "/api/upstreams/NAME/VERB" or
+/// "/api/upstreams/NAME/targets/TARGET/VERB" names.
 named_part part_of(const admin_call& e, std::string_view verb) {
   constexpr std::string_view targets_path = "/targets/";
   std::string_view name = e.path;
@@ -229,7 +230,7 @@ net::awaitable<admin_reply> admin::answer(service& s, const message_head& head, 
   // A browser lets a page of another site send this field only after a CORS preflight request, which the admin refuses.
   if (changes && value_of(head, "x-canigo-admin").value_or("") != "1")
     co_return e.say(403, plain, "X-Canigo-Admin: 1 is missing\n");
-  // /login needs the token itself: a cookie must not prolong its own session.
+  // /login needs the token itself: a session cookie must not be enough to prolong its own session.
   const proof enough = e.path == "/login" ? token_of(e.session, e.head, o) : shown;
   if (enough != proof::good) {
     auto refusing = refuse(e, enough);

@@ -19,7 +19,7 @@ namespace canigo::gateway {
 class config_snapshot;
 class service;
 
-/// The data that all connections to the admin share. Threads: any.
+/// The data that all connections to the admin listener share. Threads: any.
 class admin_session {
  public:
   static constexpr int most_listeners = 16;  ///< the max number of clients of /api/events at the same time
@@ -31,11 +31,12 @@ class admin_session {
 
   process_commands commands;
 
-  /// Returns the state as JSON, without the configuration. A result that is less than 0.8 s old is returned again. So
-  /// many clients do not take more time than one client.
+  /// Returns the state as JSON, without the configuration. Returns the previous result again if it is less than 0.8 s
+  /// old. So many clients cost no more time than one client.
   net::awaitable<std::shared_ptr<const std::string>> recent_state(service& s);
 
-  /// Returns a number that changes when `g` is not the configuration of the last call. So a page notices a reload.
+  /// Returns a number that grows each time `g` differs from the `g` of the previous call. So the page notices that a
+  /// reload has replaced the configuration.
   std::uint64_t number_of(const std::shared_ptr<const config_snapshot>& g);
 
  private:
@@ -46,7 +47,7 @@ class admin_session {
   time_point made_{};
 };
 
-/// Occupies one of `most` places during its lifetime. Converts to false if all places were occupied.
+/// Occupies one of `most` places during its lifetime. Converts to false if all places were already occupied.
 class counted_place {
  public:
   counted_place(std::atomic<int>& count, int most) noexcept

@@ -13,8 +13,7 @@ namespace canigo::gateway {
 class admin_session;
 class service;
 
-/// Sends the state each second, as server-sent events. If there are too many clients already, it answers 503, and the
-/// client must try again.
+/// Sends the state each second, as server-sent events. If too many clients receive events already, it answers 503.
 ///
 /// Returns when the client disconnects, sends something, or accepts no bytes for 5 s. It also returns when `has_left`
 /// is true, or when `may_listen`, which is called before each event, returns false.

@@ -33,8 +33,8 @@ std::vector<request_view> first_of(by_upstream& all, std::size_t most) {
   return first;
 }
 
-/// The addresses of the names of an upstream and a class. Comparing addresses suffices, because the configuration
-/// stores each name once.
+/// The addresses of the names of an upstream and of a priority class. The names need no comparison of texts, because
+/// the configuration stores each name once.
 using name_pair = std::pair<const char*, const char*>;
 
 net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>& numbers, std::size_t most) {

@@ -20,9 +20,10 @@ namespace canigo::gateway {
 
 class service;
 
-/// A view of the requests of all loops. Each loop is read at a slightly different time.
+/// A view of the requests of all event loops. Each loop is read at a slightly different time.
 struct loop_look {
-  /// The requests whose numbers were given to look_at_loops(), by their numbers. Requests that have ended are missing.
+  /// The requests that the caller of look_at_loops() has asked for, by their numbers. Requests that have ended are
+  /// missing.
   std::unordered_map<std::uint64_t, request_view> asked;
   /// The oldest running requests of each upstream, by its name.
   std::map<std::string, std::vector<request_view>> running;
@@ -30,11 +31,11 @@ struct loop_look {
   std::map<std::string, std::vector<request_view>> outside;
   /// The number of running requests of each upstream, by its name.
   std::map<std::string, std::size_t> running_in_all;
-  /// The arrival time of the longest-waiting request, by the names of its upstream and its class.
+  /// The arrival time of the request that has waited longest, by the names of its upstream and its priority class.
   std::map<std::pair<std::string, std::string>, time_point> oldest;
 };
 
-/// Collects the view by a coroutine on the thread of each loop. So requests need no lock for the page.
+/// Collects the view: a coroutine on the thread of each loop reads the loop's requests. So requests need no lock.
 ///
 /// `numbers`: the requests to put into loop_look::asked. `most`: the max number of requests per upstream in `running`
 /// and in `outside`.

@@ -7,7 +7,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Appends the value of a label, escaped. The value may hold any bytes; a line feed in it would start another sample.
+/// Appends the value of a label, escaped. The value may hold any bytes; an unescaped line feed would start another
+/// sample.
 void append_escaped(std::string& text, std::string_view value) {
   for (const char c : value) {
     if (c == '\n') {
@@ -45,8 +46,8 @@ void metric_text::write(std::string_view suffix, labels l, std::string_view edge
 void metric_text::sample(labels l, double value) { write("", l, "", fmt::format("{}", value)); }
 
 void metric_text::sample(labels l, const wait_histogram& times) {
-  // The histogram has exact counts at 256 ns times a power of two. The buckets end at edges from 33 µs to 37 minutes.
-  // Each edge is four times the edge before.
+  // The histogram can count exactly the times below 256 ns times a power of two. So the edges of the buckets are such
+  // times: from 33 µs to 37 minutes, each edge four times the previous one.
   constexpr int first = 7;
   constexpr int last = 33;
   for (int power = first; power <= last; power += 2) {

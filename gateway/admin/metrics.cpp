@@ -19,12 +19,13 @@
 namespace canigo::gateway {
 namespace {
 
-/// The state of an upstream at one moment. It is read once, because each metric family lists all upstreams.
+/// The state of an upstream at one moment. It is read once and then used for all metric families, because each family
+/// has a sample of every upstream.
 struct upstream_moment {
   std::string_view name;
   const upstream* settings = nullptr;
   limiter_stats limit;
-  std::vector<std::uint64_t> outside;  // the waiters outside of the queue, by class
+  std::vector<std::uint64_t> outside;  // the number of waiters outside of the queue, by priority class
   std::uint64_t running = 0;
   std::uint64_t paused_tenants = 0;
   std::uint64_t spent_quotas = 0;
@@ -133,7 +134,7 @@ void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
   }
 }
 
-/// Writes the metrics of targets, for upstreams that list targets.
+/// Writes the metrics of targets. Writes nothing if no upstream lists targets.
 void show_targets(metric_text& m, const config_snapshot& g, const std::vector<upstream_moment>& all) {
   if (std::ranges::none_of(all, [](const upstream_moment& u) { return !u.settings->targets.empty(); })) return;
   const time_point now = std::chrono::steady_clock::now();
@@ -170,7 +171,7 @@ void show_targets(metric_text& m, const config_snapshot& g, const std::vector<up
   });
 }
 
-/// Writes the metrics of the models that have limits of their own: up to most_model_limits of each upstream.
+/// Writes the metrics of the models that have limits of their own: of each upstream, at most most_model_limits models.
 void show_models(metric_text& m, const config_snapshot& g, const std::vector<upstream_moment>& all) {
   if (std::ranges::none_of(all, [](const upstream_moment& u) { return !u.settings->models.empty(); })) return;
   const auto each = [&](auto use) {
@@ -198,7 +199,7 @@ void show_models(metric_text& m, const config_snapshot& g, const std::vector<ups
   });
 }
 
-/// Writes the sums over all hosts of forward mode. There may be thousands of hosts, too many for a series each.
+/// Writes the sums over all hosts of forward mode. There may be thousands of hosts, so a host has no series of its own.
 void show_forward(metric_text& m, const call_counts& counts, const config_snapshot& g) {
   std::vector<std::shared_ptr<upstream_queue>> hosts;
   if (g.hosts() != nullptr) hosts = g.hosts()->all();

@@ -102,11 +102,11 @@ json waiter_of(const waiting_request& w, const request_view* v, const upstream_q
            {"estimate_ms", milliseconds(w.estimate)},
            {"waits_for", or_null(q.name_of_limit(w.reason))}};
   if (!u.targets.empty()) one["targets"] = names_of_targets(u, w.alternatives);
-  if (v != nullptr) describe(one, *v);  // null: the request has ended since the limit was read
+  if (v != nullptr) describe(one, *v);  // null: the request has ended since the waiters of the limit were read
   return one;
 }
 
-/// Describes a request that waits outside of the upstream's queue.
+/// Describes a request that waits outside of the upstream's queue, for example for a tunnel or for money of a budget.
 json outsider_of(const request_view& v, time_point now) {
   json one{{"class", v.priority},
            {"waited_ms", milliseconds(now - v.since)},
@@ -157,7 +157,7 @@ json tenant_of(const tenant& t, const upstream& u, const flow_stats& stats, time
 }
 
 /// Adds the tenants that have their own limits at this upstream, are paused there, or have sent requests to it. The
-/// tenants with most requests come first.
+/// tenants with the most requests come first.
 void add_tenants(json& to, const config& c, const upstream& u, const std::vector<flow_stats>& shares, time_point now) {
   struct one {
     std::size_t busy, tenant;
@@ -231,14 +231,14 @@ json errors_of(const recent_errors& errors) {
   return all;
 }
 
-/// The state of a limit. It is read before the loops describe the limit's waiters.
+/// The state of a limit, and its waiters. It is read before each event loop describes the requests that wait.
 struct queue_look {
   limiter_stats stats;
   wait_reason why;
   std::vector<waiting_request> waiters;
 };
 
-/// Returns the request with this number as its loop has described it; null if it has ended since.
+/// Returns the view of the request with this number; null if the request ended before its event loop was read.
 const request_view* view_in(const loop_look& look, std::uint64_t number) {
   const auto found = look.asked.find(number);
   return found == look.asked.end() ? nullptr : &found->second;
@@ -263,7 +263,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
            {"running", json::array()}};
   for (const waiting_request& w : own.waiters) {
     const request_view* const v = view_in(look, w.tag);
-    // A request that has left the queue meanwhile, to wait outside of it, is added below.
+    // A request that has left the queue since the limit was read, and now waits outside of the queue, is added below.
     if (v == nullptr || v->waits_for.empty()) one["waiters"].push_back(waiter_of(w, v, q, c, now));
   }
   if (const auto found = look.outside.find(u.name); found != look.outside.end())
@@ -273,7 +273,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
     for (const request_view& v : running->second) one["running"].push_back(running_of(v, now));
   const auto in_all = look.running_in_all.find(u.name);
   one["running_in_all"] = in_all == look.running_in_all.end() ? 0 : in_all->second;
-  // If no limit delays the queue's first waiter, the last waiter shown tells the limit that it waits for.
+  // If no limit delays the queue's first waiter, `binds` names what delays the last waiter in the list.
   if (one["binds"].is_null() && !one["waiters"].empty()) one["binds"] = one["waiters"].back()["waits_for"];
   if (!u.targets.empty()) one["targets"] = targets_of(q, own.stats, now);
   if (!u.models.empty()) one["models"] = models_of(q, own.stats);

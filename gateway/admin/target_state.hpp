@@ -17,15 +17,15 @@ namespace canigo::gateway {
 /// Returns the milliseconds from `now` to `end`; null if the end is unknown.
 nlohmann::json until(time_point end, time_point now);
 
-/// Describes the pauses that are in force, except for those of single tenants and of used-up quotas.
+/// Describes the pauses that are in force, except for the pauses of single tenants and the pauses for used-up quotas.
 nlohmann::json pauses_of(const pause_book& pauses, time_point now);
 
 /// Describes each target of an upstream: its limits, its pauses, and its number of calls. The result is empty for an
 /// upstream without a list of targets.
 nlohmann::json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now);
 
-/// Describes each model that has limits of its own: its limits, the calls that hold them now, and the number of calls
-/// granted.
+/// Describes each model that has limits of its own: its limits, the number of its running calls, and the number of its
+/// granted calls.
 nlohmann::json models_of(upstream_queue& q, const limiter_stats& stats);
 
 /// Returns the names of the targets in a set.

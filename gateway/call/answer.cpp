@@ -13,7 +13,7 @@ namespace canigo::gateway {
 
 void append_json_string(std::string& to, std::string_view text) {
   static constexpr character_set plain{[](char c) { return c >= ' ' && c < '\x7f' && c != '"' && c != '\\'; }};
-  // Most texts contain no character to escape, so they need no JSON encoder.
+  // Most texts contain no character to escape, so this faster path needs no JSON encoder.
   if (plain.has_all_of(text)) {
     to.append(1, '"').append(text).append(1, '"');
   } else {
@@ -43,8 +43,8 @@ void append_own_fields(std::string& to, const call_record& r) {
 }
 
 std::string problem(const refusal& why, const call_record& r, std::string_view connection, bool to_head) {
-  // Client libraries look for the error's text in different members: an object `error`, `message`, or RFC 9457's
-  // `detail`. So the answer has all of them.
+  // Client libraries look for the text of an error in different members: an object `error`, `message`, or `detail` of
+  // RFC 9457. So the answer has all three members.
   const std::string message = json_string("canigo-gateway: " + why.detail);
   const std::string code = json_string(why.error);
   const std::string body =
@@ -63,7 +63,7 @@ std::string problem(const refusal& why, const call_record& r, std::string_view c
   if (why.is_final) text.append("X-Should-Retry: false\r\n");
   text.append(why.rate_fields);
   if (why.status == 401) text.append("WWW-Authenticate: Bearer\r\n");
-  // Clients of proxies support Basic authentication: the tenant's key is the password.
+  // Clients of proxies authenticate with Basic: the password is the tenant's key.
   if (why.status == 407) text.append("Proxy-Authenticate: Basic realm=\"canigo-gateway\"\r\n");
   append_own_fields(text, r);
   text.append(connection).append("\r\n");

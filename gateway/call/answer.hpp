@@ -10,23 +10,26 @@
 
 namespace canigo::gateway {
 
-/// Appends the fields that every response has: X-Request-Id, X-Canigo-Wait-Ms and X-Canigo-Attempts.
+/// Appends the response fields that the gateway adds: X-Request-Id, X-Canigo-Wait-Ms and X-Canigo-Attempts.
 void append_own_fields(std::string& to, const call_record& r);
 
-/// Builds a whole error response. Its JSON has the members of RFC 9457, and an object `error` and a `message` for the
-/// clients of model providers. Its type is application/problem+json only if the client accepts this type by name,
-/// because other clients read only application/json. `connection`: the Connection and Keep-Alive lines of the head.
+/// Builds a whole error response. Its JSON has the members of RFC 9457, and also the members `error` and `message`,
+/// which clients of model providers read. Its type is application/problem+json only if the client accepts this type by
+/// name, because other clients read only application/json. `connection`: the Connection and Keep-Alive lines of the
+/// head.
 std::string problem(const refusal& why, const call_record& r, std::string_view connection, bool to_head);
 
-/// Builds the head of an event stream, with chunked framing, for a client whose call still waits.
+/// Builds the head of an event stream, with chunked framing. It is sent to a client before the upstream has answered
+/// its call.
 std::string events_head(const call_record& r, std::string_view connection);
-/// Returns a text as one chunk of a chunked body.
+/// Returns `text` as one chunk of a chunked body.
 std::string chunk_of(std::string_view text);
 
-/// Builds a whole response of the admin. `fields`: additional fields, each with its line end.
+/// Builds a whole response of the admin listener. `fields`: additional fields, each with its line end.
 std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,
                  std::string_view fields = {});
-/// Builds the head of an admin's response without a length. Its body ends when the connection closes.
+/// Builds the head of a response of the admin listener, without a Content-Length: the body ends when the connection
+/// closes.
 std::string page_head(int status, std::string_view type, std::string_view fields);
 
 /// Returns the text as a JSON string, in quotes. Bytes that are not UTF-8 become U+FFFD.

@@ -41,14 +41,14 @@ class counted {
 
 }  // namespace
 
-/// Reports the attempt's result to the breaker. If that opens the breaker, this function ends the waits that are now
-/// too long.
+/// Reports the attempt's result to the upstream's circuit breaker. If the result opens the breaker, ends each wait
+/// whose estimate is now longer than its call may wait.
 void attempt::report(const attempt_result& result) {
   if (held_.report(counts_as_failure(result))) of_.services.end_long_waits(queue(), duration::max());
 }
 
-/// Reports an end without a response, or with a part of a response. It is no failure if the client's own body broke
-/// off, or if a websocket ended.
+/// Reports that the attempt ended without a response, or with a part of a response. An end is not reported as a failure
+/// if the client's own body broke off, or if a websocket ended.
 void attempt::report_end(attempt_end end) {
   const exchange& x = exchange_;
   const bool is_half = end == attempt_end::cut && x.status != 101 && (x.body == nullptr || !x.body->has_failed());
@@ -63,7 +63,8 @@ void attempt::report_end(attempt_end end) {
   }
 }
 
-/// Updates the state of the upstream from the head of a response, independent of what happens to the request.
+/// Updates the state of the upstream from the head of a response: latencies, breaker, learned limits, and pauses.
+/// Returns true if the response reports a used-up quota; the target is then not paused.
 bool attempt::see_head(const message_head& h, std::string_view body, std::size_t) {
   constexpr int forbidden = 403;
   const time_point now = clock::now();
@@ -82,20 +83,22 @@ bool attempt::see_head(const message_head& h, std::string_view body, std::size_t
   return is_of_quota;
 }
 
-/// Pauses the target if the response's status means that it rejects its key. Returns true if it paused the target.
+/// If the response's status means that the target rejects its key, pauses the target. Returns true if it paused the
+/// target.
 bool attempt::refuse_key(int status) {
   return refuses_key(status) && of_.services.refuse_key(queue(), target(), since_, of_.record, status);
 }
 
-/// If `is_failure`, notes a failure, which may pause the target. Returns `is_failure`.
+/// If `is_failure`, counts a failure of the target; several failures in a row pause the target. Returns `is_failure`.
 bool attempt::note_failure(bool is_failure) {
   if (is_failure && queue().note_failure(target(), since_)) of_.services.end_long_waits(queue(), duration::max());
   return is_failure;
 }
 
-/// Pauses the target as the response asks, or only the tenant if tenants bring their own credentials. A response that
-/// forbids a retry and names no wait concerns only this call, or the key of one of several targets. If refusals
-/// continue after a wait of zero, the pauses grow.
+/// Pauses the target for the time that the response asks for. If tenants bring their own credentials, pauses only the
+/// tenant of the call. If the response forbids a retry and names no time, the target is treated as one that rejects its
+/// key: see upstream_queue::refuse_key(). If refusals continue after a requested wait of zero, each further pause is
+/// longer.
 void attempt::obey(const told_limits& told, int status) {
   const auto wait = told.wait_of_refusal();
   if (!wait && told.forbids_retry) {
@@ -110,7 +113,7 @@ void attempt::obey(const told_limits& told, int status) {
   of_.services.pause(queue(), target(), tenant, until, of_.record, status);
 }
 
-/// Waits before another attempt to get a descriptor. It polls, because no event tells that a descriptor was freed.
+/// Waits before another attempt to get a file descriptor: it polls, because no event tells that a descriptor was freed.
 net::awaitable<void> attempt::wait_for_descriptor(time_point last_try) {
   constexpr duration between_looks = std::chrono::milliseconds{20};
   of_.services.close_idle_links();
@@ -137,7 +140,7 @@ net::awaitable<attempt_end> attempt::run() {
       if (!x.lacks_descriptor || x.is_aborted || clock::now() >= last_try) break;
       co_await wait_for_descriptor(last_try);
     }
-  } catch (const std::exception&) {  // no memory for a coroutine or a buffer
+  } catch (const std::exception&) {  // no memory was left for a coroutine or a buffer
     end = x.has_begun ? attempt_end::cut : attempt_end::lost;
   }
   if (!x.lacks_descriptor) report_end(end);

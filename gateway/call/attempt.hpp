@@ -18,7 +18,7 @@
 
 namespace canigo::gateway {
 
-/// The parts of a call that its attempts use. They must outlive the attempts.
+/// The parts of a call that its attempts use. All references must outlive the attempts.
 struct attempt_context {
   call_services& services;
   call_loop& loop;
@@ -26,18 +26,19 @@ struct attempt_context {
   const route_decision& route;
 };
 
-/// One attempt to send a call to its upstream. It reports the result to the upstream's limits, pauses and breaker.
-/// Threads: only the thread of its loop.
+/// One attempt to send a call to its upstream. The attempt reports its result to the upstream's limits, pauses and
+/// circuit breaker. Threads: only the thread of its loop.
 class attempt final : private response_sink {
  public:
-  /// `held`: the place of the call. `next`: receives the response. All arguments must outlive the attempt. Only this
-  /// attempt may use `x`.
+  /// `held`: the place (the permits) of the call at its upstream. `next`: receives the response. All arguments must
+  /// outlive the attempt. Only this attempt may use `x`.
   attempt(const attempt_context& of, exchange& x, upstream_place& held, response_sink& next)
       : of_{of}, exchange_{x}, held_{held}, next_{next} {
     exchange_.sink = this;
   }
 
-  /// Makes the attempt. If no descriptor is free, it retries for as long as a connection may take. Call it once.
+  /// Makes the attempt. If no file descriptor is free, it retries until the timeout for a connection has passed. Call
+  /// it once.
   net::awaitable<attempt_end> run();
 
  private:
@@ -65,7 +66,7 @@ class attempt final : private response_sink {
   upstream_place& held_;
   response_sink& next_;
   time_point since_{};
-  bool is_sound_ = false;  // the head of a response says that the upstream has served the call
+  bool is_sound_ = false;  // a response's head has arrived that is neither a failure nor a refusal
 };
 
 }  // namespace canigo::gateway

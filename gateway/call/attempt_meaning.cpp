@@ -14,7 +14,7 @@ struct row {
 using again = another_attempt;
 using kind = attempt_end_kind;
 
-// One row for each value of attempt_end, in the same order.
+// One row for each value of attempt_end, in the order of the enumeration.
 constexpr std::array table{
     row{attempt_end::complete, {.place = settlement::charge}},
     row{attempt_end::put_back,

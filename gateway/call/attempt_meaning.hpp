@@ -11,32 +11,33 @@
 
 namespace canigo::gateway {
 
-/// Whether a call is sent again, as far as that depends only on how its attempt ended.
+/// Whether a call is sent to an upstream again, as far as this depends on how its last attempt ended.
 enum class another_attempt : std::uint8_t {
   never,
-  if_safe,  ///< yes if the method is idempotent, because the upstream may have received the request
+  if_safe,  ///< yes if the method is idempotent; otherwise no, because the upstream may have received the request
   always,   ///< yes, because the upstream has not received the request
-  follows,  ///< yes: the call dropped the response to send the call again
+  follows,  ///< yes: the gateway dropped the response to send the call again
 };
 
-/// How the place and the tokens of a call are settled after an attempt.
+/// Says for an attempt that has ended how the call's place (its permits at the upstream) and its tokens are settled.
 enum class settlement : std::uint8_t {
   give_back,  ///< nothing was sent: the place and all tokens are given back
-  keep,       ///< the place is released; tokens are charged by the known usage, else by the estimate
+  keep,       ///< the place is released; tokens are charged by the usage read so far, else by the estimate
   charge,     ///< the place is released; tokens are charged by the usage that the response reported
-  release,    ///< the place is released; the next attempt charges the tokens
+  release,    ///< the place is released; the tokens are charged after the next attempt
 };
 
-/// The consequences for a call of how its attempt ended. A table has one value for each attempt_end.
+/// The consequences for a call of the way in which its attempt ended. There is one such value for each attempt_end.
 struct attempt_meaning {
   another_attempt again = another_attempt::never;
-  retry_reason counted_as = retry_reason::connect;   ///< the reason under which a further attempt is counted
-  std::optional<attempt_end_kind> for_breaker = {};  ///< the result that the breaker counts; none if a response came
+  retry_reason counted_as = retry_reason::connect;  ///< the reason under which metrics count the further attempt
+  /// the result that the circuit breaker counts; none if a response came
+  std::optional<attempt_end_kind> for_breaker = {};
   settlement place = settlement::keep;
-  int status = 0;                ///< the status of the gateway's own answer; 0: there is no such answer
-  std::string_view error = {};   ///< the value of X-Canigo-Error in that answer
-  std::string_view detail = {};  ///< the explanation in that answer, for people
-  std::string_view logged = {};  ///< the error in the access log; empty: the answer's error
+  int status = 0;                ///< the status of the answer that the gateway itself gives; 0: it gives no answer
+  std::string_view error = {};   ///< the value of X-Canigo-Error in the gateway's own answer
+  std::string_view detail = {};  ///< the explanation in the gateway's own answer, for people
+  std::string_view logged = {};  ///< the error in the access log; empty: the log shows the error of the answer
 };
 
 const attempt_meaning& meaning_of(attempt_end end) noexcept;

@@ -16,7 +16,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// A call of more than 1280 bytes would occupy jemalloc's next larger block, which has 1536 bytes.
+// A call of more than 1280 bytes would need a block of 1536 bytes, which is the next size that jemalloc has.
 static_assert(sizeof(void*) != 8 || sizeof(std::string) != 32 || sizeof(call) <= 1280);
 
 }  // namespace
@@ -82,8 +82,9 @@ net::awaitable<bool> call::refuse() {
   co_return false;
 }
 
-/// Computes the deadline of the call's wait, which begins at `start`. If the client has its own time limit, the
-/// deadline leaves the upstream its usual response time. An answer after the client's limit would be useless.
+/// Computes the deadline of the call's wait, which begins at `start`. If the client has a time limit of its own, the
+/// wait ends early enough for the upstream's usual response time, because an answer after the client's limit is
+/// useless.
 void call::set_deadline(time_point start) {
   const client_hints& hints = route_.granted;
   waits_since_ = start;
@@ -98,7 +99,7 @@ void call::set_deadline(time_point start) {
   deadline_ = std::min(deadline_, last_start);
 }
 
-/// Requests a place at the upstream, and makes the first attempt if the place is granted at once.
+/// Requests a place at the upstream. Makes the first attempt immediately if the place is granted without a wait.
 net::awaitable<bool> call::begin_turn() {
   keep_client();
   if (is_patience_short_) set_deadline(waits_since_);
@@ -125,7 +126,7 @@ net::awaitable<bool> call::finish_unserved() {
   return finish();
 }
 
-/// Asks the upstream's queue for a place, after the money of the call was reserved.
+/// Requests a place in the upstream's queue. Call it after the money of the call was reserved.
 net::awaitable<bool> call::begin_wait() {
   stage_ = stage::attempts;
   if (why_) return finish();
@@ -182,14 +183,14 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
   co_return co_await std::move(finishing);
 }
 
-/// Returns how many bytes of the body are read before the call waits for a place. So the call can be sent as soon as it
-/// has a place. Of a body that is longer than the limit, only the beginning is read. A body of unknown length may be
-/// long, so at most the part that is kept for a retry is read.
+/// Returns how many bytes of the body are read before the call waits for a place, so that the call can be sent as soon
+/// as it has a place. Of a body that is longer than the limit for reading ahead, only the beginning is read. A body of
+/// unknown length may be long, so no more of it is read than can be kept for a retry.
 std::uint64_t call::bytes_before_turn() const noexcept {
   if (!parser_.has_body()) return 0;
   const size_limits& size = settings().size;
-  // A client that waits for 100 Continue must get a refusal before it sends a long body. So such a body is not read
-  // ahead.
+  // A client that sent "Expect: 100-continue" must be able to get a refusal before it sends a long body. So a long body
+  // of such a client is not read ahead.
   const bool asks_first = plan_.wants_continue && host_.input().empty();
   std::uint64_t most = size.read_ahead;
   if (asks_first || !plan_.has_length) most = std::min(most, to().retry.body);
@@ -198,14 +199,14 @@ std::uint64_t call::bytes_before_turn() const noexcept {
   return reads_body() ? std::max<std::uint64_t>(most, most_read_body) : most;
 }
 
-/// Reads up to `most` bytes of the body. Returns false if the request has ended during that.
+/// Reads up to `most` bytes of the body. Returns false if the request has ended while the body was read.
 net::awaitable<bool> call::read_body(std::uint64_t most) {
   is_reading_ = true;
   auto reading = body_->read_ahead(most);
   co_await std::move(reading);
   is_reading_ = false;
   body_->resume();
-  // The longest wait does not include the time for the body, so it begins now.
+  // The time for the body does not count as a wait, so the longest wait begins now.
   set_deadline(clock::now());
   const auto wrong = refusal_of(attempt_end::body_failed, body_->state());
   if (!wrong && !turn_.has_left() && !body_->has_failed()) co_return true;
@@ -219,7 +220,7 @@ net::awaitable<bool> call::read_body(std::uint64_t most) {
   co_return false;
 }
 
-/// Builds the call's request to the limits.
+/// Builds the request that the call makes to the upstream's limits.
 request call::make_request() {
   const bool is_whole = !parser_.has_body() || body_->is_all_ahead();
   const gateway::read_body read{body_->ahead(), is_whole, plan_.has_length ? plan_.length : body_->bytes()};
@@ -231,7 +232,8 @@ request call::make_request() {
   return queue().ask(route_.tenant, route_.granted.priority, deadline_, tag_, amounts, needs.model);
 }
 
-/// Returns the framing of the outgoing body. May replace the body by a body that asks the upstream for the usage.
+/// Returns the framing of the outgoing body. If the configuration asks for it, replaces the body by one that makes the
+/// upstream report the usage of tokens.
 outgoing_body call::make_framing() {
   if (!parser_.has_body() && !plan_.has_length) return {};
   if (to().tokens.add_usage && parser_.has_body() && body_->is_all_ahead()) {
@@ -244,7 +246,8 @@ outgoing_body call::make_framing() {
   return {plan_.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan_.length};
 }
 
-/// If the client has sent this call before, and disconnected, the call gets the queue position of its first arrival.
+/// If the client has sent this call before and has disconnected then, gives the call the queue position of its first
+/// arrival.
 void call::keep_first_arrival(request& ask) {
   const auto first = services_.arrivals.take(resend_key(head_, record_.tenant), clock::now());
   if (!first) return;
@@ -252,7 +255,8 @@ void call::keep_first_arrival(request& ask) {
   services_.counts.resends.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// Remembers the arrival of a call that got no place, if its client has disconnected.
+/// If the client has disconnected before the call got a place, remembers when the call arrived. If the wait was too
+/// long for the client's own time limit, adds this limit to the explanation.
 void call::note_unserved() {
   if (turn_.has_left()) services_.arrivals.note(resend_key(head_, record_.tenant), turn_.ask().since, clock::now());
   const bool is_too_late = why_ && (why_->error == "wait_too_long" || why_->error == "wait_timed_out");

@@ -39,34 +39,35 @@ namespace canigo::gateway {
 
 /// A request that goes to an upstream, from its head to its end: its route, its wait, its attempts, its settlement.
 ///
-/// All of its state is in this object instead of coroutine frames. So a waiting call takes less memory.
-/// Threads: that of its loop.
+/// All of its state is in this object instead of coroutine frames, so that a waiting call takes less memory. Threads:
+/// only the thread of its loop.
 class call final : private response_sink {
  public:
-  /// Takes the head out of the parser. All arguments must outlive the call.
+  /// Takes the request's head out of the parser. All arguments must outlive the call.
   call(call_host& host, call_services& services, call_loop& loop, message_parser& request);
   ~call() override;
 
-  /// Returns the next step of the call. Await it, and pass its result to the next call of this function, until it
-  /// returns an awaitable that is not valid(). So a waiting call has only one coroutine frame, that of its wait.
+  /// Returns the next step of the call. Await the step, and pass its result to this function to get the next one, until
+  /// the returned awaitable is not valid(). So a waiting call has only one coroutine frame: that of its wait.
   net::awaitable<bool> next_step(bool went_well);
 
-  // The connection and the process call the following functions.
   /// Call it when the client has disconnected.
   void end_by_client() noexcept;
-  /// Ends the call. The client gets an error. If it already has the beginning of the response, its connection is
+  /// Ends the call. The client gets an error; if it already has the beginning of the response, its connection is
   /// closed.
   void end_by(call_ender who) noexcept;
-  /// Ends the wait, if there is one. The limit supplies the reason.
+  /// Ends the current wait, if there is one. The answer then says that the wait would be too long, or that the process
+  /// ends.
   void wake() noexcept { turn_.wake(); }
-  /// Call it when the process will end at `end`. The request is then the last one of its connection.
+  /// Call it when the process will end at `end`. The connection then serves no request after this one.
   void drain(time_point end) noexcept;
-  /// Ends the wait if the estimated wait `estimate` exceeds `most`, or would end after the deadline.
+  /// Ends the wait if `estimate`, the estimated wait, exceeds `most` or goes beyond the call's deadline.
   void give_up(duration estimate, duration most) noexcept;
-  /// Call it after a quota was used up. It ends the wait if the call needs that quota and no other target can serve it.
+  /// Call it after a quota was used up. If the call waits and needs that quota, it then waits only for other targets.
+  /// If no other target can serve the call, the wait ends.
   void look_at_quotas();
-  /// Call it when the budget of a target may have got money. If the call left out a target for lack of money, it checks
-  /// again which targets may serve it.
+  /// Call it when the budget of a target may have money again. If the call left out a target for lack of money, it
+  /// checks again which targets may serve it.
   void look_at_money();
   /// Moves the call to another configuration. See turn::follow().
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept {
@@ -74,9 +75,9 @@ class call final : private response_sink {
   }
 
   bool waits() const noexcept { return turn_.waits(); }
-  /// Whether the call has requested a place at its upstream, even if that request has ended.
+  /// Whether the call has requested a place at its upstream; true even after the request for a place has ended.
   bool has_asked() const noexcept { return has_asked_; }
-  /// Whether an upstream has the request, or a connection for it is being opened.
+  /// Whether an attempt runs: an upstream has the request, or a connection to the upstream is being opened.
   bool is_running() const noexcept { return is_running_; }
   const turn& current_turn() const noexcept { return turn_; }
   const call_record& record() const noexcept { return record_; }
@@ -150,7 +151,7 @@ class call final : private response_sink {
   bool may_answer() override { return true; }
   std::string head_for_client(const message_head& h) override;
   void see_piece(std::string_view piece) override { account_->take(piece); }
-  // The client of a tunnel may end its sending side, which looks like a disconnect.
+  // The client is not watched during a tunnel: it may end its sending side, which looks like a disconnect.
   void begin_tunnel() override { host_.unwatch_client(); }
   void watch_client(bool is_on) override { is_on ? host_.watch_client() : host_.unwatch_client(); }
 
@@ -158,25 +159,25 @@ class call final : private response_sink {
   call_services& services_;
   call_loop& loop_;
   message_parser& parser_;
-  // The configuration of the call, which a reload does not replace.
+  // The configuration with which the call began. A reload does not replace it.
   const std::shared_ptr<const config_snapshot> snapshot_;
   const message_head head_;
   call_record record_;
-  boxed<refusal> why_;  // set if the gateway answers instead of an upstream
+  boxed<refusal> why_;  // set if the gateway itself answers, instead of an upstream
   request_shape plan_;
   route_decision route_;
   turn turn_;
 
-  // Once the route is known:
+  // The following members are set once the route is known.
   enum class stage : std::uint8_t { head, body, money, turn, attempts };
   stage stage_ = stage::head;
-  bool is_reading_ = false;  // the body is being read, before the call requests a place
+  bool is_reading_ = false;  // the body is being read before the call requests a place
   bool has_asked_ = false;
-  bool is_patience_short_ = false;  // the client's own time limit determines the deadline
+  bool is_patience_short_ = false;  // the deadline comes from the client's own time limit
   bool is_place_lost_ = false;
   bool lacks_money_of_target_ = false;
-  bool is_running_ = false;  // during an attempt
-  bool may_return_ = false;  // the retry budget has paid for another attempt at a tried target
+  bool is_running_ = false;  // an attempt is running
+  bool may_return_ = false;  // the retry budget has paid for another attempt at a target that was already tried
   std::uint64_t tag_ = 0;    // the number of the call in request_list
   time_point waits_since_{};
   time_point deadline_{};
@@ -184,12 +185,12 @@ class call final : private response_sink {
   std::optional<token_account> account_;
   std::unique_ptr<call_money> money_;  // the cost of the call; null: the upstream has no prices
   outgoing_body framing_;
-  std::unique_ptr<client_keeper> keeper_;  // sends messages to the client of a waiting call; null: no messages
+  std::unique_ptr<client_keeper> keeper_;  // sends messages to the client while the call waits; null: no messages
   boxed<upstream_place> held_;             // the granted place, until the attempt takes it
   std::unique_ptr<permit> tunnel_;         // the granted tunnel, until the attempt takes it
-  std::unique_ptr<exchange> exchange_;     // made at the first grant, so that a waiting call takes less memory
+  std::unique_ptr<exchange> exchange_;     // created at the first grant, so that a waiting call takes less memory
   target_set tried_ = 0;                   // the targets that have had an attempt
-  target_set barred_ = 0;                  // the tried targets that would only repeat their refusal
+  target_set barred_ = 0;                  // tried targets that would only refuse the call again
 };
 
 }  // namespace canigo::gateway

@@ -27,7 +27,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The longest wait that is accepted, so that a wrong date has no effect for years.
+// The longest wait that is accepted from a response. So a wrong date in a response has no effect for years.
 constexpr duration most_told_wait = std::chrono::hours{48};
 
 constexpr backoff between_attempts{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{2}};
@@ -55,7 +55,7 @@ void call::make_exchange() {
 }
 
 /// Builds the head of the request for this target. If a reload has changed the target's key or URL while the call
-/// waited, it uses the new values.
+/// waited, the head has the new values.
 void call::aim(exchange& x, std::size_t target) {
   const bool is_listed = !to().targets.empty();
   const std::shared_ptr<upstream_queue> newest = is_listed ? loop_.now->queue_of(to().name) : nullptr;
@@ -86,8 +86,9 @@ void call::aim(exchange& x, std::size_t target) {
                                 .is_websocket = plan_.is_websocket});
 }
 
-/// Whether the response refuses a daily quota, or a quota of this model for more than an hour. The client gets this
-/// response unchanged. The gateway refuses later calls that need the quota, and does not pause the upstream.
+/// Whether the response refuses the call for a daily quota, or refuses its model for longer than the longest pause. If
+/// so, the client gets the response unchanged, the upstream is not paused, and the gateway refuses later calls that
+/// need this quota.
 bool call::see_head(const message_head& h, std::string_view body, std::size_t target) {
   constexpr int first_error = 400;
   const token_estimate& needs = account_->estimate();
@@ -125,15 +126,14 @@ std::string call::head_for_client(const message_head& h) {
   return text;
 }
 
-/// Whether to drop a response because another attempt will be made. The pause that the response asks for is already
-/// set.
+/// Whether to drop a response because another attempt follows. A pause that the response asks for has already been set.
 bool call::drops(const message_head& h, std::string_view body, std::size_t target) {
   constexpr int first_error = 400, forbidden = 403, refused_by_limit = 429;
   if (h.status < first_error) return false;
   const attempt_result result = result_of(h, read_limits(h, body, std::chrono::system_clock::now()));
   repeat again = judge_repeat(head_, result, body_->can_repeat());
   const bool has_other = has_other_target();
-  // Another target may have a key or a quota that this one lacks.
+  // A status that concerns the key or a quota of this target: another target has another key, so it may serve the call.
   const bool is_of_key = refuses_key(h.status) || h.status == forbidden || h.status == refused_by_limit;
   if (again == repeat::no && has_other && is_of_key && body_->can_repeat()) {
     again = repeat::yes;
@@ -152,8 +152,9 @@ net::awaitable<bool> call::get_turn() {
   return keeper_ ? keeper_->keep_during(std::move(turning)) : std::move(turning);
 }
 
-/// Gets a place for another attempt. An untried target that has room is taken at once. If none has, the call pays for a
-/// repeat, and waits for the targets that it has tried as well. If it can't pay, it waits for the untried ones alone.
+/// Gets a place for another attempt. If an untried target has a free place, takes it immediately. If none has, and the
+/// retry budget allows an attempt, the call waits for all targets, including those that it has tried. Otherwise it
+/// waits only for the untried targets.
 net::awaitable<bool> call::get_turn_to_repeat() {
   if (!to().targets.empty()) choose_targets();
   if (has_other_target() && !turn_.is_called_off()) {
@@ -209,8 +210,9 @@ net::awaitable<attempt_end> call::make_attempt(upstream_place& held) {
   co_return end;
 }
 
-/// Makes an attempt, and a concurrent second one if no response comes within the hedge's delay. The first response that
-/// the race does not drop goes to the client. The other attempt is cancelled, and awaited.
+/// Makes an attempt. If no response comes within the delay `hedge_after`, starts a second attempt beside it. The first
+/// response that is not dropped goes to the client. The other attempt is cancelled, and this function waits for its
+/// end.
 net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, const std::function<void()>& lost) {
   const attempt_context context{services_, loop_, record_, route_};
   const duration after = queue().hedge_after().value_or(duration::max());
@@ -254,7 +256,7 @@ net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, cons
   co_return end;
 }
 
-/// Releases the place, and charges the tokens that the attempt has used.
+/// Settles an attempt: releases the place, and charges the tokens and the money that the attempt has used.
 void call::settle(upstream_place& held, attempt_end end) {
   const settlement how = meaning_of(end).place;
   if (how == settlement::give_back) {
@@ -285,8 +287,8 @@ void call::settle(upstream_place& held, attempt_end end) {
   held.release();
 }
 
-/// Whether another attempt is allowed; if so, the retry budget has paid for it. An attempt at an untried target needs
-/// no budget, because the number of targets bounds such attempts.
+/// Whether another attempt is allowed. An attempt at an untried target is allowed without the retry budget, because the
+/// number of targets bounds such attempts. Any other attempt is taken from the retry budget here.
 bool call::may_repeat() {
   if (!body_->can_repeat() || clock::now() >= turn_.ask().deadline || to().retry.attempts == 1) return false;
   return has_other_target() || pays_for_repeat();
@@ -300,7 +302,7 @@ duration call::delay_before_repeat() const {
   return between_attempts.delay(n, canigo::detail::next_random(random));
 }
 
-/// Whether another attempt follows; if so, the retry budget has paid for it.
+/// Whether another attempt follows. If the attempt needs the retry budget, it has been taken from the budget.
 bool call::goes_again(attempt_end end) {
   const another_attempt again = meaning_of(end).again;
   if (again == another_attempt::follows) return true;
@@ -315,7 +317,7 @@ net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
   return turn_.sleep(has_other_target() ? duration::zero() : delay_before_repeat());
 }
 
-/// Decides from the last attempt's result what the client is told, and what the access log contains.
+/// Sets the error for the access log, and the answer if the gateway itself answers, by the last attempt's result.
 void call::judge(attempt_end end) {
   const bool has_begun = exchange_->has_begun;
   const bool has_left = turn_.has_left();
@@ -330,7 +332,7 @@ void call::judge(attempt_end end) {
   if (!means.logged.empty()) record_.error = means.logged;
   if (end == attempt_end::client_lost && has_begun && has_left && !is_tunnel() && !plan_.is_websocket)
     record_.error = "left";
-  // The response reports success, although the upstream received only a part of the request.
+  // The response reports success, although the client sent only a part of the request: log an error.
   const bool is_success = has_begun && exchange_->status < 300;
   const bool is_broken_off = !parser_.is_done() && (has_left || body_->has_failed());
   if (is_success && is_broken_off && record_.error.empty()) record_.error = "bad_request";

@@ -22,15 +22,15 @@ using clock = std::chrono::steady_clock;
 /// set before that instant.
 time_point steady(std::chrono::sys_seconds at) { return clock::now() + (at - std::chrono::system_clock::now()); }
 
-/// The name of a wait for a budget in logs and on the page.
+/// Returns the name of a wait for this budget, for logs and the page.
 const char* name_of_wait(const std::string& budget) noexcept {
   return budget.starts_with("tenant") ? "budget of tenant" : "budget of upstream";
 }
 
 }  // namespace
 
-/// The settings of an upstream and of a tenant in the newest configuration. If a reload removed one of the two, its
-/// settings are those with which the call began.
+/// The settings of an upstream and of a tenant in the newest configuration. If a reload removed the upstream or the
+/// tenant, these are the settings with which the call began.
 struct newest_terms {
   std::shared_ptr<upstream_queue> successor;
   const config* settings;
@@ -46,7 +46,7 @@ struct newest_terms {
   }
 };
 
-/// Sets the expected cost of an attempt.
+/// Computes and stores the expected cost of an attempt.
 void call::expect_cost() {
   const token_estimate& needs = account_->estimate();
   const double learned = to().tokens.learn ? queue().limits().ratios().of(needs.model) : 1;
@@ -54,29 +54,30 @@ void call::expect_cost() {
   money_->expect(needs, learned);
 }
 
-/// Returns the targets that serve the call's model. For a call without a model, it leaves out the targets that need a
-/// model in their path.
+/// Returns the targets that serve the call's model. If the call names no model, leaves out the targets whose path needs
+/// one.
 target_set call::serving_model() const {
   const std::string& model = account_->estimate().model;
   return model.empty() ? callable_without_model(to(), plan_.path) : serving(to(), model);
 }
 
-/// Returns the refusal if no target can serve the call because of models or quotas. It does not check budgets.
+/// Returns a refusal if no target serves the call's model, or if the quotas that the call needs are used up at all
+/// targets. Does not check budgets.
 std::optional<refusal> call::refusal_by_quotas() const {
   const token_estimate& needs = account_->estimate();
   if (!to().targets.empty() && serving_model() == 0) return refusal_of_model(needs.model);
   return refusal_by_quota(queue(), route_.tenant, needs);
 }
 
-/// Returns the refusal if no target can serve the call, even after a wait. It checks models, quotas and the budgets of
+/// Returns a refusal if no target can serve the call, even after a wait. Checks models, quotas and the budgets of
 /// targets.
 std::optional<refusal> call::refusal_by_targets() const {
   auto why = refusal_by_quotas();
   return why ? why : refusal_by_money_of_targets();
 }
 
-/// Returns a refusal if each candidate target has a budget with too little left. The refusal is of the budget that may
-/// have enough at the earliest time.
+/// Returns a refusal if every target that may serve the call has a budget with too little left. The refusal names the
+/// budget that may have enough money at the earliest time.
 std::optional<refusal> call::refusal_by_money_of_targets() const {
   if (!money_ || to().targets.empty()) return std::nullopt;
   const target_set of = without_spent_quotas();
@@ -92,16 +93,16 @@ std::optional<refusal> call::refusal_by_money_of_targets() const {
   return first ? std::optional{std::move(first->why)} : std::nullopt;
 }
 
-/// Reserves the expected cost of the next attempt in the budgets of the newest configuration. Returns the reason if a
-/// budget has too little left.
+/// Reserves the expected cost of the next attempt in the budgets of the upstream and the tenant, by the newest
+/// configuration. Returns the reason if one of the budgets has too little left.
 std::optional<call_money::lack> call::reserve_money() {
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
   return money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
 }
 
-/// Reserves the expected cost of the next attempt if no wait is needed. Returns false if get_money() must be called. If
-/// the call is refused, returns true, and `why_` has the refusal. A new call does not overtake calls that wait for the
-/// same budget.
+/// Tries to reserve the expected cost of the next attempt without a wait. Returns false if the call may wait: then call
+/// get_money(). Returns true if the cost is reserved, or if the call is refused and `why_` is the refusal. If other
+/// calls wait for the same budget, does not reserve the cost, so that this call does not overtake them.
 bool call::has_money_at_once() {
   if (!money_->is_reserved() && !line_to_join().empty()) {
     const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
@@ -121,8 +122,8 @@ net::awaitable<bool> call::get_money() {
   return keeper_ ? keeper_->keep_during(std::move(waiting)) : std::move(waiting);
 }
 
-/// Returns the first of the call's budgets for which other calls wait: this call has to join their line. Returns an
-/// empty string if no call waits for them.
+/// Returns the first of the call's budgets for which other calls already wait; this call must then wait behind them.
+/// Returns an empty string if no call waits for any of these budgets.
 std::string call::line_to_join() const {
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
   for (std::string& budget : money_->lines(*now.to, *now.whose)) {
@@ -132,14 +133,14 @@ std::string call::line_to_join() const {
   return {};
 }
 
-/// Whether the call may wait for the budget. If only a new window of the budget helps, the window must end before the
-/// call's deadline.
+/// Whether the call may wait for the budget that lacks money. If the budget can have enough money only in its next
+/// window, that window must begin before the call's deadline.
 bool call::may_wait_for(const call_money::lack& l) const {
   return !l.line.empty() && (!l.is_spent || steady(l.until) <= deadline_);
 }
 
-/// Waits in the line of the budget that has too little left, until the expected cost is reserved. Returns false if the
-/// client has left, or if `why_` has the reason.
+/// Waits in the line (the queue of calls) of the budget that has too little left, until the expected cost is reserved.
+/// Returns false if the client has disconnected, or if the call was refused; `why_` is then the refusal.
 net::awaitable<bool> call::wait_for_money() {
   std::shared_ptr<budget_line> line;
   std::optional<budget_line::place> place;  // kept until the call has money, so that no new call overtakes it
@@ -154,7 +155,8 @@ net::awaitable<bool> call::wait_for_money() {
     if (to_join.empty()) {
       auto lack = reserve_money();
       if (lack && may_wait_for(*lack) && mine.granted && line == services_.lines->find(lack->line)) {
-        // After rest(), money that comes back ends the rest. Money that came back before is seen by this second try.
+        // Money that comes back after rest() makes the line try again. Money that came back before rest() is found by
+        // this second try.
         line->rest(lack->until);
         lack = reserve_money();
         if (!lack) line->look_again();
@@ -183,9 +185,10 @@ net::awaitable<bool> call::wait_for_money() {
     co_await std::move(waiting);
     to_join.clear();
     if (!mine.error) continue;
-    line->look_again();  // this call leaves the line, and the next call may need less money
+    line->look_again();  // this call leaves the line; the next call in it may need less money
     const bool is_cut = mine.error == net::error::operation_aborted;
-    if (is_cut && (turn_.is_called_off() || !services_.is_draining())) continue;  // for example, a reload
+    // If the wait was cancelled for another reason than a drain, for example a reload, tries again.
+    if (is_cut && (turn_.is_called_off() || !services_.is_draining())) continue;
     if (is_cut) {
       why_ = ended_by_drain();
     } else if (mine.error == errc::timed_out || mine.error == errc::deadline_unreachable) {
@@ -205,8 +208,8 @@ bool call::reserve_at_target(std::size_t target) {
   return target >= now.to->targets.size() || money_->reserve_at(now.to->targets[target]);
 }
 
-/// Returns the targets of the set `of` whose budgets have enough left for the call. If a target lacks money, a waiting
-/// call repeats this check within a second.
+/// Returns the targets of the set `of` whose budgets have enough left for the call. If a target's budget has too little
+/// left, the check is repeated within a second while the call waits.
 target_set call::with_money(target_set of) {
   if (!money_ || to().targets.empty()) return of;
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
@@ -220,19 +223,20 @@ target_set call::with_money(target_set of) {
   return rich;
 }
 
-/// Returns the targets whose models and quotas allow the call.
+/// Returns the targets that serve the call's model and whose quotas for the call are not used up.
 target_set call::without_spent_quotas() const {
   return queue().candidates(route_.tenant, account_->estimate().model) & serving_model();
 }
 
-/// Returns the targets whose models, quotas and budgets allow the call.
+/// Returns the targets that serve the call's model, and whose quotas and budgets have enough left for the call.
 target_set call::candidates() { return with_money(without_spent_quotas()); }
 
-/// Returns the targets that may serve the call and have not had an attempt of it yet.
+/// Returns the targets that may serve the call and have not had an attempt of this call yet. Empty if the upstream
+/// lists no targets.
 target_set call::untried() { return to().targets.empty() ? 0 : candidates() & ~tried_; }
 
-/// Whether a target without an attempt of this call may be available before the deadline. Targets that are paused for
-/// failures or rejected keys do not count.
+/// Whether a target that has not had an attempt of this call may serve it before the deadline. Targets that are paused
+/// for failures or rejected keys do not count.
 bool call::has_other_target() {
   const target_set of = untried();
   for (std::size_t i = 0; i < to().targets.size(); ++i) {
@@ -243,7 +247,8 @@ bool call::has_other_target() {
   return false;
 }
 
-/// Returns the targets for the next attempt: the untried ones, if the call need not return to a tried one.
+/// Returns the targets for the next attempt: only the untried targets, if one of them may serve the call in time. If
+/// the retry budget has paid for a return to a tried target, returns the tried targets, too.
 target_set call::wanted() {
   if (!may_return_ && has_other_target()) return untried();
   const target_set all = candidates();
@@ -251,11 +256,11 @@ target_set call::wanted() {
   return useful != 0 ? useful : all;
 }
 
-/// Sets the targets for the next attempt.
+/// Tells the turn which targets may serve the next attempt.
 void call::choose_targets() {
   target_set of = wanted();
-  // Since refusal_by_targets() was called, the budgets of all candidates have lost too much money. The call asks for
-  // all of them, and reserve_at_target() checks the budget again at the grant.
+  // No target is left: after refusal_by_targets() was called, other calls have used the money of all candidates. So the
+  // call waits for all of them, and reserve_at_target() checks the budget again when a place is granted.
   if (of == 0) of = without_spent_quotas();
   std::optional<std::size_t> first;
   if (tried_ == 0 && to().sticky.by != sticky_options::kind::none) {

@@ -24,13 +24,13 @@ namespace canigo::gateway {
 enum class retry_reason : std::uint8_t { connect, refused, lost, late };
 inline constexpr std::array<std::string_view, 4> retry_reason_names{"connect", "refused", "lost", "late"};
 
-/// Counts all requests by tenant, upstream, class and other properties. The number of series is bounded.
+/// Counts all requests by tenant, upstream, priority class and other properties. The number of series is bounded.
 ///
-/// Each loop has its own counters, so loops do not contend for them.
-/// Threads: any.
+/// Each event loop has its own counters, so loops do not contend for them. Threads: any.
 class call_counts {
  public:
-  /// Tenants from this index on are counted as "other". The same holds for new series after the bound is reached.
+  /// Tenants from this index on are counted together as the tenant "other". After `most_series` series, requests that
+  /// would start a new series are counted under "other", too.
   static constexpr std::size_t most_tenants = 256;
   static constexpr std::size_t most_series = 10'000;
 
@@ -41,7 +41,7 @@ class call_counts {
 
   struct key {
     std::string upstream, tenant, priority, error;
-    int status = 0;  ///< the status of the response; 0: no response; below 0: any status
+    int status = 0;  ///< the status of the response; 0: no response; below 0: stands for all statuses
     auto operator<=>(const key&) const = default;
   };
   struct tokens {
@@ -53,7 +53,7 @@ class call_counts {
     wait_histogram first_byte;
     wait_histogram total;
     std::map<std::string, tokens, std::less<>> by_tenant;
-    /// The cost of ended calls, by tenant and pattern of the price.
+    /// The cost of ended calls, by the tenant and by the model pattern of the price that was used.
     std::map<std::pair<std::string, std::string>, micro_usd> spent;
   };
   struct totals {
@@ -65,7 +65,8 @@ class call_counts {
   void count(std::size_t loop, const call_record& r);
   totals all() const;
 
-  /// Counts a call that asked for a better class than its tenant's best, and is served in the tenant's best class.
+  /// Counts a call that asked for a more important class than its tenant may use. Such a call is served in the tenant's
+  /// most important class.
   void count_lowered(const std::string& tenant);
   std::map<std::string, std::uint64_t> lowered() const;
 
@@ -79,17 +80,22 @@ class call_counts {
   std::atomic<std::uint64_t> bytes_in{0};
   std::atomic<std::uint64_t> bytes_out{0};
   std::atomic<std::int64_t> running{0};
-  std::atomic<std::int64_t> tunnels{0};  ///< how many of the `running` calls are tunnels
+  std::atomic<std::int64_t> tunnels{0};  ///< the number of tunnels among the `running` calls
   std::atomic<std::uint64_t> reloads{0};
   std::atomic<std::uint64_t> reloads_refused{0};
-  std::atomic<std::uint64_t> hedges{0};      ///< the second attempts that were started in parallel to a slow one
-  std::atomic<std::uint64_t> hedges_won{0};  ///< the second attempts whose response went to the client
-  std::atomic<std::uint64_t> resends{0};  ///< calls that a client has sent again and that kept their first arrival time
-  std::atomic<std::uint64_t> kept_by_interim{0};  ///< waiting calls whose client got interim responses
-  /// Waiting calls whose client got the head of an event stream, and comments.
+  /// the number of second attempts that were started beside a slow first attempt
+  std::atomic<std::uint64_t> hedges{0};
+  std::atomic<std::uint64_t> hedges_won{0};  ///< the number of `hedges` whose response went to the client
+  /// the number of calls that a client sent again after it had disconnected, and that kept their first arrival time
+  std::atomic<std::uint64_t> resends{0};
+  /// the number of calls whose client got interim responses during the wait
+  std::atomic<std::uint64_t> kept_by_interim{0};
+  /// The number of calls whose client got the head of an event stream, and comments, during the wait.
   std::atomic<std::uint64_t> kept_by_events{0};
-  std::atomic<std::uint64_t> kept_failed{0};    ///< how many calls in kept_by_events ended with an error event
-  std::atomic<std::uint64_t> usage_missing{0};  ///< calls whose upstream should have reported its usage, but has not
+  /// the number of calls in `kept_by_events` that ended with an error event
+  std::atomic<std::uint64_t> kept_failed{0};
+  /// the number of calls whose upstream should have reported their usage of tokens, but has not
+  std::atomic<std::uint64_t> usage_missing{0};
 
  private:
   struct part;

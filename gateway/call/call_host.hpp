@@ -17,16 +17,17 @@
 
 namespace canigo::gateway {
 
-/// The properties of a client that its connection determines.
+/// The facts about a client that the gateway knows from its connection.
 struct connected_client {
   std::string address;  ///< the client's address; empty: the client came over a unix socket
   std::vector<std::string> certificate_names;
-  std::optional<std::uint32_t> uid;  ///< the user at the other end of a unix socket
-  std::uint32_t listener = 0;        ///< an index into config::listeners
+  std::optional<std::uint32_t> uid;  ///< the user id of the process at the other end of a unix socket
+  std::uint32_t listener = 0;        ///< the index of the client's listener in config::listeners
   bool is_secured = false;           ///< whether the connection uses TLS
 };
 
-/// The client's connection, as its call sees it. It outlives the call. Threads: only the thread of its loop.
+/// The client's connection, as the call that it carries sees it. It outlives the call. Threads: only the thread of its
+/// loop.
 class call_host {
  public:
   call_host() = default;
@@ -36,25 +37,26 @@ class call_host {
 
   virtual const connected_client& client() const noexcept = 0;
   virtual byte_stream& stream() noexcept = 0;
-  /// The bytes that were read from the client after the head. They belong to the call's body or to what follows it.
+  /// The bytes that were read from the client after the request's head. They belong to the request's body, or come
+  /// after the request.
   virtual read_buffer& input() noexcept = 0;
 
-  /// Whether the connection may serve another request after this one, as far as that is known yet.
+  /// Whether the connection may serve another request after this one, as far as is known now.
   virtual bool goes_on() const noexcept = 0;
   /// Makes this request the last one of the connection.
   virtual void forbid_next() noexcept = 0;
-  /// Called when the client has been sent the whole response. If the connection ends then, it waits until the client
-  /// has received the response.
+  /// Call it when the whole response was sent. If the connection ends after this response, it first waits until the
+  /// client has received the response.
   virtual void note_answered() noexcept = 0;
 
-  /// Makes the connection call call::end_by_client() when the client disconnects, or at once if it has disconnected
-  /// already.
+  /// From now on the connection calls call::end_by_client() when the client disconnects; it does so immediately if the
+  /// client has disconnected already.
   virtual void watch_client() = 0;
   virtual void unwatch_client() noexcept = 0;
 
-  /// Sends the gateway's own answer, and ends the record. `request`: null if the end of the request is unknown.
+  /// Sends the gateway's own answer, and calls end_record(). `request`: null if it is unknown where the request ends.
   virtual net::awaitable<void> answer(const refusal& why, call_record& r, const message_parser* request) = 0;
-  /// Counts the call, and writes its line of the access log.
+  /// Counts the call, and writes its line to the access log.
   virtual void end_record(call_record& r) = 0;
 };
 

@@ -16,8 +16,8 @@ constexpr std::string_view close_line = "Connection: close\r\n";
 
 }  // namespace
 
-/// Prepares the messages for the client of a waiting call. The client gets them if it asks for interim responses, or if
-/// it reads event streams and the upstream's configuration allows it.
+/// Creates the object that sends messages to the client while the call waits. It is created only if the client asks for
+/// interim responses, or if the client reads event streams and the upstream's configuration allows comments.
 void call::keep_client() {
   if (head_.version < 11 || is_tunnel() || plan_.is_websocket) return;
   const auto prepare = [this](const keeping_times& times, std::string (call::*next)()) {
@@ -32,14 +32,15 @@ void call::keep_client() {
   }
 }
 
-/// Whether the comments come so often that the client's read timeout never expires. `silence`: the part of that timeout
-/// that remains for the wait.
+/// Whether the first comment, and each later one, comes before the client's read timeout expires. `silence`: the part
+/// of the timeout that remains for the wait.
 bool call::outlasts(duration silence) const noexcept {
   if (!keeper_ || route_.granted.interim) return false;
   return to().keep_alive->after < silence && to().keep_alive->every < silence;
 }
 
-/// A client that is still sending its body may read the response only afterwards, so it gets no comments.
+/// Whether the client may get comments of an event stream while its call waits. A client that is still sending its body
+/// gets none, because it may read the response only after the body.
 bool call::may_be_kept_by_events() const {
   return to().keep_alive && head_.method != "HEAD" && body_->is_read() && asks_for_events(head_, body_->ahead());
 }
@@ -50,7 +51,8 @@ std::string call::interim_response() {
   return route_.granted.interim->status == 102 ? "HTTP/1.1 102 Processing\r\n\r\n" : "HTTP/1.1 103 Early Hints\r\n\r\n";
 }
 
-/// Returns a comment of the event stream. Its head is sent first, before the upstream has answered.
+/// Returns a comment of the event stream. The first comment comes with the head of the response, although the upstream
+/// has not answered yet.
 std::string call::waiting_events() {
   std::optional<std::size_t> position;
   duration estimate{};
@@ -69,7 +71,7 @@ std::string call::waiting_events() {
   return text;
 }
 
-/// Gives the granted place back, because the call was ended while a message was written to its client.
+/// Gives the granted place back: the call was ended while a message was written to its client. Returns false.
 bool call::give_up_turn() {
   held_->give_back();
   held_.reset();
@@ -77,7 +79,7 @@ bool call::give_up_turn() {
   return false;
 }
 
-/// Ends the event stream with an event that contains the error for the client.
+/// Sends an event with the error to the client, and ends the event stream.
 net::awaitable<void> call::end_events() {
   const std::string event =
       exchange_ ? failure_event(to().tokens.api, *why_, exchange_->failed) : failure_event(to().tokens.api, *why_);

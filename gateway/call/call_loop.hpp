@@ -13,15 +13,15 @@
 
 namespace canigo::gateway {
 
-/// The data of the gateway on one thread: its event loop, the clients that it watches, and its calls.
+/// The part of the gateway that belongs to one thread: its event loop, the clients that it watches, and its calls.
 struct call_loop {
   explicit call_loop(std::size_t n) : index{n}, requests{n} {}
 
   const std::size_t index;
   net::io_context io{1};
   disconnect_watch watch{io};
-  /// The configuration that new calls use. Each loop has its own reference count for it, so loops do not contend for a
-  /// counter.
+  /// The configuration that new calls use. Each loop has a reference count of its own for the configuration, so loops
+  /// do not contend for one counter.
   std::shared_ptr<const config_snapshot> now;
   request_list requests;
 };

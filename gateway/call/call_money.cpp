@@ -38,7 +38,8 @@ std::string line_of(const budget_ledger::budget& b) { return fmt::format("{} {}"
 bool may_refuse(const budget_options& b) noexcept { return b.at != over_budget::warn; }
 
 refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount) {
-  // The wait to tell the client. Running calls may give back some of their reserved money by then.
+  // How long the refused client is asked to wait. By then, calls that run now may have given back a part of their
+  // reserved money.
   constexpr duration until_others_end = std::chrono::seconds{1};
   const budget_options& terms = *b.terms;
   std::string detail = fmt::format("the budget of {} \"{}\", {} USD in a {}, ", b.kind, b.name, usd_text(terms.most),
@@ -58,7 +59,8 @@ refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::d
   return {402, "budget_spent", std::move(detail), resets - std::chrono::system_clock::now(), true};
 }
 
-/// Returns the refusal of a call for which the budget has too little left, and the line in which the call may wait.
+/// Returns the refusal of a call for which the budget has too little left, and the line (queue of calls) in which the
+/// call may wait.
 call_money::lack lack_of(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount) {
   call_money::lack l{
       .why = refusal_by_budget(b, denied, amount), .until = denied.sums.window.end, .is_spent = denied.is_spent};

@@ -16,47 +16,50 @@
 
 namespace canigo::gateway {
 
-/// The cost of a call. The expected cost is reserved before each attempt in the budgets of the upstream and the tenant,
-/// and at the grant in the budget of the target. The cost is settled after the attempt. The destructor gives back
-/// reserved money.
+/// The cost of a call. Before each attempt, the expected cost is reserved in the budgets of the upstream and the
+/// tenant. When a place is granted, it is also reserved in the budget of the target. After the attempt, the actual cost
+/// is charged. The destructor gives back money that is still reserved.
 class call_money {
  public:
   /// `prices` must outlive this object.
   call_money(std::shared_ptr<budget_ledger> ledger, const price_list& prices)
       : ledger_{std::move(ledger)}, prices_{&prices} {}
 
-  /// The reason for which a budget has no money for the call.
+  /// The reason why a budget has no money for the call.
   struct lack {
     refusal why;
-    std::string line = {};  ///< the budget, such as "tenant a", in whose line the call may wait; empty: no wait
+    /// the budget, such as "tenant a", for whose money the call may wait; empty: the call may not wait
+    std::string line = {};
     std::chrono::sys_seconds until = {};  ///< when the window of the budget that lacks the money ends
-    bool is_spent = false;  ///< too little is left even if all running calls cost nothing: only a new window helps
+    /// the budget would have too little left even if all running calls cost nothing: only its next window helps
+    bool is_spent = false;
   };
 
-  /// Sets the expected cost of an attempt. `learned`: the learned ratio of used to estimated tokens for the model.
+  /// Sets the expected cost of an attempt. `learned`: the ratio of used tokens to estimated tokens, learned for the
+  /// model.
   void expect(const token_estimate& e, double learned);
   micro_usd expected() const noexcept { return expected_; }
   bool is_reserved() const noexcept { return static_cast<bool>(hold_); }
   /// Reserves the expected cost, unless it is reserved already. Returns the reason if a budget has too little left.
-  /// `now`: the configuration that says whether calls without a price are refused.
+  /// `now`: the configuration whose settings say whether calls without a price are refused.
   std::optional<lack> reserve(const config& now, const upstream& u, const tenant& whose, const token_estimate& e);
-  /// Returns the budgets in whose lines calls may wait: the upstream's budget, then the tenant's budget.
+  /// Returns the names of the budgets for which calls may wait: the upstream's budget, then the tenant's budget.
   std::vector<std::string> lines(const upstream& u, const tenant& whose) const;
-  /// Returns the result of reserve(), and reserves nothing.
+  /// Returns the reason if the budget of the upstream or of the tenant has too little left. Reserves nothing.
   std::optional<lack> find_lack(const upstream& u, const tenant& whose) const;
-  /// Reserves the expected cost in the budget of a target, too. Returns false if that budget has too little left.
+  /// Reserves the expected cost in the budget of the target as well. Returns false if that budget has too little left.
   bool reserve_at(const target& t);
-  /// Gives back the reservation in the target's budget. Call it if the attempt was not sent to that target.
+  /// Gives back what reserve_at() has reserved. Call it if the attempt was not sent to the target.
   void give_back_at_target() noexcept { at_target_.settle(0); }
   /// Returns the reason if the target's budget has too little left.
   std::optional<lack> find_lack(const target& t) const;
-  /// Settles the cost of an attempt that reached the upstream. `used`: the usage that the answer reported. Without a
-  /// usage, the expected cost is charged, or the price of `at_least` if that is more. `is_refused`: the answer is an
-  /// error, which costs nothing if it has no usage.
+  /// Charges the cost of an attempt that reached the upstream. `used`: the usage that the response reported. Without a
+  /// usage, charges the expected cost, or the price of `at_least` if that price is higher. `is_refused`: the response
+  /// is an error; without a usage it costs nothing.
   void settle(const std::optional<token_usage>& used, const token_usage& at_least, bool is_refused, call_record& r);
 
  private:
-  std::shared_ptr<budget_ledger> ledger_;  // declared before the holds, which refer to it
+  std::shared_ptr<budget_ledger> ledger_;  // declared before the holds (the reservations), which refer to it
   const price_list* prices_;
   const price* price_ = nullptr;
   micro_usd expected_ = 0;

@@ -16,7 +16,7 @@
 
 namespace canigo::gateway {
 
-/// A number that may be missing. It has the size of the number: the largest value means "missing".
+/// A number that may be missing. It takes no more memory than the number, because the largest value means "missing".
 template <class T>
 class maybe {
  public:
@@ -41,14 +41,15 @@ class maybe {
   T value_ = none;
 };
 
-/// Facts that few requests have, or that are set only after the wait.
+/// Facts about a request that are stored apart, because few requests have them, or because they are known only after
+/// the wait.
 struct call_texts {
-  std::string upstream_id;  ///< the X-Request-Id of the response; shortened
-  std::string detail;       ///< the error as a sentence for people
-  std::string host;         ///< set if the text to show is not a part of the head
+  std::string upstream_id;  ///< the X-Request-Id of the upstream's response, shortened
+  std::string detail;       ///< the explanation of the error, a sentence for people
+  std::string host;         ///< the host to show; set only if it is not a part of the request's head
   std::string path;
-  maybe<micro_usd> usd = {};        ///< the cost of all attempts; none: no price for the model, or no attempt
-  std::string_view priced_as = {};  ///< the pattern of the price that was used
+  maybe<micro_usd> usd = {};        ///< the cost of all attempts; none: the model has no price, or there was no attempt
+  std::string_view priced_as = {};  ///< the model pattern of the price that was used
 };
 
 /// The facts about one request, for the access log, the counters, and the fields of its response. The head of the
@@ -59,33 +60,36 @@ struct call_record {
   std::string id;
   std::string_view method;
   std::string_view host;
-  std::string_view path;  ///< the path without its query
+  std::string_view path;  ///< the request's path without its query
   std::string_view tenant;
-  std::string_view priority;  ///< the name of the request's class
+  std::string_view priority;  ///< the name of the request's priority class
   std::string_view upstream;
-  /// The target of the last attempt; empty: there was no attempt, or the upstream lists no targets.
+  /// The name of the target of the last attempt; empty: there was no attempt, or the upstream lists no targets.
   std::string_view target;
   std::string_view route;  ///< the path prefix by which the upstream was chosen
   std::uint32_t tenant_index = 0;
-  bool wants_problem = false;  ///< the client accepts application/problem+json by name
+  bool wants_problem = false;  ///< whether the client accepts application/problem+json by name
   int status = 0;              ///< the status of the answer; 0: the client disconnected without an answer
   int attempts = 0;
   std::string_view error;  ///< the value of X-Canigo-Error; empty: there was no error
-  std::string bound_by;    ///< the limit that delayed the request when it last began to wait; empty: no wait
-  std::string_view kept;   ///< messages that kept the client during the wait: "interim", "events"; empty: none
+  /// the name of the limit or wait that delayed the request when it last began to wait; empty: it did not wait
+  std::string bound_by;
+  std::string_view kept;  ///< the messages sent to the client during the wait: "interim" or "events"; empty: none
   duration waited{};
   duration connect{};
-  std::unique_ptr<call_texts> texts;    ///< null if all texts are empty, so that a waiting request takes less memory
+  /// null if the request has none of the facts in call_texts, so that a waiting request takes less memory
+  std::unique_ptr<call_texts> texts;
   maybe<duration> first_byte;           ///< from the arrival of the request to the first byte of the response
   maybe<duration> upstream_first_byte;  ///< from the last attempt's start to the response's first byte
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
-  maybe<std::uint64_t> tokens_asked;  ///< set if the upstream counts tokens
-  maybe<std::uint64_t> tokens_used;   ///< set if the upstream has reported its usage
-  std::uint64_t tokens_output = 0;    ///< how many of tokens_used are output tokens
+  maybe<std::uint64_t> tokens_asked;  ///< the tokens asked for; missing if the upstream counts no tokens
+  maybe<std::uint64_t> tokens_used;   ///< the reported usage; missing if the upstream has reported none
+  std::uint64_t tokens_output = 0;    ///< the number of output tokens among `tokens_used`
 };
 
-/// Shortens a text from a client or an upstream for a page: to at most `most` bytes, with "…" if something was cut off.
+/// Shortens a text that a client or an upstream has sent, for display: keeps at most `most` bytes, and adds "…" if
+/// something was cut off.
 std::string shortened(std::string_view text, std::size_t most = 200);
 
 /// Starts the record of a request whose head has just arrived. `head` must outlive the record.

@@ -29,63 +29,68 @@
 
 namespace canigo::gateway {
 
-/// The parts of the process that all calls share. Threads: any, unless a function says otherwise.
+/// The objects of the process that all calls share. Threads: any, unless a function says otherwise.
 class call_services {
  public:
-  /// `loops` must outlive this object. `buffered`: the max number of bytes of all requests' bodies that are kept at
-  /// once. `money`: the sums of budgets. `priorities`, `ageing`: the settings of the lines in which calls wait for
-  /// money.
+  /// `loops` must outlive this object. `buffered`: the max number of bytes that the bodies of all requests together may
+  /// occupy in memory. `money`: the spent and reserved sums of the budgets. `priorities`, `ageing`: the settings of the
+  /// queues in which calls wait for money of a budget.
   call_services(std::vector<call_loop*> loops, std::uint64_t buffered, std::shared_ptr<budget_ledger> money,
                 int priorities, duration ageing);
   call_services(const call_services&) = delete;
   call_services& operator=(const call_services&) = delete;
 
   surroundings around(const config_snapshot& g, bool of_client) noexcept {
-    // Host names that clients choose are resolved separately, so that they do not delay the names of upstreams.
+    // Host names that clients choose have a resolver of their own, so that slow lookups of them do not delay the names
+    // of upstreams.
     return {g.trust(), own_, of_client ? names_of_clients_ : names_, most_files};
   }
-  /// Adds an address at which the gateway listens. Requests to it are refused. Call it before any loop runs.
+  /// Adds an address at which the gateway itself listens, so that calls to this address are refused as loops. Call it
+  /// before any event loop runs.
   void add_own_place(const net::ip::tcp::endpoint& listener) { own_.add(listener); }
   /// The gateway's entry in Via fields: "1.1 canigo-" and a number of this process.
   const std::string& via() const noexcept { return via_; }
   std::string new_request_id();
 
-  /// Pauses a target of an upstream, or only one tenant there, and ends the waits that are now too long. `r`: the
-  /// request whose response asked for the pause. `status`: the status of that response.
+  /// Pauses a target of an upstream, or only one tenant at that target, and ends the waits that are now too long. `r`:
+  /// the request whose response asked for the pause. `status`: the status of that response.
   void pause(upstream_queue& q, std::size_t target, std::size_t tenant, time_point until, const call_record& r,
              int status);
-  /// Calls upstream_queue::refuse_key(), and reports it. `r`: the request that the target rejected. `status`: the
-  /// status of the response.
+  /// Calls upstream_queue::refuse_key(). If that pauses the target, ends the waits that are now too long. `r`: the
+  /// request for which the target rejected its key. `status`: the status of the response.
   bool refuse_key(upstream_queue& q, std::size_t target, time_point started, const call_record& r, int status);
-  /// Notes a used-up quota: see upstream_queue::note_spent(). Calls that need it stop waiting, or wait for other
-  /// targets. `r`: the request whose response reported it. `status`: the status of that response.
+  /// Notes that a quota is used up: see upstream_queue::note_spent(). Waiting calls that need the quota then wait for
+  /// other targets only, or stop waiting. `r`: the request whose response reported the used-up quota. `status`: the
+  /// status of that response.
   void note_spent(upstream_queue& q, std::size_t target, std::size_t tenant, spent_quota told, const call_record& r,
                   int status);
-  /// Ends the waits for `q` whose estimate exceeds `most` or the call's own longest wait.
+  /// Ends each wait for `q` whose estimated time exceeds `most`, or goes beyond the deadline of its call.
   void end_long_waits(upstream_queue& q, duration most);
-  /// Call it when a waiting call leaves out a target because that target's budget has too little left. Within a second
-  /// each such call looks again which targets may serve it. Meanwhile the budget's window may have ended, or another
-  /// call may have given money back.
+  /// Call it when a waiting call leaves out a target because that target's budget has too little left. Within a second,
+  /// each such call checks again which targets may serve it: by then the budget's next window may have begun, or
+  /// another call may have given money back.
   void watch_money_of_targets();
-  /// Closes the idle connections to upstreams soon, because a descriptor is needed.
+  /// Makes each event loop close its idle connections to upstreams, because a file descriptor is needed. Returns
+  /// immediately.
   void close_idle_links();
 
-  /// Call it when the process will end at `end`. Each connection then serves at most one more request, and no call
-  /// waits beyond `end`.
+  /// Call it when the process will end at `end`. From then on each client connection serves at most one more request,
+  /// and no call waits beyond `end`.
   void drain(time_point end) noexcept { end_.store(end.time_since_epoch().count(), std::memory_order_relaxed); }
   bool is_draining() const noexcept { return end() != time_point::max(); }
-  /// The end of the drain; max() if the process is not draining.
+  /// When the process will end; max() if it is not draining.
   time_point end() const noexcept { return time_point{duration{end_.load(std::memory_order_relaxed)}}; }
 
-  /// Connections to upstreams must have descriptors below this one. It is set before any loop runs.
+  /// A connection to an upstream must have a file descriptor below this number. It is set before any event loop runs.
   int most_files = std::numeric_limits<int>::max();
 
   call_counts counts;
   pause_origins origins;
   first_arrivals arrivals;
-  /// The sums of budgets. The ledger is shared, because a call with reserved money may outlive this object.
+  /// The spent and reserved sums of the budgets. The ledger is shared, because a call with reserved money may outlive
+  /// this object.
   const std::shared_ptr<budget_ledger> budgets;
-  /// The lines of calls that wait for money of a budget. `budgets` tells them when a budget has got money back.
+  /// The queues of calls that wait for money of a budget. `budgets` notifies them when a budget has got money back.
   const std::shared_ptr<budget_lines> lines;
   kept_bytes kept;
 
@@ -102,8 +107,8 @@ class call_services {
   std::atomic<std::uint64_t> next_request_{1};
   std::atomic<duration::rep> end_{duration::max().count()};
   std::atomic<bool> watches_money_{false};
-  net::steady_timer money_timer_;                                    // runs on the first loop
-  std::atomic<duration::rep> idle_closed_{duration::min().count()};  // when close_idle_links() last began
+  net::steady_timer money_timer_;  // runs look_at_money_of_targets() on the first loop
+  std::atomic<duration::rep> idle_closed_{duration::min().count()};  // when close_idle_links() last closed connections
 };
 
 }  // namespace canigo::gateway

@@ -37,7 +37,7 @@ net::awaitable<bool> client_keeper::keep_during(net::awaitable<bool> wait) {
   }
   is_on_ = false;
   over_.cancel();
-  // From here on a cancellation has no effect, so that it can't cut a message off.
+  // From here on a cancellation of this coroutine has no effect, so that it can't cut off a message that is being sent.
   const bool throws = co_await net::this_coro::throw_if_cancelled();
   co_await net::this_coro::throw_if_cancelled(false);
   error_code ignored;
@@ -55,7 +55,8 @@ void client_keeper::begin() {
   net::co_spawn(loop, keep(), [this](const std::exception_ptr& failed) {
     is_running_ = false;
     ended_.cancel();
-    if (failed && has_written_) lost_();  // after a lack of memory, the client may have only a part of a message
+    // If keep() threw, for lack of memory, the client may have only a part of a message, and counts as lost.
+    if (failed && has_written_) lost_();
   });
 }
 
@@ -63,7 +64,7 @@ net::awaitable<void> client_keeper::keep() {
   const time_source& time = time_source::of(over_.get_executor());
   while (is_on_ && written_ < times_.most) {
     error_code error;
-    // This wait ends when the next message is due.
+    // This wait ends when the next message is due, or when the call has stopped waiting.
     co_await over_.async_wait(canigo::cancel_after(due_ - time.now(), net::redirect_error(net::use_awaitable, error)));
     if (!is_on_) co_return;
     const std::string text = next_();

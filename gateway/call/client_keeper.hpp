@@ -28,16 +28,16 @@ struct keeping_times {
 /// Threads: only the thread of its loop.
 class client_keeper {
  public:
-  /// `next`: returns the next message. `lost`: called if the client has disconnected, or accepts no byte for `stall`.
-  /// All arguments must outlive the keeper.
+  /// `next`: returns the next message. `lost`: is called if the client has disconnected, or accepts no byte for
+  /// `stall`. All arguments must outlive the keeper.
   client_keeper(const net::any_io_executor& loop, byte_stream& client, duration stall, const keeping_times& times,
                 std::function<std::string()> next, std::function<void()> lost);
   client_keeper(const client_keeper&) = delete;
   client_keeper& operator=(const client_keeper&) = delete;
 
-  /// Awaits `wait`, and sends messages to the client during it. Returns or throws the result of `wait`. When it
-  /// completes, no message is being sent, so the caller may write. A later call continues with the schedule of an
-  /// earlier one.
+  /// Awaits `wait`, and meanwhile sends messages to the client. Returns or throws the result of `wait`. After
+  /// completion, no message is being sent, so the caller may write to the client. A second call continues with the
+  /// schedule of messages of the first call.
   net::awaitable<bool> keep_during(net::awaitable<bool> wait);
 
  private:
@@ -50,13 +50,13 @@ class client_keeper {
   const std::function<std::string()> next_;
   const std::function<void()> lost_;
   // These timers never expire. Cancelling one of them signals an event.
-  net::steady_timer over_;   // cancelled when the wait has ended
+  net::steady_timer over_;   // cancelled when the call has stopped waiting
   net::steady_timer ended_;  // cancelled when keep() has ended
   time_point due_ = time_point::max();
   int written_ = 0;
   bool is_on_ = false;
-  bool is_running_ = false;   // keep() is running
-  bool has_written_ = false;  // at least a part of a message was written
+  bool is_running_ = false;   // true: the coroutine keep() is running
+  bool has_written_ = false;  // true: at least a part of a message was written
 };
 
 }  // namespace canigo::gateway

@@ -15,7 +15,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Reads the certificate of a listener. `field`: the name of its table, for errors.
+/// Makes the TLS context of a listener from its certificate files. `field`: the name of the listener's table `tls`, for
+/// errors.
 std::unique_ptr<net::ssl::context> make_certificate(const tls_files& f, const std::string& field) {
   auto tls = std::make_unique<net::ssl::context>(net::ssl::context::tls_server);
   tls->set_options(net::ssl::context::default_workarounds | net::ssl::context::no_tlsv1 |

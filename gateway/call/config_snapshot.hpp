@@ -20,16 +20,16 @@
 
 namespace canigo::gateway {
 
-/// A configuration, and the objects made from it. A reload makes a new snapshot. A request keeps the snapshot with
-/// which it began.
+/// A configuration, and the objects made from it. A reload makes a new snapshot. A request keeps the snapshot that was
+/// in use when the request began.
 ///
 /// Immutable, except for the state of its queues. Threads: any.
 class config_snapshot {
  public:
-  /// Throws config_mistake if something that the configuration names is missing or invalid.
+  /// Throws config_mistake if a file that the configuration names, such as a certificate, is missing or invalid.
   ///
-  /// `store`: keeps the limits that instances share; null: no limit is shared. `before`: the snapshot that is being
-  /// replaced; null: there is none. It is unchanged until take_over().
+  /// `store`: the Redis client for limits that several instances share; null: no limit is shared. `before`: the
+  /// snapshot that this one will replace; null: there is none. `before` is not changed until take_over().
   config_snapshot(config c, const std::vector<net::any_io_executor>& loops, redis::client* store,
                   const config_snapshot* before);
   /// Returns the TLS settings of each listener; null for a listener without TLS. Throws config_mistake like the
@@ -39,23 +39,23 @@ class config_snapshot {
   config_snapshot& operator=(const config_snapshot&) = delete;
 
   /// Takes over the limits of `before`, with the calls that wait there, and applies the settings of this configuration.
-  /// Settings that allow more than before take effect in end_take_over(). Call end_take_over() once no call waits in a
-  /// flow of `before`.
+  /// Settings that allow more than before take effect in end_take_over(). Call end_take_over() once no call waits under
+  /// a tenant's flow of `before`.
   void take_over(const config_snapshot& before);
   void end_take_over();
 
   const config settings;
   const route_table routes;
   const identity_table identities;
-  const std::string keep_alive_line;  ///< is added to a response if the client's connection stays open
+  const std::string keep_alive_line;  ///< the line for a response after which the client's connection stays open
 
   upstream_queue& queue(std::size_t upstream) const noexcept { return *queues_[upstream]; }
   std::size_t queues() const noexcept { return queues_.size(); }
-  /// Returns the queue of the upstream, or the host of forward mode, with this name; null if there is none.
+  /// Returns the queue of the upstream with this name, or of the host of forward mode; null if there is neither.
   std::shared_ptr<upstream_queue> queue_of(std::string_view upstream) const;
-  /// Returns the index of the tenant in settings.tenants; nothing if no tenant has that name.
+  /// Returns the index of the tenant in settings.tenants; nothing if no tenant has this name.
   std::optional<std::size_t> tenant_of(std::string_view name) const noexcept;
-  /// The hosts of forward mode; null if it is not configured.
+  /// The hosts of forward mode; null if forward mode is not configured.
   forwarded_hosts* hosts() const noexcept { return hosts_.get(); }
   /// The certificate authorities that are trusted for upstreams.
   net::ssl::context& trust() const noexcept { return *trust_; }

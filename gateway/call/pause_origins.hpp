@@ -12,14 +12,14 @@
 
 namespace canigo::gateway {
 
-/// For each upstream, the last response that asked for a pause. Threads: any.
+/// Stores, for each upstream, the last response that asked for a pause. Threads: any.
 class pause_origins {
  public:
   struct origin {
     std::chrono::system_clock::time_point time;
     std::string request, tenant;
     int status = 0;
-    bool is_of_tenant = false;  ///< the pause affects only the tenant
+    bool is_of_tenant = false;  ///< true: the pause affects only the tenant of the request
   };
 
   void note(const call_record& r, int status, bool is_of_tenant) {

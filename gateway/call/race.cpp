@@ -54,14 +54,14 @@ attempt_end race::take_result() {
     x.lacks_descriptor = second_->lacks_descriptor;
     x.bytes_out = second_->bytes_out;
   }
-  // This attempt's response was dropped because the other attempt still ran, but the other attempt brought no response.
-  // So `next_` was not asked about a retry, and the result is treated like a lost connection.
+  // The response of this attempt was dropped because the other attempt still ran, but the other attempt brought no
+  // response either. Nothing has decided about a retry yet, so the result is treated like a lost connection.
   const lane& l = lanes_[of];
   return *l.end == attempt_end::put_back && l.made_way ? attempt_end::lost : *l.end;
 }
 
-/// Drops a 429, or a response that counts as a failure, while the other attempt is still running: that attempt may
-/// bring a success. Returns true if the response is dropped.
+/// Returns true if the response is to be dropped. A 429, or a response that counts as a failure, is dropped while the
+/// other attempt is still running, because the other attempt may succeed.
 bool race::drops(lane& l, const message_head& h, std::string_view body, std::size_t target) {
   if (winner_ != nullptr) return false;
   const lane& other = other_than(l);

@@ -21,7 +21,7 @@
 
 namespace canigo::gateway {
 
-/// Two concurrent attempts for the same request. The response of one of them goes to the client. Both run on one loop.
+/// Two concurrent attempts for one request. The response of one of them goes to the client. Both run on one event loop.
 class race {
  public:
   /// `next` receives the response that goes to the client.
@@ -30,11 +30,11 @@ class race {
   race(const race&) = delete;
   race& operator=(const race&) = delete;
 
-  /// Starts the second attempt. Returns its exchange, which this object owns.
+  /// Starts the second attempt. Returns the exchange for it, which this object owns.
   exchange& enter();
   /// Returns the sink for the responses of attempt `i`, 0 or 1.
   response_sink& sink(std::size_t i) noexcept { return lanes_[i]; }
-  /// Returns the completion handler for attempt `i`.
+  /// Returns the completion handler for the coroutine of attempt `i`, 0 or 1.
   auto ending(std::size_t i) {
     return [this, i](const std::exception_ptr& error, attempt_end end) {
       lanes_[i].end = error ? attempt_end::lost : end;
@@ -45,25 +45,26 @@ class race {
 
   /// Waits until an attempt has a response or has ended, for at most `limit`.
   net::awaitable<void> wait(duration limit);
-  /// Whether no attempt has a response yet, and the first one has not failed.
+  /// Whether a second attempt may still help: no attempt has a response yet, and the first attempt has not ended.
   bool is_open() const noexcept { return winner_ == nullptr && !lanes_[0].end; }
   bool is_running() const noexcept { return lanes_[0].runs() || lanes_[1].runs(); }
   bool has_second_won() const noexcept { return winner_ == &lanes_[1]; }
-  /// Returns the attempt whose end decides the result, 0 or 1: the attempt whose response goes to the client. Without a
-  /// response, an attempt that the upstream may have received decides before an attempt that was not sent.
+  /// Returns the attempt, 0 or 1, whose end is the end of the race: the attempt whose response goes to the client.
+  /// Without such a response, an attempt that the upstream may have received counts before an attempt that was not
+  /// sent.
   std::size_t decisive() const noexcept;
   attempt_end end_of_other() const noexcept { return *lanes_[1 - decisive()].end; }
-  /// Returns how the race ended. Copies the deciding attempt's results to the exchange of the first attempt.
+  /// Returns the end of the decisive attempt. Copies that attempt's results to the exchange of the first attempt.
   attempt_end take_result();
 
  private:
-  /// Passes the response of one attempt to the common sink.
+  /// Receives the response of one attempt, and passes it to `next_` unless the response is dropped.
   struct lane final : response_sink {
     race* home = nullptr;
-    exchange* of = nullptr;  // null: the attempt has not started
+    exchange* of = nullptr;  // the exchange of the attempt; null: the attempt has not started
     std::optional<attempt_end> end;
     bool is_put_back = false;  // the response of this attempt is dropped
-    bool made_way = false;     // the response was bad, and was dropped because the other attempt was still running
+    bool made_way = false;  // the response was dropped because it was a failure and the other attempt was still running
 
     bool runs() const noexcept { return of != nullptr && !end; }
     bool see_head(const message_head& h, std::string_view body, std::size_t target) override {

@@ -13,8 +13,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Returns how long a request like `ask` would wait if it came now, after all waiters. Nothing: it would never be
-/// granted.
+/// Returns how long a request like `ask` would wait if it came now and were served after all waiters. Nothing: the
+/// limit can never grant such a request.
 std::optional<duration> estimate(const limiter& l, request ask) {
   ask.since = time_point::max();
   try {
@@ -48,8 +48,8 @@ refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenan
     why = {503, "store_unavailable", "Redis, which keeps this limit, does not serve it: " + error.message()};
   }
   why.is_final = error == errc::too_large;
-  // The estimate includes the ends of rates and pauses, but not those of running calls. A wait of a few milliseconds
-  // would make clients use up all their retries at once, so the answer names at least a second.
+  // The estimate ignores that running calls take time. If running calls delay the request, the answer names at least a
+  // second: after a few milliseconds, clients would use up all their retries immediately.
   constexpr duration unknown = std::chrono::seconds{1};
   why.retry_after = estimate(q.limit(), ask).value_or(unknown);
   const bool is_known = error == errc::deadline_unreachable || q.limit().why_waiting().until != time_point::max();

@@ -14,26 +14,27 @@
 #include <string>
 #include <string_view>
 
-// The gateway's own answers to a call that has waited or was sent.
+// The answers that the gateway itself gives to a call that has waited or was sent.
 namespace canigo::gateway {
 
 /// Builds the answer to a call that an operator has ended.
 refusal ended_by_operator();
-/// Builds the answer to a call that ends because the process ends.
+/// Builds the answer to a call that is ended because the process ends.
 refusal ended_by_drain();
 
-/// Builds the answer to a call whose wait for a place at `q` has ended with this error. `tenant`: an index into
+/// Builds the answer to a call whose wait for a place at `q` has ended with `error`. `tenant`: an index into
 /// config::tenants.
 refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenant, const request& ask);
 
 /// Builds the answer 404 for a model that no target of the upstream serves.
 refusal refusal_of_model(std::string_view model);
 
-/// Builds the refusal of a call that needs a used-up quota; nothing if the call needs none.
+/// Builds the refusal of a call for which a quota is used up at all targets that could serve it; returns nothing if a
+/// target is left.
 std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs);
 
-/// Builds the answer to a call whose attempt ended before the client got a byte of a response. Nothing: the gateway
-/// gives no answer.
+/// Builds the answer to a call whose attempt ended before the client got a byte of a response. Returns nothing if no
+/// answer is sent for this end of an attempt.
 ///
 /// `failure`: why the connection failed; empty if that is unknown.
 std::optional<refusal> refusal_of(attempt_end end, request_body::status body, const std::string& failure = {});

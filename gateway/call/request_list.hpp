@@ -8,17 +8,17 @@ namespace canigo::gateway {
 
 class call;
 
-/// The waiting and running requests of one loop. Each has a number that is not reused for a long time.
+/// The waiting and running requests of one event loop. Each request has a number that is not reused for a long time.
 ///
-/// A limit identifies its waiters by that number. The list finds the request of a number in constant time. A request
-/// costs 16 bytes here. Memory is allocated only if there are more requests at once than ever before.
-/// Threads: only the thread of its loop.
+/// A limit identifies its waiters by these numbers. The list finds the request with a number in constant time. A
+/// request takes 16 bytes of the list. Memory is allocated only if there are more requests at the same time than ever
+/// before. Threads: only the thread of its loop.
 class request_list {
  public:
-  /// `loop`: the index of the loop, 0 to 255.
+  /// `loop`: the index of the event loop, 0 to 255.
   explicit request_list(std::size_t loop) noexcept : loop_{loop} {}
 
-  /// Returns the number of the call, which is never 0.
+  /// Adds the call, and returns its number, which is never 0.
   std::uint64_t enter(call& whose);
   void leave(std::uint64_t number) noexcept;
 
@@ -27,7 +27,7 @@ class request_list {
   std::size_t size() const noexcept { return size_; }
   static std::size_t loop_of(std::uint64_t number) noexcept { return number & 0xff; }
 
-  /// Calls `see` for each request.
+  /// Calls `see` with each request.
   template <class See>
   void each(See see) const {
     for (const slot& s : slots_)

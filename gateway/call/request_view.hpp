@@ -13,18 +13,18 @@ namespace canigo::gateway {
 struct request_view {
   std::uint64_t number = 0;  ///< the request's number in request_list
   bool waits = false;
-  /// The reason for a wait outside of the queue: "shared", "tunnels" or "retry". Empty: the request does not wait
-  /// there.
+  /// The thing for which the request waits outside of its upstream's queue: "shared", "tunnels" or "retry". Empty: it
+  /// does not wait outside of the queue.
   std::string_view waits_for;
   time_point waits_until;  ///< when the wait outside of the queue ends; min(): unknown
   std::string id, tenant, priority, upstream, target, method, host, path;
   time_point since;
   int attempts = 0;
-  std::optional<std::uint64_t> tokens;  ///< the tokens that the request has asked for
+  std::optional<std::uint64_t> tokens;  ///< the tokens for which the request has asked the limits
   int status = 0;                       ///< the status of the response; 0: no response yet
   std::optional<duration> first_byte;   ///< from the arrival of the request to the first byte of the response
-  std::uint64_t bytes_in = 0;           ///< the bytes of the request's body so far
-  std::uint64_t bytes_out = 0;          ///< the bytes of the response's body so far
+  std::uint64_t bytes_in = 0;           ///< the number of bytes of the request's body received so far
+  std::uint64_t bytes_out = 0;          ///< the number of bytes of the response's body sent so far
 };
 
 }  // namespace canigo::gateway

@@ -12,7 +12,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// The inputs of each step of the decision.
+/// The data that each step of the decision reads.
 struct question {
   const config_snapshot& g;
   const connected_client& client;
@@ -37,7 +37,7 @@ std::optional<refusal> find_tenant(const question& q, std::string_view replaced,
   return std::nullopt;
 }
 
-/// In reverse mode, finds the upstream by the prefix of the path.
+/// In reverse mode, finds the upstream by the prefix of the request's path.
 std::optional<refusal> find_upstream(const question& q, call_record& r, route_decision& to) {
   const auto found = q.g.routes.find(q.head.target);
   const upstream* u = found ? &q.g.settings.upstreams[*found] : nullptr;
@@ -47,7 +47,7 @@ std::optional<refusal> find_upstream(const question& q, call_record& r, route_de
   r.upstream = u->name;
   r.route = u->prefix;
   if (q.plan.is_websocket && !u->websocket) return refuse_websocket();
-  // This pointer has no reference count, because the snapshot owns the queue.
+  // This pointer does not own the queue, because the snapshot owns it.
   to.queue = std::shared_ptr<upstream_queue>{std::shared_ptr<void>{}, &q.g.queue(*found)};
   const auto unchanged = unchanged_target(*u, q.plan.path);
   to.target = unchanged ? *unchanged : texts_of(to).target = target_for(*u, q.plan.path);

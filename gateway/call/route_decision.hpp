@@ -18,23 +18,24 @@
 
 namespace canigo::gateway {
 
-/// The result of routing a call: its tenant, its destination, and its priority and limits.
+/// The result of routing a call: its tenant, its upstream and target, its priority, and its limits.
 struct route_decision {
-  std::size_t tenant = 0;  ///< an index into config::tenants
+  std::size_t tenant = 0;  ///< the index of the tenant in config::tenants
   std::shared_ptr<upstream_queue> queue;
-  std::string_view target;      ///< the target in the outgoing request line
-  std::string_view host_field;  ///< the value of the outgoing Host field
+  std::string_view target;      ///< the target in the request line that the upstream gets
+  std::string_view host_field;  ///< the Host value that the upstream gets
   struct texts {
     std::string target;
     std::string host_field;
   };
-  std::unique_ptr<texts> own;  ///< owns the texts above that are neither in the client's head nor in the configuration
+  /// owns those of the texts above that are neither in the client's head nor in the configuration
+  std::unique_ptr<texts> own;
   bool is_tls = false;
   client_hints granted;
 };
 
-/// Decides the route of a request from its head. It stores the decision in `to`, and notes it in `r`. Returns a refusal
-/// if the gateway does not accept the call.
+/// Decides the route of a request from its head. Stores the decision in `to`, and copies parts of it to the record `r`.
+/// Returns a refusal if the gateway does not accept the call.
 ///
 /// `g` and `head` must outlive the decision.
 std::optional<refusal> decide_route(const config_snapshot& g, const connected_client& client, const message_head& head,

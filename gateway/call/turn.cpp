@@ -23,11 +23,12 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// With `sticky`, a call waits this long for the target to which calls of the same key go. Afterwards any target that
-// may serve the call will do.
+// If `sticky` is configured, calls with the same key go to the same target. A call waits this long for that target
+// alone; afterwards any target that may serve the call is taken.
 constexpr duration longest_wait_for_first = std::chrono::seconds{1};
 
-/// Takes a permit for a tunnel if one is free now. Returns false after an error: the later wait reports the same error.
+/// Takes a permit for a tunnel into `granted` if one is free now, and returns whether it did. An error also returns
+/// false, because the wait that follows reports the same error.
 bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   try {
     auto free = tunnels.try_acquire(ask);
@@ -38,8 +39,8 @@ bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   }
 }
 
-/// Takes a place if one is free now. It ignores the request's deadline: for a call that may not wait, the deadline is
-/// the time of arrival, which has passed.
+/// Takes a permit if one is free now; otherwise returns an empty permit. It ignores the request's deadline: the
+/// deadline of a call that may not wait is its arrival, which has passed.
 permit taken_at_once(limiter& l, request ask, error_code& error) {
   ask.deadline = time_point::max();
   try {
@@ -50,17 +51,17 @@ permit taken_at_once(limiter& l, request ask, error_code& error) {
   return {};
 }
 
-/// Converts the error of a wait to the error to report. A wait is cancelled because it would take too long, or because
-/// the process ends.
+/// Converts the error of a wait to the error that the client gets. A cancelled wait is reported as too long, unless the
+/// process ends.
 error_code judged(const error_code& error, bool is_draining) {
   if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
-  // During a drain, a wait that is too long here may be short enough at another instance. So the client is told of the
-  // drain.
+  // During a drain, waits are shorter than usual. Another instance may allow the full wait, so the client is told of
+  // the drain.
   const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
   return is_late && is_draining ? error_code{errc::stopped} : error;
 }
 
-/// Waits in the queue of a limit. The wait needs no memory besides the waiter.
+/// Waits in the queue of a limit. The wait allocates no memory besides the waiter.
 template <class Limit>
 auto wait_for_place(Limit& limit, const request& ask, wait_result& result, net::cancellation_slot stop) {
   const auto start = [&limit, &ask](auto handler) { limit.async_acquire(ask, std::move(handler)); };
@@ -131,10 +132,10 @@ void turn::follow(const config_snapshot& next, const std::shared_ptr<void>& unti
   const upstream& to = queue().settings();
   const std::shared_ptr<upstream_queue> successor = next.queue_of(to.name);
   const auto tenant = next.tenant_of(record_.tenant);
-  // One reload may have removed the upstream, and a later one added it again, while the client sent its body. Then the
-  // call can't move to the new limit.
+  // While the client sent its body, one reload may have removed the upstream, and a later one may have added it again.
+  // The call can't move to the new upstream's limit.
   const bool has_new_limit = successor != nullptr && &successor->limits() != &queue().limits();
-  // A call came to this host while the next configuration was made. The call stays at this host.
+  // A host of forward mode that the new configuration allows, but has not made yet: the call stays at the old host.
   const bool is_new_host =
       successor == nullptr && is_host(to) && next.hosts() != nullptr && next.hosts()->allows(to.url);
   if (successor == nullptr && !is_new_host) {
@@ -180,8 +181,8 @@ net::awaitable<void> turn::wait_outside(limiter& of, const char* what_for, time_
   ask_.since = std::min<time_point>(ask_.since, start);
 }
 
-/// Applies changes to the next request: another flow after a reload, or other targets after a target's quota was used
-/// up.
+/// Applies changes to the call's next request to the limit: another flow after a reload, or other targets after a quota
+/// of a target was used up.
 void turn::take_next_terms() noexcept {
   if (const target_set other = std::exchange(next_targets_, 0)) ask_.alternatives = other;
   if (!next_share_) return;
@@ -189,8 +190,8 @@ void turn::take_next_terms() noexcept {
   ask_.flow = share_.get();
 }
 
-/// Stores the name of the limit that delays this call in the record. The posted function runs after the call has
-/// entered the queue.
+/// Posts a function that stores in the record which limit delays this call. It is posted because the call enters the
+/// queue only after this function.
 void turn::look_at_what_binds() {
   net::post(loop_.io, [&l = loop_, tag = ask_.tag] {
     const call* const c = l.requests.find(tag);
@@ -201,8 +202,8 @@ void turn::look_at_what_binds() {
   });
 }
 
-/// Returns the name of what delays this call: a pause or a limit of its tenant, else the limit that the first waiter
-/// lacks.
+/// Returns what delays this call: "paused" if its tenant is paused, and "tenant" if its tenant has reached its own
+/// limits. Otherwise returns the name of the limit that delays the first waiter.
 std::string turn::what_binds() const {
   const flow_stats own = share_->stats();
   if (own.paused_until > clock::now()) return "paused";
@@ -214,13 +215,14 @@ std::optional<refusal> turn::why_called_off() const {
   return ended_by_ != call_ender::none ? why_ended() : *dismissed_;
 }
 
-/// Whether the call requests a place again: the last request had no error, or it was cancelled to change its flow or
-/// its targets.
+/// Whether the call requests a place again: the last request ended without an error, or it was cancelled to change its
+/// flow or its targets.
 bool turn::asks_again(const error_code& error) const noexcept {
   return !error || (error == net::error::operation_aborted && (next_share_ || next_targets_ != 0));
 }
 
-/// If a reload has made a burst smaller, lowers the request to that burst. Returns false if nothing was lowered.
+/// If a reload has made a burst smaller than the call's request, lowers the request to the burst. Returns false if
+/// nothing was lowered.
 bool turn::asks_for_less() {
   const config_snapshot& now = *loop_.now;
   const auto successor = now.queue_of(queue().settings().name);
@@ -228,9 +230,9 @@ bool turn::asks_for_less() {
   return successor != nullptr && tenant && successor->lower_to_most(ask_, *tenant);
 }
 
-/// Waits for a grant by the limit of all instances, and makes a place from `local` and that grant. Precondition: the
-/// upstream has such a limit. `is_first`: `local` is of the target to which calls of the same key go, so the call first
-/// waits up to a second for that target alone.
+/// Waits for a grant by the limit in Redis that all instances share, and makes a place from `local` and that grant.
+/// Precondition: the upstream has such a limit. `is_first`: `local` is a permit of the target to which calls with the
+/// same key go, so the call first waits up to a second for that target alone.
 net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code& error,
                                         boxed<upstream_place>& granted) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10};
@@ -253,15 +255,16 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code
       request ask = queue().limits().ask_all(ask_, local, again_at);
       if (stays_) ask.alternatives = target_set{1} << local.alternative();
       shared = co_await all.acquire(ask, wait_.slot(), error, again_at);
-      // Another target may take calls now.
+      // The wait ended at `again_at`, because another target may serve calls now: ask again.
       const time_point now = clock::now();
       if (error == errc::timed_out && now >= again_at && now < ask_.deadline) error.clear();
     }
     has_waited = clock::now() - asked > usual_round_trip;
     if (has_waited) record_.bound_by = "shared";
   }
-  // This instance's rates have refilled during the wait. Only they limit this call now, so the call asks them again. It
-  // gets no refund of what it took from them, because waiting calls could pass such tokens on, and all go at once.
+  // Redis did not answer, so only this instance's rates limit the call. They have refilled during the wait, so all
+  // calls that waited could go at the same time. To prevent this, the call asks the rates again. It gets no refund of
+  // the tokens that it took before, because waiting calls could pass such tokens on.
   if (has_waited && all.is_unlimited(shared) && !std::exchange(has_asked_rates_again_, true)) {
     local.release();
     co_return;
@@ -269,11 +272,11 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code
   enter(local, std::move(shared), error, granted);
 }
 
-/// Makes a place from the grants. After an error, or if the call was called off, the grants are given back instead.
-/// `granted` also stays empty if the breaker has opened since the grant.
+/// Makes a place from the permits. After an error, or if the call was called off, gives the permits back instead.
+/// `granted` also stays empty if the circuit breaker has opened since the permits were granted.
 void turn::enter(permit& local, redis::permit shared, const error_code& error, boxed<upstream_place>& granted) {
   if (!local) return;
-  // The grant may have come just as the client disconnected. Then it is given back, with its tokens.
+  // The client may have disconnected just before the grant. Then the permits are given back, with their tokens.
   if (error || is_called_off()) {
     queue().limits().give_back(local, shared);
   } else {
@@ -283,7 +286,8 @@ void turn::enter(permit& local, redis::permit shared, const error_code& error, b
   }
 }
 
-/// Waits up to a second for the target to which calls of the same key go. If it gets no place, it holds no permit.
+/// Waits up to a second for the target to which calls with the same key go. If that target has no free place in time,
+/// `got` holds no permit.
 net::awaitable<void> turn::get_first(wait_result& got) {
   const target_set all = ask_.alternatives;
   const deadline_point deadline = ask_.deadline;
@@ -300,7 +304,8 @@ net::awaitable<void> turn::get_first(wait_result& got) {
   first_.reset();
 }
 
-/// Most calls need no wait. This function spares them the coroutine frame of get_place().
+/// Takes a place if that needs no wait, as for most calls. It is no coroutine, so most calls need no coroutine frame of
+/// get_place().
 bool turn::take_place(boxed<upstream_place>& granted) {
   if (first_ || is_called_off() || queue().limits().shared() != nullptr) return false;
   take_next_terms();
@@ -330,7 +335,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
       if (input.empty()) input.shrink();
       look_at_what_binds();
       const here waiting{*this};
-      // The long wait is not in a function of its own, to save each waiter a coroutine frame.
+      // This wait may be long. It is not in a coroutine of its own, so that each waiter needs one coroutine frame less.
       co_await wait_for_place(queue().limit(), ask_, waited, wait_.slot());
     }
     if (!waited.error && !is_called_off() && queue().limits().shared() != nullptr) {
@@ -340,7 +345,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
       enter(waited.granted, {}, waited.error, granted);
     }
     if (waited.error == errc::too_large && asks_for_less()) waited.error = {};
-    ask_.since = std::min<time_point>(ask_.since, start);  // a repeated request keeps its position in the queue
+    ask_.since = std::min<time_point>(ask_.since, start);  // a repeated request keeps the call's position in the queue
   }
   record_.waited += clock::now() - start;
   if (granted) co_return true;
@@ -350,8 +355,9 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
   co_return false;
 }
 
-/// A call holds neither its place nor its tunnel while it waits for the other one. Otherwise calls that wait for a slow
-/// host would occupy the tunnels that calls to other hosts need.
+/// Waits for a place at the host and for a tunnel. The call gives back the place before it waits for a tunnel, and the
+/// tunnel before it waits for a place. Otherwise calls to a slow host would occupy the tunnels that calls to other
+/// hosts need.
 net::awaitable<bool> turn::get_tunnel(forwarded_hosts& hosts, read_buffer& input, boxed<upstream_place>& granted,
                                       permit& tunnel, boxed<refusal>& why) {
   semaphore& tunnels = hosts.tunnels();
@@ -402,7 +408,7 @@ net::awaitable<upstream_place> turn::spare_place() {
   permit local;
   try {
     if (auto p = queue().limit().try_acquire(ask_)) local = std::move(*p);
-  } catch (const system_error&) {  // the limit was stopped, or a reload made it smaller
+  } catch (const system_error&) {  // the limit was stopped, or a reload made it too small for the request
     co_return granted;
   }
   if (!local) co_return granted;

@@ -12,7 +12,8 @@ namespace {
 constexpr std::string_view amount_syntax =
     "US dollars and a window such as \"50/day\": up to 1000000000, above 0, for an hour, a day, a week or a month";
 
-/// Reads an amount per unit of the calendar, such as "50/day".
+/// Reads an amount of money per unit of the calendar, such as "50/day", into `b`. Returns false for a text without this
+/// form.
 bool parse_amount(std::string_view text, budget_options& b) noexcept {
   const auto slash = text.find('/');
   if (slash == text.npos) return false;

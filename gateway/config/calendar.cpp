@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-// The standard library of g++ has time zones since version 14. Older versions use Howard Hinnant's date library, on
-// which the standard's time zones are based.
+// The standard library of g++ has time zones only since version 14. Older versions use Howard Hinnant's date library,
+// after which the time zones of the standard were designed.
 namespace canigo::gateway {
 namespace {
 
@@ -15,10 +15,10 @@ using date::local_days;
 using date::local_seconds;
 using std::chrono::sys_seconds;
 
-/// Returns null for UTC.
+/// Returns the time zone with this name; null for UTC, which needs no zone database.
 const date::time_zone* zone_of(const std::string& name) { return name == "UTC" ? nullptr : date::locate_zone(name); }
 
-/// One period of a zone with a fixed offset from UTC, from `begin` to `end`.
+/// A period, from `begin` to `end`, in which the offset of a zone from UTC does not change.
 struct clocks {
   sys_seconds begin = sys_seconds::min();
   sys_seconds end = sys_seconds::max();
@@ -47,7 +47,7 @@ local_days first_day(calendar_unit u, local_days day) {
   return local_days{d.year() / d.month() / 1};
 }
 
-/// Returns the first day of the window that follows the one that begins at `first`.
+/// Returns the first day of the window after the window that begins at `first`.
 local_days next_day(calendar_unit u, local_days first) {
   if (u == calendar_unit::week) return first + date::days{7};
   if (u != calendar_unit::month) return first + date::days{1};
@@ -61,7 +61,7 @@ bool is_time_zone(const std::string& name) noexcept {
   try {
     zone_of(name);
     return true;
-  } catch (const std::exception&) {  // the zone does not exist, or there is no zone database
+  } catch (const std::exception&) {  // the zone does not exist, or the system has no zone database
     return false;
   }
 }
@@ -77,8 +77,8 @@ calendar_window window_of(calendar_unit u, const std::string& zone_name, sys_sec
   local_days first = first_day(u, date::floor<date::days>(local));
   const auto window = [&] { return calendar_window{instant_of(zone, first), instant_of(zone, next_day(u, first))}; };
   calendar_window w = window();
-  // When a clock goes back over midnight, its date is again the day before, whose window has ended already. So this
-  // loop moves on to the window that contains `at`.
+  // If a clock goes back over midnight, the local date is the day before again, but the window of that day has ended
+  // already. So this loop moves on to the window that contains `at`.
   while (at >= w.end) {
     first = next_day(u, first);
     w = window();

@@ -25,15 +25,14 @@ struct calendar_window {
   friend bool operator==(const calendar_window&, const calendar_window&) = default;
 };
 
-/// Whether the system's zone database has this zone. "UTC" needs no database.
+/// Whether the system's zone database has a zone with this name. "UTC" needs no database.
 bool is_time_zone(const std::string& name) noexcept;
 
-/// Returns the window that contains `at`, by the local time of the zone. The windows of a unit follow each other
-/// without a gap.
+/// Returns the window that contains `at`, by the local time of the zone. Consecutive windows have no gap between them.
 ///
 /// A day on which the clocks change has 23 or 25 hours. If midnight occurs twice, the day begins at the first one. If
-/// the clocks skip midnight, the day begins at the change. A change by less than an hour ends the current hour early.
-/// Precondition: is_time_zone(zone).
+/// the clocks skip midnight, the day begins at the change. A change of the clocks by less than an hour ends the current
+/// hour early. Precondition: is_time_zone(zone).
 calendar_window window_of(calendar_unit u, const std::string& zone, std::chrono::sys_seconds at);
 
 /// Formats `at` in the local time of the zone, such as "2026-11-30 00:00 CET".

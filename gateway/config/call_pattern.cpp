@@ -7,8 +7,9 @@
 namespace canigo::gateway {
 namespace {
 
-/// Whether the pattern matches the path from its beginning. Each '*' first matches nothing, and after each mismatch one
-/// byte more. Backtracking to the last '*' suffices: an earlier one in the same part of the path could not match more.
+/// Whether the pattern matches the whole path. Each '*' first matches nothing; after each mismatch it matches one byte
+/// more. Only the last '*' is tried again: a longer match of an earlier '*' in the same part of the path could not
+/// help.
 bool fits(std::string_view pattern, std::string_view path) noexcept {
   std::size_t p = 0, at = 0;
   std::size_t star = pattern.npos, resume = 0;
@@ -29,7 +30,7 @@ bool fits(std::string_view pattern, std::string_view path) noexcept {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-/// Whether the pattern matches an end of the path.
+/// Whether the pattern matches the path or an end of the path.
 bool fits_an_end(std::string_view pattern, std::string_view path) noexcept {
   if (pattern.find('*') == pattern.npos) return path.ends_with(pattern);
   for (std::size_t at = 0; at <= path.size(); ++at)
@@ -37,7 +38,7 @@ bool fits_an_end(std::string_view pattern, std::string_view path) noexcept {
   return false;
 }
 
-/// Whether a part of a path is "." or "..". A dot may be written as %2e.
+/// Whether a part of a path is "." or "..". A dot may also be written as %2e.
 bool is_of_dots(std::string_view part) noexcept {
   int dots = 0;
   while (!part.empty()) {
@@ -49,8 +50,8 @@ bool is_of_dots(std::string_view part) noexcept {
   return dots == 1 || dots == 2;
 }
 
-/// The length of the separator at the beginning of a text, as some servers read it: a slash or a backslash, plain or
-/// percent-encoded. Returns 0 if the text begins with no separator.
+/// Returns the length of the separator at the beginning of a text: a slash or a backslash, plain or percent-encoded,
+/// because some servers take each of them as a separator. Returns 0 if the text begins with no separator.
 std::size_t separator_size(std::string_view text) noexcept {
   if (text.starts_with('/') || text.starts_with('\\')) return 1;
   const std::string_view code = text.substr(0, 3);
@@ -65,7 +66,7 @@ bool may_be_another_path(std::string_view path, bool may_end_with_slash) noexcep
   };
   for (std::size_t at = 0; at < path.size(); ++at)
     if (is_parameter(path.substr(at))) return true;
-  std::size_t begin = path.npos;  // where the current part begins; npos: no slash was found yet
+  std::size_t begin = path.npos;  // where the current part of the path begins; npos: no slash was found yet
   for (std::size_t at = 0; at <= path.size();) {
     const std::size_t size = separator_size(path.substr(at));
     const bool is_end = at == path.size();
@@ -87,7 +88,8 @@ bool call_pattern::matches(std::string_view called, std::string_view target) con
   if (called != method) return false;
   const std::string_view pattern = path, all = target.substr(0, target.find('?'));
   if (pattern == "*") return true;
-  // Most paths match no pattern, so this check comes before the inspection of their parts.
+  // Most paths match no pattern. So the pattern is checked first, and the parts of the path are inspected only after a
+  // match.
   const bool has_form = pattern.starts_with('*') ? fits_an_end(pattern.substr(1), all) : fits(pattern, all);
   return has_form && !may_be_another_path(all, pattern.ends_with('/'));
 }

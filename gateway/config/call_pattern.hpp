@@ -9,24 +9,25 @@ namespace canigo::gateway {
 /// Matches calls by their method and their path.
 struct call_pattern {
   std::string method;
-  /// A '*' at the beginning matches any text. A '*' elsewhere matches any text without '/'.
+  /// A '*' at the beginning matches any text. Any other '*' matches a text without '/'.
   std::string path;
 
-  /// `target`: the target that goes to the upstream. Its query is ignored. Bytes are compared without decoding.
+  /// Whether a call matches. `called`: its method. `target`: the request target that the upstream gets. Its query is
+  /// ignored, and bytes are compared without decoding.
   ///
-  /// Only "*" alone matches a path that may_be_another_path(). A pattern that ends with '/' allows an empty part at the
-  /// end.
+  /// A path that may_be_another_path() matches only the pattern "*". A pattern that ends with '/' allows an empty part
+  /// at the end of the path.
   bool matches(std::string_view called, std::string_view target) const noexcept;
 
   friend bool operator==(const call_pattern&, const call_pattern&) = default;
 };
 
-/// Whether a server may read the path as another path. Such a path has an empty part, a part that consists of dots, or
-/// a semicolon: "/files/", "/files/.", "/files/..%2fchat", "/a//files", "/chat;/files". A separator of parts is a slash
-/// or a backslash, plain or percent-encoded.
+/// Whether a server may read the path as another path: it has an empty part, a part that consists of dots, or a
+/// semicolon. Examples: "/files/", "/files/.", "/files/..%2fchat", "/a//files", "/chat;/files". A separator of parts is
+/// a slash or a backslash, plain or percent-encoded. `may_end_with_slash`: an empty part at the end does not count.
 bool may_be_another_path(std::string_view path, bool may_end_with_slash = false) noexcept;
 
-/// Reads a text such as "POST */files". Returns nothing if the text does not have this form.
+/// Reads a method and a pattern of paths, such as "POST */files". Returns nothing if the text does not have this form.
 std::optional<call_pattern> parse_call_pattern(std::string_view text);
 inline constexpr std::string_view call_pattern_syntax =
     "METHOD /PATH such as \"POST */files\", where * stands for any text, of visible ASCII without ? and #";

@@ -6,7 +6,7 @@
 
 namespace canigo::gateway {
 
-/// Returns the configuration as the admin page shows it. A secret is shown by its source, never by its value. Digests
+/// Returns the configuration as the admin page shows it. It has the source of each secret, but never its value. Digests
 /// of keys are left out.
 nlohmann::json config_view(const config& c);
 

@@ -18,7 +18,7 @@ bool has_tables(const toml::node& node) {
          (list != nullptr && std::ranges::any_of(*list, [](const toml::node& n) { return n.is_table(); }));
 }
 
-/// Returns " is VALUE"; empty for a table or a list of tables.
+/// Returns " is VALUE" for a message; returns an empty text for a table or a list of tables.
 std::string value_of(const toml::node& node) {
   if (has_tables(node)) return {};
   if (const auto* text = node.as_string()) return fmt::format(" is \"{}\"", printable(text->get(), most_of_value));

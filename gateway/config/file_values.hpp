@@ -8,13 +8,15 @@
 
 namespace canigo::gateway {
 
-/// The values of a configuration file by their names. An error found when a value is used can so name its line.
+/// The values of a configuration file by their names. With them, an error that is found only when a value is used can
+/// name the value's line in the file.
 class file_values {
  public:
   explicit file_values(toml::table root) : root_{std::move(root)} {}
 
-  /// Returns "FIELD is VALUE" followed by the reason. A table, or a list of tables, is named without its value. The
-  /// place of a value that the file leaves out is the place of the table in which the value is missing.
+  /// Returns the error "FIELD is VALUE" followed by the reason, with its place in the file. For a table, or a list of
+  /// tables, the text has no VALUE. If the file leaves the value out, the place is that of the table in which the value
+  /// is missing.
   config_error locate(const value_error& e) const;
 
  private:

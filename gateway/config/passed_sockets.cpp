@@ -19,7 +19,7 @@ std::optional<int> number(const char* text) {
 }  // namespace
 
 std::vector<passed_socket> read_passed_sockets(const char* pid, const char* count, const char* names, int own_pid) {
-  constexpr int first = 3;  // descriptors 0 to 2 are the standard streams
+  constexpr int first = 3;  // the first passed descriptor; 0 to 2 are the standard streams
   constexpr int most = 1024;
   const auto n = number(count);
   if (number(pid) != own_pid || !n || *n < 1 || *n > most) return {};

@@ -14,12 +14,12 @@ namespace {
 /// The longest path that the address of a unix socket can hold.
 constexpr std::size_t longest_socket_path = 107;
 
-/// Whether a text is an absolute path of visible ASCII that all programs split into the same parts.
+/// Whether a text is an absolute path of visible ASCII that all programs split into parts in the same way.
 bool is_plain_path(std::string_view path) noexcept {
   if (!path.starts_with('/')) return false;
   if (!std::ranges::all_of(path, [](char c) { return c > 0x20 && c < 0x7f; })) return false;
   if (path.find_first_of("?#%\\") != path.npos) return false;
-  // Each part must have a name. Only the last part may be empty, if the path ends with '/'.
+  // Each part of the path must have a name. But the path may end with '/': then the part after that '/' is empty.
   path.remove_prefix(1);
   while (!path.empty()) {
     const auto slash = path.find('/');

@@ -6,16 +6,16 @@
 
 namespace canigo::gateway {
 
-/// The default values for the upstreams of one provider.
+/// The default values for upstreams of one provider.
 struct preset {
   std::string_view name;
   std::string_view text;  ///< TOML: keys of [[upstream]], with comments that name the sources of their values
 };
 
-/// The presets of the folder presets/, sorted by name. The build embeds them.
+/// Returns the presets in the folder presets/, sorted by name. The build embeds their texts.
 std::span<const preset> presets() noexcept;
 
-/// Returns the preset with that name, or null.
+/// Returns the preset with this name; null if there is none.
 inline const preset* find_preset(std::string_view name) noexcept {
   const auto found = std::ranges::find(presets(), name, &preset::name);
   return found == presets().end() ? nullptr : &*found;

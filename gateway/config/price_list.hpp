@@ -13,37 +13,37 @@ namespace canigo::gateway {
 struct text_at;
 class report;
 
-/// The prices of calls for some models, in micro-dollars per million tokens and per call.
+/// The prices of calls for one model or for several models: in micro-dollars per million tokens, and per call.
 struct price {
   std::string match;           ///< the model's name; a '*' at its end matches any text
-  micro_usd input = 0;         ///< the price of the request's tokens
-  micro_usd cached_input = 0;  ///< the price of request tokens that the upstream read from its cache
-  micro_usd output = 0;        ///< the price of the tokens that the upstream generated
-  micro_usd per_call = 0;      ///< the price of each call, besides its tokens
+  micro_usd input = 0;         ///< the price of a million tokens of the request
+  micro_usd cached_input = 0;  ///< the price of a million request tokens that the upstream read from its cache
+  micro_usd output = 0;        ///< the price of a million tokens that the upstream generated
+  micro_usd per_call = 0;      ///< the price of each call, in addition to its tokens
 
   friend bool operator==(const price&, const price&) = default;
 };
 
-/// Whether the pattern matches this model. A '*' at its end matches any text.
+/// Whether the pattern matches this model. A '*' at the pattern's end matches any text.
 bool is_of_model(std::string_view pattern, std::string_view model) noexcept;
 
-/// The prices of models. A value.
+/// The prices of calls for all models that have one. A value.
 struct price_list {
   static constexpr std::size_t most = 1'000;
 
   std::vector<price> all;
 
-  /// Returns the first price whose pattern matches the model, or null. The pointer is valid while the list is
-  /// unchanged.
+  /// Returns the first price whose pattern matches the model; null if none matches. The pointer is valid until the list
+  /// changes.
   const price* of(std::string_view model) const noexcept;
 };
 
-/// Reads the text of a price file. Each mistake is reported at `source`, which is where the configuration names the
-/// file, together with its line in the price file.
+/// Reads the text of a price file. Reports each mistake with its line in the price file. `source`: where the
+/// configuration names the price file; mistakes are reported for this place.
 price_list parse_prices(std::string_view text, const text_at& source, report& problems);
 
-/// Reads the price file that "file:/PATH" names. Returns nothing, after reporting an error, if the file can't be read
-/// or has a mistake.
+/// Reads the price file that `source` names in the form "file:/PATH". Reports an error and returns nothing if the file
+/// can't be read or has a mistake.
 std::optional<price_list> read_prices(const text_at& source, report& problems);
 
 }  // namespace canigo::gateway

@@ -57,8 +57,8 @@ void read_ageing(table_view& t, config& c) {
 void read_redis(table_view& t, config& c) {
   const auto given = t.text("redis");
   if (!given) return;
-  // The source is set before the secret is read. If only the reading fails, settings that need Redis are not reported
-  // as errors.
+  // The source is set even if the secret can't be read: then only this error is reported, and no errors for settings
+  // that need Redis.
   c.redis.source = given->text;
   auto found = read_secret(*given, t.problems());
   if (!found) return;
@@ -126,10 +126,12 @@ void read_limits(table_view& t, config& c) {
   limits->finish();
 }
 
-/// Checks that there are listeners, and that routes and forward mode have a listener of their kind.
+/// Checks that there are listeners. Checks that routes have a listener for reverse mode, and that forward mode has a
+/// listener for forward mode.
 void check_ways(table_view& t, const config& c) {
   if (t.is_none("listen")) t.problems().complain(t.where("listen"), "listen", "names nothing; allowed: 1 to 64 tables");
-  // The part that seems to be missing may have been refused, so earlier errors suppress this check.
+  // A part that seems to be missing may be in the file, but have an error of its own. So this check is left out after
+  // errors.
   if (!t.problems().is_empty()) return;
   const auto leads = [&](listen_mode mode) {
     return std::ranges::any_of(c.listeners,
@@ -146,7 +148,7 @@ void check_ways(table_view& t, const config& c) {
     t.problems().complain(t.where("forward"), "forward", "is of no use: no listener has mode \"forward\" or \"both\"");
 }
 
-/// Returns the TOML parser's message. It gets a hint if a string has no quotes, or only one quote.
+/// Returns the TOML parser's message. If it seems that a string has no quotes, or only one quote, adds a hint.
 std::string what_is_wrong(std::string_view parser_says) {
   const auto says = [&](std::string_view words) { return parser_says.find(words) != std::string_view::npos; };
   std::string_view more;

@@ -40,8 +40,8 @@ std::optional<listen_address> read_listen_address(table_view& t, std::string_vie
 
 constexpr std::string_view usd_rate_syntax = "US dollars and a period such as \"0.50/1m\"";
 
-/// Reads a rate in US dollars, such as "0.50/1m". Returns nothing for a text without this form. Throws like
-/// rate::parse().
+/// Reads a rate in US dollars, such as "0.50/1m". Returns nothing for a text without this form. Throws what
+/// rate::parse() throws.
 std::optional<rate> parse_usd_rate(std::string_view text) {
   const auto slash = text.find('/');
   if (slash == text.npos) return std::nullopt;
@@ -135,8 +135,8 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
         limit = is_usd ? parse_usd_rate(text->text) : rate::parse(text->text);
         if (!limit) given.problems().refuse_text(text->where, text->field, text->text, usd_rate_syntax);
       } catch (const std::system_error& e) {
-        // The exception's text is "rate is ...; allowed: ...: invalid argument". The part from "is" to the last colon
-        // is used.
+        // The exception's text is "rate is ...; allowed: ...: invalid argument". The message needs only the part from
+        // "is" to the last colon.
         std::string_view what = e.what();
         what = what.substr(std::min(what.find("is "), what.size()));
         given.problems().complain(text->where, text->field, what.substr(0, what.rfind(": ")));
@@ -154,18 +154,18 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
       }
     }
     rate_window window = usual.value_or(rate_window::average);
-    // The limit of a host is dropped while no call uses it, and a strict window would be lost with it. So the rates of
-    // hosts have no windows.
+    // A host's limit is deleted while no call uses it, and the history of a strict window would be lost. So the rates
+    // of hosts can't choose a window.
     if (!is_of_hosts) read_window(given, window);
     const bool is_strict = limit && window == rate_window::strict;
-    // The default burst for "requests" is 1. For other units it is a fifth of the limit, because one request takes many
-    // of them. A call whose estimate is above the burst is charged the burst, so for a strict window the burst is the
-    // limit.
+    // The default burst for the unit "requests" is 1. For another unit it is a fifth of the limit, because one request
+    // takes many units. A call whose estimate exceeds the burst is charged only the burst. In a strict window the
+    // default burst is therefore the limit.
     std::int64_t burst = 1;
     if (limit && unit != "requests") burst = std::max<std::int64_t>(limit->tokens() / (is_strict ? 1 : 5), 1);
     if (is_strict && within != nullptr && counts(*within, unit))
       burst = static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(burst), most_of(*within, unit)));
-    // A strict window never holds more tokens than its limit, so a larger burst is refused.
+    // A strict window never holds more tokens than its limit, so a burst that exceeds the limit is refused.
     const std::int64_t longest = is_strict ? limit->tokens() : most_burst;
     if (is_usd) {
       read_usd_burst(given, burst, longest);
@@ -209,7 +209,7 @@ std::vector<listener_place> read_listeners(table_view& t, config& c) {
                                 "is true; allowed: false for a unix socket and for one of systemd");
     given.word("mode", l.mode,
                {{"reverse", listen_mode::reverse}, {"forward", listen_mode::forward}, {"both", listen_mode::both}});
-    // Only a valid address tells whether the listener is local.
+    // Anonymous clients need a local listener, and only a valid address tells whether the listener is local.
     if (address) {
       read_anonymous(given, l);
     } else {
@@ -232,7 +232,7 @@ void read_admin(table_view& t, config& c) {
     if (auto token = read_secret(*source, given->problems())) {
       if (!std::ranges::all_of(token->value, [](char ch) { return ch > 0x20 && ch < 0x7f; }))
         given->problems().complain(source->where, source->field, "holds something else than visible ASCII");
-      // Attackers may guess tokens, so a short token is refused.
+      // A short token is refused, because an attacker could guess it.
       constexpr std::size_t least = 16, most = 256;
       if (token->value.size() < least || token->value.size() > most)
         given->problems().complain(source->where, source->field,

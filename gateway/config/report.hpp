@@ -10,7 +10,7 @@
 
 namespace canigo::gateway {
 
-/// A place in a file. Line and column count from 1. Line 0 means the file as a whole.
+/// A place in a file. Line and column count from 1. Line 0 stands for the whole file.
 struct place {
   std::uint32_t line = 0;
   std::uint32_t column = 0;
@@ -24,13 +24,13 @@ struct config_error {
   std::string text;  ///< the message, on a single line
 };
 
-/// An error that is found when a value is used, after the file was read.
+/// An error that is found only when a value is used, after the file was read without an error.
 struct value_error {
-  std::string field;  ///< the full name, such as "upstream[0].queue"
-  std::string why;    ///< the text after "FIELD is VALUE", such as ": No such file or directory"
+  std::string field;  ///< the full name of the key, such as "upstream[0].queue"
+  std::string why;    ///< the text that follows "FIELD is VALUE", such as ": No such file or directory"
 };
 
-/// A value_error as an exception.
+/// A value_error that is thrown as an exception.
 class config_mistake : public std::runtime_error {
  public:
   config_mistake(std::string field, std::string why)
@@ -38,31 +38,33 @@ class config_mistake : public std::runtime_error {
   const value_error error;
 };
 
-/// A start that failed although the value may be right. A later start may succeed, so the program exits with 1, not 2.
+/// An error at the start of the program that does not mean that a value is wrong. A later start may succeed, so the
+/// program exits with 1 instead of 2.
 class start_failure : public config_mistake {
  public:
   using config_mistake::config_mistake;
 };
 
-/// Returns the text on one line, with control characters replaced, so that any terminal can show it.
+/// Returns the text on one line, with control characters replaced, so that any terminal can show it. A text that is
+/// longer than `longest` is cut.
 std::string printable(std::string_view text, std::size_t longest = std::string_view::npos);
 
-/// Returns "FILE:LINE:COLUMN: TEXT".
+/// Returns the text of an error as "FILE:LINE:COLUMN: TEXT".
 std::string message_of(const config_error& error, std::string_view file);
 
-/// Collects all errors in a file, so that one run reports all of them.
+/// Collects all errors in a file, so that one run of the program reports all of them.
 class report {
  public:
-  /// Adds the error "FIELD is VALUE; allowed: ALLOWED". A long value is cut, and a control character is replaced by
+  /// Adds the error "FIELD is VALUE; allowed: ALLOWED". A long value is cut, and control characters are replaced by
   /// '?'.
   void refuse(place where, std::string_view field, std::string_view value, std::string_view allowed);
-  /// Like refuse(), for a value that is a string in the file. The message quotes it.
+  /// Like refuse(), for a value that is a string in the file: the message quotes the value.
   void refuse_text(place where, std::string_view field, std::string_view value, std::string_view allowed);
-  /// Adds the error "FIELD WHY".
+  /// Adds an error whose text is `field`, a space, and `why`.
   void complain(place where, std::string_view field, std::string_view why);
 
   bool is_empty() const noexcept { return errors_.empty(); }
-  /// Returns the errors ordered by their places in the file, and clears the report.
+  /// Returns the errors, ordered by their places in the file, and removes them from the report.
   std::vector<config_error> take();
 
  private:

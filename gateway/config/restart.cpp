@@ -19,7 +19,7 @@ bool is_same_admin(const std::optional<admin_options>& a, const std::optional<ad
 
 bool has_same_failure(const redis_failure& a, const redis_failure& b) { return a.what == b.what && a.share == b.share; }
 
-/// Collects the changed values that need a restart.
+/// Collects the values that have changed and need a restart of the process.
 class comparison {
  public:
   void compare(bool is_same, std::string field) {
@@ -37,7 +37,8 @@ class comparison {
       compare(now[i].systemd == next[i].systemd, field + "systemd");
     }
   }
-  /// Compares the values with which a limit is built. A limit can't be rebuilt while calls wait at it.
+  /// Compares the values from which a limit is built. A limit can't be rebuilt while calls wait at it, so changes of
+  /// these values need a restart.
   void compare_limits(const upstream& now, const upstream& next, const std::string& field) {
     compare_rates(now.rates, next.rates, field);
     if (now.targets.size() != next.targets.size()) {

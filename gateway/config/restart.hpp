@@ -7,10 +7,10 @@
 
 namespace canigo::gateway {
 
-/// Returns the values of `next` that differ from `now` and need a restart.
+/// Returns the values of `next` that differ from those of `now` and take effect only after a restart.
 ///
-/// A running process can't change its threads, its listening sockets, Redis, or the number and units of a limit's rates
-/// while calls wait there. A reload applies all other changes.
+/// A running process can't change its threads, its listening sockets or Redis. While calls wait at a limit, it can't
+/// change the number and units of the limit's rates. A reload applies all other changes.
 std::vector<value_error> changes_for_restart(const config& now, const config& next);
 
 }  // namespace canigo::gateway

@@ -12,7 +12,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// The largest secret, in bytes.
+/// The max number of bytes of a secret.
 constexpr std::size_t most_bytes = 64 << 10;
 
 std::optional<std::string> read_file(const std::string& path) {

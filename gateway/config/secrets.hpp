@@ -10,11 +10,11 @@
 
 namespace canigo::gateway {
 
-/// Reads the secret that "env:NAME" or "file:/path" names. A text without one of these prefixes may be the secret
-/// itself, so no message shows it.
+/// Reads the secret that `source` names as "env:NAME" or "file:/path". Messages show only a text with one of these
+/// prefixes; any other text may be the secret itself.
 std::optional<secret> read_secret(const text_at& source, report& problems);
 
-/// Whether `path` is the absolute path of a file that can be read.
+/// Whether `path` is an absolute path, and a file that can be read.
 bool is_readable_file(const std::string& path);
 
 }  // namespace canigo::gateway

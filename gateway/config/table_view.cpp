@@ -174,8 +174,8 @@ void table_view::usd(std::string_view key, micro_usd& out) {
     given = fmt::format("{}", whole->get());
   } else if (const auto* number = node->as_floating_point()) {
     given = fmt::format("{}", number->get());
-    // A very small or large number has an exponent in its shortest form. Amounts of money have none, so the number is
-    // formatted with fixed digits.
+    // The shortest form of a very small or large number has an exponent, which an amount of money may not have. So such
+    // a number is formatted with fixed digits.
     if (given.find('e') != given.npos) given = fmt::format("{:.17f}", number->get());
     const auto last = given.find_last_not_of('0');
     if (given.find('.') != given.npos) given.erase(given[last] == '.' ? last : last + 1);

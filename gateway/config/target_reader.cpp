@@ -57,7 +57,7 @@ target read_target(table_view& t, const config& c, const upstream& u) {
   read_url(t, to.url);
   to.credential = u.credential;
   read_credential(t, to.credential);
-  upstream own = u;  // the values that a preset can set
+  upstream own = u;  // a copy of the upstream's settings; the target's preset replaces values in it
   if (t.has("provider")) read_presets(t, own);
   to.provider = own.provider;
   to.refusal_body = own.refusal_body;
@@ -70,7 +70,7 @@ target read_target(table_view& t, const config& c, const upstream& u) {
   t.flag("private", to.private_addresses);
   read_models(t, to);
   read_paths(t, to);
-  // `false`: at = "queue" is not allowed. If a target's budget has too little left, the call goes to another target.
+  // `false`: at = "queue" is not allowed. A call does not wait for a target's budget, but goes to another target.
   read_budget(t, c, to.budget, false);
   to.full_name = u.name + '/' + to.name;
   t.finish();

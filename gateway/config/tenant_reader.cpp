@@ -37,8 +37,8 @@ std::optional<key_digest> parse_key(std::string_view text) noexcept {
   return digest;
 }
 
-/// The values used by the tenants so far. Two tenants may not share a value, because it could then identify either
-/// tenant.
+/// The values that earlier tenants have. Two tenants may not have the same value, because a client with this value
+/// could then be either of them.
 struct taken {
   std::set<std::string> names;
   std::set<key_digest> keys;
@@ -52,7 +52,7 @@ void read_keys(table_view& t, tenant& n, taken& others) {
   for (const text_at& key : *keys) {
     const auto digest = parse_key(key.text);
     if (!digest) {
-      // The text is not shown, because it may be the key itself.
+      // The message does not show the text, because the text may be the key itself.
       t.problems().complain(key.where, key.field, fmt::format("is not shown here; allowed: {}", key_syntax));
     } else if (!others.keys.insert(*digest).second) {
       t.problems().refuse_text(key.where, key.field, key.text, "each key once");
@@ -78,7 +78,7 @@ void read_credentials(table_view& t, const config& c, tenant& n, taken& others) 
   if (t.has("uid")) {
     std::optional<std::uint32_t> uid;
     std::int64_t number = -1;
-    t.integer("uid", number, 0, 4'294'967'294);  // the next number, -1 as a uid, means no user
+    t.integer("uid", number, 0, 4'294'967'294);  // 4'294'967'295, which is -1 as a uid, means "no user"
     if (number >= 0) uid = static_cast<std::uint32_t>(number);
     if (uid && !others.uids.insert(*uid).second)
       t.problems().refuse(t.where("uid"), t.field("uid"), fmt::format("{}", *uid), "each uid once");
@@ -99,7 +99,8 @@ void read_classes(table_view& t, const config& c, bool is_anonymous, tenant& n) 
         "its class \"" + c.classes[static_cast<std::size_t>(n.default_class)] + "\", or one more important");
 }
 
-/// Checks that the upstream's limit counts the unit of each rate of a tenant, and that no burst exceeds the limit's.
+/// Checks each rate of a tenant: the upstream must have a rate with the same unit, and the tenant's burst must not
+/// exceed the upstream's burst.
 void check_rates(table_view& t, const upstream& u, std::vector<rate_limit>& rates) {
   for (std::size_t i = 0; i < rates.size(); ++i) {
     rate_limit& own = rates[i];

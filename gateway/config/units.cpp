@@ -36,7 +36,7 @@ std::uint64_t most_of(const upstream& u, std::string_view unit, target_set of) n
   std::uint64_t of_targets = 0;
   for (std::size_t i = 0; i < u.targets.size(); ++i)
     if (has(of, i)) of_targets = std::max(of_targets, least_burst(u.targets[i].rates, unit));
-  // A value of 0 means that no target is in the set. Such a request is refused before it reaches a limit.
+  // `of_targets` is 0 if no target is in the set. A request without targets is refused before it reaches a limit.
   return of_targets == 0 ? most : std::min(most, of_targets);
 }
 

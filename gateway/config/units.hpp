@@ -7,22 +7,21 @@
 
 namespace canigo::gateway {
 
-/// Returns the first element of the upstream's limits of models that matches `model`; null if no element matches, or if
-/// the call names no model.
+/// Returns the first element of `u.models` that matches the model of a call; null if no element matches, or if `model`
+/// is empty because the call names no model.
 const model_limit* limit_of_model(const upstream& u, std::string_view model) noexcept;
 
 /// Whether a rate of the upstream, or of one of its targets or models, counts this unit.
 bool counts(const upstream& u, std::string_view unit) noexcept;
 
-/// Returns the largest amount of a unit that one request may ask for; unlimited if no rate counts the unit. The bursts
-/// of the upstream's rates bound it. So do the bursts of the target's rates; the target in `of` that allows most
-/// counts.
+/// Returns the largest amount of a unit that one request may ask for; unlimited if no rate counts the unit. It is
+/// bounded by the bursts of the upstream, and by the bursts of that target in `of` that allows most.
 std::uint64_t most_of(const upstream& u, std::string_view unit, target_set of = all_targets) noexcept;
 
-/// Returns the smallest burst of the rates that count a unit; unlimited if no rate does.
+/// Returns the smallest burst among the rates that count the unit; unlimited if no rate counts it.
 std::uint64_t least_burst(const std::vector<rate_limit>& rates, std::string_view unit) noexcept;
 
-/// Whether target `i` is in the set.
+/// Whether the target with index `i` is in the set.
 constexpr bool has(target_set s, std::size_t i) noexcept { return (s >> i & 1) != 0; }
 
 }  // namespace canigo::gateway

@@ -17,7 +17,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// Whether the gateway writes this field itself. A credential may not replace such a field.
+/// Whether the gateway itself writes this field into each request. A credential may not use such a field.
 bool is_own_field(std::string_view name) noexcept {
   constexpr std::string_view own[] = {"Connection",        "Expect",  "Forwarded", "Host", "Keep-Alive", "TE",
                                       "Transfer-Encoding", "Trailer", "Upgrade",   "Via"};
@@ -94,7 +94,7 @@ void read_websocket(table_view& t, upstream& u) {
   given->finish();
 }
 
-/// Reports an error for a rate whose unit can't be counted: tokens need `tokens.api`, and money needs prices.
+/// Reports an error for each rate whose unit can't be counted: "tokens" need `tokens.api`, and "usd" needs prices.
 void check_units(table_view& t, const upstream& u, const config& c) {
   const auto check = [&](const std::vector<rate_limit>& rates, std::string_view where) {
     for (const rate_limit& r : rates) {
@@ -112,7 +112,7 @@ void check_units(table_view& t, const upstream& u, const config& c) {
 }
 
 void read_max_wait(table_view& t, const config& c, upstream& u) {
-  constexpr duration usual = 2min;  // the longest wait for classes that the table does not name
+  constexpr duration usual = 2min;  // the longest wait of each class that the table does not name
   u.max_wait.assign(c.classes.size(), usual);
   auto given = t.table("max_wait");
   if (!given) return;
@@ -147,7 +147,7 @@ upstream read_upstream(table_view& t, const config& c) {
   read_settings(t, u);
   read_queue(t, c, u);
   t.flag("shared", u.shared);
-  // Shared rates are averages only, because Redis keeps no strict windows.
+  // Shared rates can't have strict windows, because Redis does not keep such windows. So `window` is not their default.
   u.rates = read_rates(t, rate_units, u.shared ? rate_window::average : u.window);
   if (u.shared && c.redis.source.empty())
     t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
@@ -165,7 +165,8 @@ upstream read_upstream(table_view& t, const config& c) {
   read_sticky(t, u);
   read_websocket(t, u);
   read_budget(t, c, u.budget);
-  // With `shared`, one limit in Redis has the rates of the upstream and of all targets. It can have this many rates.
+  // If an upstream is shared, one limit in Redis has the rates of the upstream and of all its targets. Such a limit can
+  // have at most this many rates.
   constexpr std::size_t most_rates = 127;
   std::size_t rates = u.rates.size();
   for (const target& to : u.targets) rates += to.rates.size();
@@ -184,7 +185,7 @@ upstream read_upstream(table_view& t, const config& c) {
 }  // namespace
 
 void check_shared_rates(table_view& t, const upstream& u, const std::vector<rate_limit>& rates) {
-  // The scripts in Redis count larger numbers inexactly.
+  // The scripts in Redis calculate with floating-point numbers, and are inexact for larger bursts.
   constexpr std::uint64_t most_burst = std::uint64_t{1} << 31;
   if (u.shared && std::ranges::any_of(rates, [](const rate_limit& r) { return r.burst > most_burst; }))
     t.problems().complain(t.where("rates"), t.field("rates"),
@@ -226,7 +227,8 @@ void read_url(table_view& t, origin& to) {
   if (const auto url = t.needed("url", origin_syntax)) {
     if (auto o = parse_origin(url->text)) {
       to = std::move(*o);
-    } else if (url->text.find('@') != std::string::npos) {  // the text is not shown: a password may precede the '@'
+      // The message does not show the text, because a password may precede the '@'.
+    } else if (url->text.find('@') != std::string::npos) {
       t.problems().complain(url->where, url->field, fmt::format("has an '@'; allowed: {}", origin_syntax));
     } else {
       t.problems().refuse_text(url->where, url->field, url->text, origin_syntax);

@@ -18,14 +18,14 @@ constexpr auto between_tries = std::chrono::milliseconds{100};
 
 }  // namespace
 
-/// The windows of one budget that are in memory.
+/// The windows of one budget that are kept in memory.
 struct budget_ledger::account {
-  /// With 64 windows, a budget per hour still finds its old windows after the clock has stepped back by a day.
+  /// Enough that a budget per hour still has its windows in memory after the clock has stepped back by a day.
   static constexpr std::size_t most_windows = 64;
 
   std::string name;
   std::string calendar;
-  calendar_window now{};  // the window that the last call of open() asked for
+  calendar_window now{};  // the window of the instant given to the last call of open()
   std::map<instant, sum> windows;
 
   spent_store::window of(instant begin) const noexcept { return {name, calendar, begin}; }
@@ -70,7 +70,7 @@ void budget_ledger::hold::settle(micro_usd cost) noexcept {
   parts_.clear();
 }
 
-/// Returns the account of a budget, and sets its `now` to the window that contains the instant `now`.
+/// Returns the account of a budget, and sets the account's `now` to the window that contains the instant `now`.
 budget_ledger::account& budget_ledger::open(const budget& b, instant now) {
   std::unique_ptr<account>& a =
       accounts_[{fmt::format("{} {}", b.kind, b.name), fmt::format("{} {}", name_of(b.terms->per), b.terms->zone)}];
@@ -84,7 +84,8 @@ budget_ledger::account& budget_ledger::open(const budget& b, instant now) {
   return *a;
 }
 
-/// Finds the sum of a window in memory, or reads it from the store.
+/// Makes sure that the sum of a window is in memory: reads it from the store if necessary. If that fails, the sum stays
+/// unknown.
 void budget_ledger::open_window(account& a, instant begin) {
   sum& s = a.windows[begin];
   if (s.is_known) return;
@@ -105,8 +106,8 @@ void budget_ledger::open_window(account& a, instant begin) {
   }
 }
 
-/// Finds the first budget that has too little left, and stores the window of each checked budget in `parts`.
-/// Precondition: mutex_ is locked.
+/// Returns the denial by the first budget that has too little left; nothing if all have enough. Stores the window of
+/// each checked budget in `parts`. Precondition: mutex_ is locked.
 std::optional<budget_ledger::denial> budget_ledger::judge(std::span<const budget> budgets, micro_usd amount,
                                                           instant now, std::vector<hold::part>& parts) {
   parts.reserve(budgets.size());
@@ -165,7 +166,7 @@ void budget_ledger::count(const hold& h, micro_usd cost) noexcept {
     sum& s = h.parts_[i].of->windows.at(h.parts_[i].window);
     s.unsaved = 0;
     s.is_known = true;
-    s.spent = entries[i].all;  // the sum in the store, which includes the spending of other processes
+    s.spent = entries[i].all;  // the sum in the store, which includes what other processes have added
   }
 }
 
@@ -175,7 +176,7 @@ void budget_ledger::fall_behind() noexcept {
   fell_behind_.notify_one();
 }
 
-/// Adds all unsaved sums to the store. Returns false if the store can't take them now.
+/// Adds all sums that the store lacks to the store. Returns false if the store can't take them now.
 bool budget_ledger::save() {
   std::vector<spent_store::entry> entries;
   std::vector<sum*> sums;
@@ -195,8 +196,8 @@ bool budget_ledger::save() {
   return true;
 }
 
-/// Runs on the ledger's thread: after the store did not take a sum, it tries again until all sums are stored. A stop
-/// request interrupts its waits.
+/// Runs on the ledger's thread. After the store did not take a sum, tries again until all sums are stored. A stop
+/// request ends the function, even during a wait.
 void budget_ledger::catch_up(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
   for (;;) {

@@ -29,37 +29,38 @@ namespace canigo::gateway {
 /// A call reserves its expected cost in all of its budgets or in none. At its end it settles its real cost. Concurrent
 /// calls exceed a budget at most by the amount by which their reservations were too low.
 ///
-/// The sum of a window survives a clock that steps backwards. A budget whose unit or zone changes begins a new sum.
+/// The sum of a window is kept when the clock steps backwards. If the unit or the zone of a budget changes, the budget
+/// begins with a new sum.
 ///
 /// The sums are kept in the store: settle() adds to them before it returns. If the store does not take a sum, a thread
-/// tries again every 100 ms. Until a try succeeds, settle() does not wait for the store. Standard error tells when the
+/// tries again every 100 ms; until it succeeds, settle() does not write to the store. Standard error reports when the
 /// tries begin, and when one has succeeded.
 ///
-/// Threads: any. Each call takes a lock. settle() also takes the time of spent_store::add().
+/// Threads: any. Each function takes a lock. settle() also takes the time of spent_store::add().
 class budget_ledger {
   struct sum {
     micro_usd spent = 0;
     micro_usd reserved = 0;
-    micro_usd unsaved = 0;  // the part of `spent` that the store lacks
-    bool is_known = false;  // the store has answered how much was spent in this window before
+    micro_usd unsaved = 0;  // the part of `spent` that is not yet in the store
+    bool is_known = false;  // the store has told how much was spent in this window earlier
   };
   struct account;
 
  public:
   using instant = std::chrono::sys_seconds;
 
-  /// `store`: keeps the sums; with null, the sums end with the process.
+  /// `store`: keeps the sums. If it is null, the sums are lost when the process ends.
   explicit budget_ledger(std::unique_ptr<spent_store> store);
-  /// Sets the function that gets the name of a budget, such as "upstream chat", after a call has settled there. Call
-  /// it before the first reserve().
+  /// Sets a function that is called with the name of a budget, such as "upstream chat", after a call has settled its
+  /// cost there. Call on_freed() before the first reserve().
   void on_freed(std::function<void(const std::string& name)> freed) { freed_ = std::move(freed); }
   ~budget_ledger();
   budget_ledger(const budget_ledger&) = delete;
   budget_ledger& operator=(const budget_ledger&) = delete;
 
-  /// A budget, and its current options.
+  /// The name of a budget, and the options that it has now.
   struct budget {
-    std::string_view kind;  ///< "upstream", "target" or "tenant"; a literal
+    std::string_view kind;  ///< "upstream", "target" or "tenant"; must be a literal
     std::string_view name;
     const budget_options* terms;
   };
@@ -68,11 +69,11 @@ class budget_ledger {
     micro_usd spent = 0;
     micro_usd reserved = 0;
   };
-  /// Tells which budget has too little left for a call.
+  /// The budget that has too little left for a call, and the reason.
   struct denial {
     std::size_t which = 0;  ///< the index of the budget in the span given to reserve()
     look sums;
-    bool is_spent = false;  ///< too little is left even if all running calls cost nothing
+    bool is_spent = false;  ///< the budget would have too little left even if all running calls cost nothing
     bool is_known = true;   ///< false: the sum of the window can't be read from the store
   };
 
@@ -87,7 +88,7 @@ class budget_ledger {
 
     micro_usd amount() const noexcept { return amount_; }
     explicit operator bool() const noexcept { return ledger_ != nullptr; }
-    /// Ends the reservation and adds `cost` to the windows in which the call began.
+    /// Ends the reservation, and adds `cost` to those windows that were current when the money was reserved.
     void settle(micro_usd cost) noexcept;
 
    private:
@@ -102,17 +103,18 @@ class budget_ledger {
     std::vector<part> parts_;
   };
 
-  /// Returns the first of these budgets that has too little left for the amount, and whose options do not only warn. A
-  /// budget counts as spent while the store can't tell its sum. A call with an amount of 0 is always let through.
+  /// Returns the first of these budgets that has too little left for the amount. Ignores budgets that only warn. While
+  /// the store can't tell the sum of a budget, the budget counts as having nothing left. A call with an amount of 0 is
+  /// always let through.
   std::optional<denial> find_denial(std::span<const budget> budgets, micro_usd amount, instant now);
-  /// Reserves the amount in all of these budgets, and stores the reservation in the empty `to`. If find_denial() finds
-  /// a budget, returns that result and reserves nothing.
+  /// Reserves the amount in all of these budgets, and stores the reservation in `to`, which must be empty. If
+  /// find_denial() returns a budget, returns it, too, and reserves nothing.
   std::optional<denial> reserve(std::span<const budget> budgets, micro_usd amount, instant now, hold& to);
 
-  /// The sums of the current window of a budget.
+  /// Returns the spent and reserved sums of the current window of a budget.
   look look_at(const budget& b, instant now);
 
-  /// The number of times the store failed to take or to tell a sum. The next call tries again.
+  /// How many times the store could not take or tell a sum. A later call tries again.
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
 
  private:
@@ -131,13 +133,14 @@ class budget_ledger {
 
   std::mutex mutex_;
   std::condition_variable_any fell_behind_;
-  bool is_behind_ = false;                            // the store did not take a sum, and the thread tries again
-  bool is_unreadable_ = false;                        // the store did not tell the last sum that was asked for
-  std::map<key, std::unique_ptr<account>> accounts_;  // one for each budget that a configuration has named so far
+  bool is_behind_ = false;      // the store did not take a sum, so the thread tries again
+  bool is_unreadable_ = false;  // the last attempt to read a sum from the store failed
+  // one account for each budget that a configuration has named so far
+  std::map<key, std::unique_ptr<account>> accounts_;
   std::unique_ptr<spent_store> store_;
   std::function<void(const std::string&)> freed_;
   std::atomic<std::uint64_t> failures_{0};
-  std::jthread catching_up_;  // runs only if there is a store
+  std::jthread catching_up_;  // runs catch_up(); only if there is a store
 };
 
 }  // namespace canigo::gateway

@@ -9,8 +9,9 @@ namespace canigo::gateway {
 /// The cost of a call that has used these tokens, rounded up to a whole micro-dollar.
 micro_usd cost_of(const price& p, const token_usage& used) noexcept;
 
-/// The expected cost of a call: the cost of its estimate times `learned`, where `learned` counts as at least 1. Calls
-/// that begin before any of them has reported its usage may use more than the average call.
+/// Returns the expected cost of a call: the cost of its estimated tokens times `learned`, the ratio of used to
+/// estimated tokens. A `learned` below 1 counts as 1, because several calls may begin before one of them has reported
+/// its usage, and may use more than the average call.
 micro_usd expected_cost(const price& p, const token_estimate& e, double learned) noexcept;
 
 /// Whether an answer with this status is free: providers do not charge for errors.

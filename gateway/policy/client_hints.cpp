@@ -27,7 +27,8 @@ std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
   return count;
 }
 
-/// Returns the shortest of the time limits that an SDK names in the fields of its request.
+/// Returns how long the client waits for an answer: the shortest of the time limits that its SDK reports in the
+/// request's fields. Nothing if there is no such field.
 std::optional<duration> read_patience(const message_head& head) {
   std::optional<duration> shortest;
   for (const field& f : head.fields) {

@@ -14,10 +14,11 @@
 
 namespace canigo::gateway {
 
-/// The interim responses that a client asks for while its call waits. A client that asks for them knows that its
-/// library reads them.
+/// The interim responses that a client has asked for, to get them while its call waits. Other clients get none, because
+/// their libraries may be unable to read interim responses.
 struct interim_wish {
-  static constexpr int most = 8;  ///< the max number for one call, because a common client library accepts no more
+  /// the max number of interim responses for one call; a common client library accepts no more
+  static constexpr int most = 8;
 
   int status = 103;  ///< the status of the interim response: 103 or 102
   duration every = std::chrono::seconds{15};
@@ -25,20 +26,22 @@ struct interim_wish {
   friend bool operator==(const interim_wish&, const interim_wish&) = default;
 };
 
-/// How a client wants its request to be treated, within what its tenant allows.
+/// The treatment that a client asks for its request, as far as its tenant allows it.
 struct client_hints {
-  int priority = 0;  ///< an index into config::classes
-  /// The client asked for a better class than its tenant's best; the call is served in the tenant's best class.
+  int priority = 0;  ///< the index of the class in config::classes
+  /// The client asked for a more important class than its tenant may use; the call is served in the tenant's most
+  /// important class.
   bool asked_above_best = false;
-  duration max_wait = duration::max();  ///< the limit of the class or of the tenant, or the client's own shorter limit
-  std::optional<duration> patience;     ///< how long the client waits for an answer, if a field of the request says so
-  std::uint64_t least_tokens = 0;       ///< the estimate is raised to at least this number
+  /// the limit of the class or the tenant; or the client's own limit, if it is shorter
+  duration max_wait = duration::max();
+  std::optional<duration> patience;  ///< how long the client waits for an answer, if the request tells
+  std::uint64_t least_tokens = 0;    ///< a lower estimate of tokens is raised to this number
   std::optional<interim_wish> interim;
 };
 
 struct hint_reading {
   client_hints granted;
-  std::optional<refusal> refused;  ///< 400 for a field that is unreadable, or that occurs twice
+  std::optional<refusal> refused;  ///< set if a field is unreadable or occurs twice: the answer 400
 };
 
 /// Reads the fields by which a client asks for a treatment:

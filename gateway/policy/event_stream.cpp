@@ -17,7 +17,8 @@ using nlohmann::json;
 
 constexpr std::string_view events_type = "text/event-stream";
 
-/// Whether an element of this field value is the given media type. Parameters of the media type are ignored.
+/// Whether one of the comma-separated elements of this field value is the given media type. Parameters of the media
+/// type are ignored.
 bool names_type(std::string_view value, std::string_view type) noexcept {
   while (!value.empty()) {
     const auto end = std::min(value.find(','), value.size());
@@ -29,7 +30,7 @@ bool names_type(std::string_view value, std::string_view type) noexcept {
 }
 
 /// Returns the title and the detail of an RFC 9457 problem document; empty if the document is no such problem. A
-/// document with a member `error` is an error of the API instead.
+/// document with a member `error` does not count as a problem, because it is an error in the format of the API.
 std::string problem_in(const json& document) {
   std::string words;
   if (document.contains("error")) return words;
@@ -101,12 +102,13 @@ std::string failure_event(token_api api, const refusal& why, std::string_view bo
     told.detail += ": " + problem;
     return failure_event(api, told);
   }
-  // An empty `error` is not passed on, because SDKs treat an event with one as a part of the answer.
+  // An error document whose `error` is empty is not passed on, because SDKs would take the event for a part of the
+  // answer.
   const json error = document.value("error", json{});
   const bool is_text = error.is_string() && !error.get_ref<const std::string&>().empty();
   if (!is_text && !(error.is_object() && !error.empty())) return failure_event(api, why);
   std::string line{body};
-  // Line ends are only white space between JSON tokens.
+  // Removes line ends: in JSON they are only white space, but they would end the line of the event.
   std::erase_if(line, [](char c) { return c == '\r' || c == '\n'; });
   return event_of(api, line);
 }

@@ -16,22 +16,22 @@ namespace canigo::gateway {
 /// Whether the client of this request reads server-sent events: it accepts text/event-stream, or the body is JSON whose
 /// member `stream` is true.
 ///
-/// `body`: the whole body, or empty.
+/// `body`: the whole body; empty if the body is not known.
 bool asks_for_events(const message_head& request, std::string_view body);
 
 /// Whether the gateway can append the body of this response to events that it has already sent to the client. The
 /// response must have status 200 and type text/event-stream, and it must not be compressed.
 bool continues_events(const message_head& response) noexcept;
 
-/// Builds a comment line of an event stream, which clients ignore. It tells the call's position in the queue and its
-/// estimated minimal wait. An estimate of 0 is left out.
+/// Builds a comment line of an event stream; clients ignore such lines. It tells the call's position in the queue and
+/// the least time that the call will wait. An estimate of 0 is left out.
 std::string waiting_comment(std::optional<std::size_t> position, duration estimate);
 
-/// Builds the event that reports a refusal by the gateway, in the format of this API's own errors.
+/// Builds the event that reports a refusal by the gateway. The event has the format in which this API reports errors.
 std::string failure_event(token_api api, const refusal& why);
-/// Builds the event that reports a response with an error status. If its body is an error of this API, the event
-/// contains that error unchanged. If the body is an RFC 9457 problem, its title and detail follow the gateway's own
-/// text. `body` may be only a part of the body.
+/// Builds the event that reports an upstream's response with an error status. If its body is an error of this API, the
+/// event contains that error unchanged. If the body is an RFC 9457 problem, its title and detail follow the gateway's
+/// own text. `body`: the body, or only a part of it.
 std::string failure_event(token_api api, const refusal& why, std::string_view body);
 
 }  // namespace canigo::gateway

@@ -10,11 +10,11 @@
 
 namespace canigo::gateway {
 
-/// Returns the value of the first field with that name.
+/// Returns the value of the first field with this name; nothing if there is no such field.
 std::optional<std::string_view> value_of(const message_head& head, std::string_view name) noexcept;
 std::size_t count_of(const message_head& head, std::string_view name) noexcept;
-/// Whether the request uses NTLM or Negotiate. These authenticate the connection instead of the request. Another
-/// client's request on the same connection to the upstream would be taken for a request of this client.
+/// Whether the request uses NTLM or Negotiate, which authenticate the connection instead of the request. The upstream
+/// would take the next request on this connection, which may be another client's, for a request of this client.
 ///
 /// Source: RFC 4559, section 5; [MS-NTHT].
 bool signs_in_connection(const message_head& head) noexcept;
@@ -22,7 +22,7 @@ bool signs_in_connection(const message_head& head) noexcept;
 /// Returns the elements of all Connection fields, as views into `head`.
 std::vector<std::string_view> named_by_connection(const message_head& head);
 
-/// Whether a field is about one connection instead of the message: "Connection", "Keep-Alive", "Proxy-*", "TE",
+/// Whether a field describes the connection instead of the message: "Connection", "Keep-Alive", "Proxy-*", "TE",
 /// "Trailer", "Transfer-Encoding", "Upgrade".
 bool is_of_connection(std::string_view name) noexcept;
 

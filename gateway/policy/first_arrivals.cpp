@@ -30,7 +30,7 @@ std::string resend_key(const message_head& head, std::string_view tenant) {
     name = head.target;
   }
   if (name.empty() || name.size() + host.size() > longest_key) return {};
-  // No part of the key contains a line end, so a line end separates the parts.
+  // A line end separates the parts of the key, because none of the parts can contain one.
   std::string key{tenant};
   key.append("\n").append(kind).append("\n").append(host).append("\n").append(name);
   return key;

@@ -17,26 +17,25 @@
 
 namespace canigo::gateway {
 
-/// Returns a key that identifies a call of this tenant when its client sends the call again. The key is the
-/// Idempotency-Key, the amz-sdk-invocation-id, or the target of a GET. Empty: the call has no key, or a key that is too
-/// long.
+/// Returns a key that is the same if the client sends this call again. It contains the tenant, and the Idempotency-Key,
+/// the amz-sdk-invocation-id, or the target of a GET. Empty: the call can't be recognized, or its key is too long.
 std::string resend_key(const message_head& head, std::string_view tenant);
 
-/// Remembers when calls arrived whose clients disconnected while the calls were queued. A client with a time limit
-/// sends such a call again. Without its first arrival time the call would start at the end of the queue each time.
+/// Remembers the arrival times of calls whose clients disconnected while the calls were queued. A client with a time
+/// limit sends such a call again. Without its first arrival time the call would start at the end of the queue each
+/// time.
 ///
 /// An arrival is kept for a minute after its client disconnected, if the table has space. Each arrival is used for one
-/// call only.
-/// Threads: any.
+/// call only. Threads: any.
 class first_arrivals {
  public:
   static constexpr std::size_t most = 4'096;
 
-  /// Whether any arrival is kept, so that take() may find one.
+  /// Whether any arrival is kept; if not, take() need not be called.
   bool has_some() const noexcept { return count_.load(std::memory_order_relaxed) > 0; }
   /// Stores the arrival time of a call whose client has disconnected.
   void note(std::string key, time_point since, time_point now);
-  /// Removes and returns the first arrival of a call that was sent again; nothing if none is known.
+  /// If an arrival is kept for this key, removes and returns it; otherwise returns nothing.
   std::optional<time_point> take(std::string_view key, time_point now);
 
  private:
@@ -48,10 +47,11 @@ class first_arrivals {
 
   void drop_old(time_point now);
 
-  std::atomic<std::size_t> count_{0};  // the size of by_end_
+  std::atomic<std::size_t> count_{0};  // the number of elements of by_end_; it can be read without the lock
   std::mutex mutex_;
   book arrivals_;
-  // The keys with their expiry times, in that order. The list includes keys that take() has removed from arrivals_.
+  // The keys with their expiry times, in the order of these times. The list may include keys that take() has already
+  // removed from arrivals_.
   std::deque<std::pair<time_point, std::string>> by_end_;
 };
 

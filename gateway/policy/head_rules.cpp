@@ -19,11 +19,12 @@ refusal bad(std::string detail) { return refuse(400, std::move(detail)); }
 
 std::optional<refusal> judge_method(std::string_view method) {
   if (!is_token(method)) return bad("the method is no token");
-  // Method names are case-sensitive. All registered methods are in upper case, and some servers take "get" for GET.
+  // A method with a lower-case letter is refused: all registered methods are in upper case, but some servers take "get"
+  // for GET.
   if (std::ranges::any_of(method, [](char c) { return c >= 'a' && c <= 'z'; }))
     return bad("the method is not in upper case");
-  // RFC 9110, 9.3.8: the answer to TRACE repeats the request with the gateway's credential, which the tenant must not
-  // see.
+  // RFC 9110, 9.3.8: the answer to TRACE would repeat the request, with the gateway's credential, which the tenant must
+  // not see.
   if (method == "TRACE") return refuse(501, "TRACE is not passed on");
   return std::nullopt;
 }
@@ -37,7 +38,7 @@ bool names_websocket(std::string_view upgrade) noexcept {
   return does;
 }
 
-/// The last value, and the number, of each field that the rules of this file check.
+/// For each field that this file checks: its last value, and how many times it occurs.
 struct field_census {
   std::size_t hosts = 0;
   std::string_view host;
@@ -110,7 +111,7 @@ std::optional<refusal> judge_connection(const message_head& head) {
   return std::nullopt;
 }
 
-/// Whether the head is a websocket handshake that asks for no other protocol.
+/// Whether the head is a websocket handshake that offers a switch to no other protocol.
 ///
 /// Source: RFC 6455, 4.1.
 bool is_handshake(const message_head& head, const field_census& census, const request_plan& plan) {
@@ -121,8 +122,8 @@ bool is_handshake(const message_head& head, const field_census& census, const re
          count_of(head, "Sec-WebSocket-Version") == 1;
 }
 
-/// Builds the refusal of a malformed authority. No configuration allows such a host, because some resolvers would take
-/// it for another host.
+/// Builds the refusal of a malformed authority (host and port). No configuration can allow such a host, because some
+/// resolvers would take it for another host.
 refusal refuse_authority(std::string_view text, const char* otherwise) {
   const auto bracket = text.rfind(']');
   const std::string_view host = text.substr(0, text.find(':', bracket == text.npos ? 0 : bracket));
@@ -130,7 +131,8 @@ refusal refuse_authority(std::string_view text, const char* otherwise) {
   return {403, "destination_forbidden", "the target's host is no plain name or address"};
 }
 
-/// Reads an absolute-form target into `plan`: its authority, and the path after it.
+/// Reads an absolute-form target into `plan`: its host and port, and the path after them. Returns a refusal if the
+/// target is malformed.
 std::optional<refusal> read_absolute(std::string_view target, request_plan& plan) {
   plan.form = target_form::absolute;
   plan.is_tls = starts_with_text(target, "https://");
@@ -170,9 +172,11 @@ std::optional<refusal> judge_target(const message_head& head, listen_mode mode, 
   return read_absolute(target, plan);
 }
 
-/// With an absolute-form target, Host may have any value (RFC 9112, 3.2.2). The outgoing Host is built from the target.
+/// Checks the Host field. If the target has absolute form, Host may have any value (RFC 9112, 3.2.2), because the
+/// outgoing Host is built from the target.
 std::optional<refusal> judge_host(const field_census& census, int version, const request_plan& plan) {
-  // Python before 3.12 sends CONNECT in HTTP/1.0 without Host. The target of a CONNECT is unambiguous without it.
+  // Python before 3.12 sends CONNECT in HTTP/1.0 without Host. Such a request is accepted, because the target of a
+  // CONNECT names the host.
   if (census.hosts == 0 && version == 10 && plan.form == target_form::tunnel) return std::nullopt;
   if (census.hosts != 1) return bad(census.hosts == 0 ? "there is no Host" : "there is more than one Host");
   if (!parse_host_and_port(census.host)) return bad("Host is no plain name or address");
@@ -199,7 +203,7 @@ std::optional<refusal> judge_all(const message_head& head, listen_mode mode, con
     plan.is_websocket = is_handshake(head, census, plan);
     if (!plan.is_websocket) return refuse_websocket();
   }
-  // HTTP/1.0 has no Expect field: its clients send the body without waiting for 100 Continue.
+  // Expect is ignored in HTTP/1.0, whose clients send the body without waiting for 100 Continue.
   if (census.expectations > 0 && head.version == 11) {
     if (census.expectations > 1 || !same_text(census.expectation, "100-continue"))
       return refuse(417, "Expect is something else than \"100-continue\"");

@@ -11,55 +11,54 @@
 
 namespace canigo::gateway {
 
-/// How a request names its destination.
+/// The form of the target in a request line, which determines where the request goes.
 enum class target_form : std::uint8_t {
   origin,    ///< "/path?query": the request goes to the upstream of a route
   absolute,  ///< "http://host/path": the request is for forward mode
   tunnel,    ///< "host:port" of a CONNECT: the request is for forward mode
 };
 
-/// The properties of a request that its call keeps to the end.
+/// The properties of a request that its call needs until it ends.
 struct request_shape {
   target_form form = target_form::origin;
-  bool is_tls = false;          ///< with `absolute`: the scheme is https
-  bool is_chunked = false;      ///< the body has chunked framing
-  bool has_length = false;      ///< the head has a Content-Length, whose value is `length`
+  bool is_tls = false;          ///< set only with `absolute`: the scheme of the target is https
+  bool is_chunked = false;      ///< whether the body has chunked framing
+  bool has_length = false;      ///< the head has a Content-Length; `length` is its value
   bool wants_continue = false;  ///< the client waits for 100 Continue before it sends the body
-  bool is_websocket = false;    ///< the client asks for a websocket
+  bool is_websocket = false;    ///< whether the request is a websocket handshake
   std::uint16_t port = 0;
   std::string_view path;     ///< the target from its path on, unchanged; points into the head, and may be empty
-  std::uint64_t length = 0;  ///< the length of a body without chunked framing
+  std::uint64_t length = 0;  ///< the length of the body; 0 if the body has chunked framing
 };
 
-/// A request head that was accepted, in the one way in which it can be read.
+/// The facts that the gateway has read from a request head that it accepts.
 struct request_plan : request_shape {
   host_name host;  ///< the host that the target names; empty for `origin`
 };
 
-/// The result of judging a head: either a refusal or the plan of the request.
+/// The result of judging a request head: either a refusal or the plan of the request.
 struct head_judgement {
   std::optional<refusal> refused;
   request_plan plan;
 };
 
-/// Judges the head of a request before it is used. It refuses each head that two readers may understand differently,
-/// even if the parser has let it through.
+/// Judges the head of a request before anything else uses the head. Refuses each head that two programs may understand
+/// differently, even if the parser has accepted it.
 ///
-/// Source: RFC 9110, RFC 9112 (sections 3.2, 6.1, 6.3 and 11.2).
-/// Allocates: for a refusal, and for the host.
+/// Source: RFC 9110, RFC 9112 (sections 3.2, 6.1, 6.3 and 11.2). Allocates: for a refusal, and for the host.
 head_judgement judge_head(const message_head& head, listen_mode mode, const size_limits& limits);
 
-/// Whether the client may send bytes of another protocol right after this head, before it has an answer. CONNECT and
-/// websocket handshakes do.
+/// Whether the client may send bytes of another protocol right after this head, before it has an answer. The head of a
+/// CONNECT or a websocket handshake allows this.
 ///
-/// If the request is refused, those bytes must not be parsed as a request.
+/// If such a request is refused, the bytes after it must not be parsed as a request.
 bool may_leave_http(const message_head& head) noexcept;
 
 /// Builds the answer 501 to a websocket handshake for an upstream without websockets.
 refusal refuse_websocket();
 
-/// Refuses with 508 a request that has passed through this gateway before. `via`: this gateway's own entry "1.1
-/// canigo-ID", which such a request has in a Via field.
+/// Refuses a request with 508 if it has already passed through this gateway. `via`: this gateway's entry "1.1
+/// canigo-ID"; a request has this entry in a Via field if it has passed through this gateway.
 std::optional<refusal> judge_loop(const message_head& head, std::string_view via);
 
 }  // namespace canigo::gateway

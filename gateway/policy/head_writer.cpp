@@ -11,18 +11,19 @@
 namespace canigo::gateway {
 namespace {
 
-constexpr std::size_t usual_head = 512;  // bytes; a longer head reallocates the text
+constexpr std::size_t usual_head = 512;  // reserved for a head, in bytes; a longer head needs another allocation
 
-/// Whether the gateway writes this request field itself, or never forwards it.
+/// Whether the client's request field with this name is not forwarded, because the gateway writes the field itself or
+/// drops it.
 bool is_own_of_request(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Host", "Content-Length", "Expect", "Forwarded"};
   return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); }) ||
          starts_with_text(name, "X-Canigo-") || starts_with_text(name, "X-Forwarded-");
 }
 
-/// Whether this field carries a credential of the client. If the gateway sends its own credential, it forwards no such
-/// field, because an SDK may put the key of a tenant into any of them. An upstream that gets two credentials may use
-/// the wrong one.
+/// Whether this field may carry a credential of the client. If the gateway sends its own credential, it forwards none
+/// of these fields. An SDK may put the key of a tenant into any of them, and an upstream that gets two credentials may
+/// use the wrong one.
 bool is_credential(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"};
   return std::ranges::any_of(names, [&](std::string_view n) { return same_text(n, name); });
@@ -34,7 +35,7 @@ bool is_own_of_response(std::string_view name) noexcept {
          starts_with_text(name, "X-Canigo-");
 }
 
-/// The address in the form of RFC 7239: an IPv6 address in brackets and quotes.
+/// Returns the address in the form of RFC 7239: an IPv6 address is put in brackets and quotes.
 std::string node_of(std::string_view address) {
   std::string node{address};
   return address.find(':') == address.npos ? node : "\"[" + node + "]\"";

@@ -21,8 +21,8 @@ key_digest digest_of(std::string_view key) noexcept {
   return digest;
 }
 
-/// Returns the first bytes of a digest, as the key of a hash table. They reveal nothing about the key of the tenant. So
-/// the time of a look-up may depend on them.
+/// Returns the first bytes of a key's digest, for use in a hash table. They reveal nothing about the key, so the time
+/// of a look-up in the table may depend on them.
 std::uint64_t first_bytes(const key_digest& digest) noexcept {
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, digest.data(), sizeof bytes);
@@ -36,7 +36,8 @@ std::optional<std::string_view> of_scheme(std::string_view value, std::string_vi
   return trim(value.substr(space));
 }
 
-/// Whether the authority can name this machine only: a loopback address, or a host name that no web site can have.
+/// Whether the authority (host and port) can name only this machine: a loopback address, or a host name that no web
+/// site can have.
 bool is_of_this_machine(std::string_view authority) {
   const auto at = parse_host_and_port(authority);
   if (!at) return false;
@@ -47,8 +48,8 @@ bool is_of_this_machine(std::string_view authority) {
 }
 
 /// Whether a web page in a browser on this machine may have sent the request. Browsers name the site of the page in
-/// Origin and Sec-Fetch-Site. After DNS rebinding, where the site's name resolves to this machine, only Host shows the
-/// site.
+/// Origin and Sec-Fetch-Site. In an attack by DNS rebinding, the site's name resolves to this machine, and only Host
+/// shows the site.
 bool may_be_a_page(const message_head& head) {
   const auto site = value_of(head, "Sec-Fetch-Site");
   if (site && *site != "none" && *site != "same-origin") return true;
@@ -88,7 +89,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
     n -= 8;
     bytes.push_back(static_cast<char>(bits >> n & 0xff));
   }
-  // Refuses unused bits that are not zero: they would allow several spellings of one key.
+  // Refuses a text whose unused last bits are not zero: otherwise one key would have several spellings.
   if ((bits & ((1U << n) - 1)) != 0) return std::nullopt;
   return bytes;
 }
@@ -125,7 +126,7 @@ std::optional<std::size_t> identity_table::by_key(std::string_view key) const {
   return found;
 }
 
-/// Finds the tenant whose key is the Bearer token in Authorization.
+/// Finds the tenant whose key is the Bearer token in Authorization; returns nothing if there is no such tenant.
 std::optional<std::size_t> identity_table::by_bearer(const message_head& head) const {
   if (keys_.empty() || count_of(head, "Authorization") != 1) return std::nullopt;
   const auto bearer = of_scheme(trim(*value_of(head, "Authorization")), "Bearer");

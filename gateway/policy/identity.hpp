@@ -16,21 +16,22 @@
 
 namespace canigo::gateway {
 
-/// The client's properties that its connection determines.
+/// The facts about a client that its connection determines.
 struct client_facts {
   /// The subject and the alternative names of the client's verified certificate.
   std::span<const std::string> certificate_names;
-  std::optional<std::uint32_t> uid;  ///< the user of the peer of a unix socket
-  std::string_view anonymous;        ///< the tenant that the listener gives to clients without credentials
+  std::optional<std::uint32_t> uid;  ///< the user id of the process at the other end of a unix socket
+  /// the tenant that clients of the listener have if they send no credential; may be empty
+  std::string_view anonymous;
 };
 
 /// The result of identification: the tenant of a request, or a refusal.
 struct identification {
-  std::optional<std::size_t> tenant;  ///< an index into config::tenants
-  std::optional<refusal> refused;     ///< why there is no tenant: 401, or 407 for a proxy
+  std::optional<std::size_t> tenant;  ///< the index of the tenant in config::tenants
+  std::optional<refusal> refused;     ///< the answer if there is no tenant: 401, or 407 from a proxy
 };
 
-/// Finds tenants by their credentials.
+/// Finds the tenant of a request by the client's credential.
 class identity_table {
  public:
   explicit identity_table(const std::vector<tenant>& tenants);
@@ -64,7 +65,7 @@ class identity_table {
   std::optional<std::size_t> by_key(std::string_view key) const;
   std::optional<std::size_t> by_bearer(const message_head& head) const;
 
-  std::unordered_multimap<std::uint64_t, key_of> keys_;  // by the first bytes of the digest
+  std::unordered_multimap<std::uint64_t, key_of> keys_;  // the keys of all tenants, by the first bytes of their digests
   std::map<std::string, std::size_t, std::less<>> subjects_;
   std::map<std::uint32_t, std::size_t> uids_;
   std::map<std::string, std::size_t, std::less<>> names_;
@@ -73,7 +74,7 @@ class identity_table {
 /// Returns the key in a value of Proxy-Authorization; nothing if the value contains no key.
 std::optional<std::string> key_of_authorization(std::string_view value);
 
-/// Decodes a base64 text. Returns nothing if the text is not base64, or lacks its padding.
+/// Decodes a base64 text. Returns nothing if the text is not base64, or if its padding is missing.
 std::optional<std::string> decode_base64(std::string_view text);
 
 }  // namespace canigo::gateway

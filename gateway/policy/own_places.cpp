@@ -17,8 +17,8 @@ bool own_places::contains(const net::ip::tcp::endpoint& destination) const {
   return std::ranges::any_of(listeners_, [&](const net::ip::tcp::endpoint& own) {
     if (own.port() != to.port()) return false;
     if (own.address() == to.address()) return true;
-    // The listener accepts connections at every address, or the connection goes to the unspecified address of this
-    // machine.
+    // True if the listener accepts connections at every address, or if the connection goes to the unspecified address,
+    // which means this machine. Then the connection reaches the listener at each address of this machine.
     const bool is_any = own.address().is_unspecified() || to.address().is_unspecified();
     return is_any && (to.address().is_unspecified() || is_local_(to.address()));
   });
@@ -27,7 +27,8 @@ bool own_places::contains(const net::ip::tcp::endpoint& destination) const {
 bool own_places::is_of_this_machine(const net::ip::address& address) {
   net::ip::tcp::endpoint at{address, 0};
   const int probe = ::socket(at.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC, 0);
-  // Without a socket for the check, the address counts as local, which is the safe answer.
+  // If no socket can be opened for the check, the address counts as one of this machine: a wrong refusal is safer than
+  // a loop.
   if (probe < 0) return true;
   const bool is_own = ::bind(probe, at.data(), static_cast<socklen_t>(at.size())) == 0;
   ::close(probe);

@@ -10,8 +10,8 @@
 
 namespace canigo::gateway {
 
-/// The addresses at which the gateway itself listens. A request to one of them is refused, because it would loop for
-/// ever.
+/// The addresses at which the gateway itself listens. A request whose destination is one of them is refused, because it
+/// would return to the gateway for ever.
 ///
 /// Threads: any, after the last add().
 class own_places {

@@ -12,7 +12,7 @@ namespace canigo::gateway {
 /// a call succeeds. A random addition of up to a quarter keeps several instances from coming back at the same time. A
 /// value.
 ///
-/// If the upstream says that calls may come back at once, but still refuses them, the first pause is 10 ms.
+/// If the upstream says that calls may come back immediately, but still refuses them, the first pause is 10 ms.
 ///
 /// Concurrent refusals count once: only the refusal of a call that began after the last pause makes the pause longer.
 class pause_growth {
@@ -20,13 +20,13 @@ class pause_growth {
   static constexpr duration of_mute = std::chrono::seconds{1};
   static constexpr duration of_at_once = std::chrono::milliseconds{10};
   static constexpr duration longest = std::chrono::seconds{60};
-  // The first pause of a target that rejects its key. Until the key is replaced, the call after each pause is refused,
-  // too.
+  // The first pause of a target that rejects its key. It is long, because each later call is refused, too, until the
+  // key is replaced.
   static constexpr duration of_key = std::chrono::seconds{10};
   static constexpr duration longest_of_key = std::chrono::minutes{5};
 
-  /// Notes that a call that began at `started` was refused. `first`: the first pause; `most`: the longest one. Returns
-  /// the end of the pause.
+  /// Notes that a call that began at `started` was refused. `first`: the length of the first pause; `most`: the length
+  /// of the longest one. Returns the end of the pause.
   time_point refuse(time_point started, time_point now, std::uint64_t random, duration first = of_mute,
                     duration most = longest) noexcept {
     if (now < until_) return until_;
@@ -37,11 +37,12 @@ class pause_growth {
     until_ = saturating_add(now, step + more.delay(1, random));
     return until_;
   }
-  /// Notes that a call that began at `started` has succeeded.
+  /// Notes that a call that began at `started` has succeeded. If it began after the last pause, the next pause is a
+  /// first pause again.
   void succeed(time_point started) noexcept {
     if (started >= until_) rounds_ = 0;
   }
-  /// Whether the next pause is a first pause, because no refusal has come since the last success.
+  /// Whether the next pause will be a first pause, because no refusal has come since the last success.
   bool is_as_new() const noexcept { return rounds_ == 0; }
 
  private:

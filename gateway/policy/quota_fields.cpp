@@ -14,7 +14,7 @@ namespace {
 
 using canigo::detail::told_quota;
 
-// The names of the units in the order of the enumeration told_unit.
+// The names of the units, in the order of the values of told_unit.
 constexpr std::array<std::string_view, 4> unit_names{"requests", "tokens", "input_tokens", "output_tokens"};
 
 double per_nanosecond(std::uint64_t count, duration period) noexcept {

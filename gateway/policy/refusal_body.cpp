@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Returns the member of an object; a JSON null if there is none.
+/// Returns the member `name` of an object; a JSON null if there is no such member.
 const json& member(const json& of, const char* name) {
   static const json none;
   if (!of.is_object()) return none;
@@ -30,8 +30,8 @@ std::string_view text_of(const json& value) {
   return text == nullptr ? std::string_view{} : std::string_view{*text};
 }
 
-/// Whether an OpenAI error code means that money or a quota is used up. The `type` of all these errors may be
-/// insufficient_quota, so only the code tells them apart.
+/// Whether an OpenAI error code means that money or a quota is used up. All these errors may have the `type`
+/// insufficient_quota, so only the code distinguishes them.
 bool is_of_money(std::string_view code) noexcept {
   constexpr std::string_view codes[] = {"insufficient_quota", "credit_balance_exhausted",
                                         "organization_spend_limit_exceeded", "project_spend_limit_exceeded",
@@ -39,16 +39,16 @@ bool is_of_money(std::string_view code) noexcept {
   return std::ranges::find(codes, code) != std::end(codes);
 }
 
-/// Rounds up to whole milliseconds, so that no call comes too early. Returns nothing for a number that is no valid
-/// time.
+/// Converts seconds to a duration in whole milliseconds, rounded up, so that no call comes too early. Returns nothing
+/// for a number that is no valid time.
 std::optional<duration> whole_milliseconds(double seconds) {
   constexpr double most = 1e9;
   if (!(seconds >= 0 && seconds <= most)) return std::nullopt;
   return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
-/// Whether this is GitHub's message about its secondary rate limit. GitHub's documents ask for a wait of at least one
-/// minute if the response names no time.
+/// Whether the message is about GitHub's secondary rate limit. GitHub's documents ask for a wait of at least one minute
+/// if the response names no time.
 bool is_of_second_limit(std::string_view message) noexcept {
   return message.find("secondary rate limit") != std::string_view::npos;
 }
@@ -59,7 +59,7 @@ void read_violation(const json& violation, told_in_body& told) {
   told.lasts = true;
   const bool is_of_model = name.find("PerModel") != std::string_view::npos ||
                            !text_of(member(member(violation, "quotaDimensions"), "model")).empty();
-  // A quota of all models takes precedence over a quota of one model.
+  // If several daily quotas are used up, a quota of all models is kept, rather than a quota of one model.
   if (!told.day || (told.day->is_of_model && !is_of_model)) told.day = told_day_quota{std::string{name}, is_of_model};
 }
 
@@ -77,7 +77,8 @@ void read_detail(const json& detail, told_in_body& told) {
 told_in_body read_refusal_body(std::string_view body) {
   told_in_body told;
   const json document = json::parse(body, nullptr, false);
-  // Gemini answers a streaming call without server-sent events by a list, so the error is in its first element.
+  // If a streaming call does not use server-sent events, Gemini answers with a JSON list; an error is then its first
+  // element.
   const json& first = document.is_array() && !document.empty() ? document.front() : document;
   const json& error = member(first, "error");
   const json& details = member(error, "details");

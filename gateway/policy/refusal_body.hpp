@@ -9,13 +9,13 @@
 
 namespace canigo::gateway {
 
-/// The largest part of a refusal's body that is read before the refusal is judged, in bytes.
+/// At most this many bytes of a refusal's body are read before the refusal is judged.
 inline constexpr std::size_t most_refusal_body = std::size_t{16} << 10;
 
-/// A daily quota that is used up.
+/// A daily quota that is used up, as a response has told.
 struct told_day_quota {
   std::string name;
-  bool is_of_model = false;  ///< the quota belongs to the call's model; else to all calls
+  bool is_of_model = false;  ///< true: the quota is only for the call's model; false: it is for all calls
 
   friend bool operator==(const told_day_quota&, const told_day_quota&) = default;
 };
@@ -23,7 +23,7 @@ struct told_day_quota {
 /// The limits that the body of a refusal reports.
 struct told_in_body {
   std::optional<duration> wait;
-  bool lasts = false;  ///< a quota of a day or a month, or money, is used up, so that waiting is useless for a call
+  bool lasts = false;  ///< a quota of a day or a month, or money, is used up: waiting is useless for a call
   std::optional<told_day_quota> day = {};
 
   friend bool operator==(const told_in_body&, const told_in_body&) = default;

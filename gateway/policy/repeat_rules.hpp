@@ -6,37 +6,38 @@
 
 namespace canigo::gateway {
 
-/// How an attempt at an upstream ended, as far as it decides about another attempt.
+/// How an attempt at an upstream ended, as far as this decides about another attempt.
 enum class attempt_end_kind : std::uint8_t {
   unreachable,  ///< the connection or TLS failed, or the stream was refused: the upstream has not read the request
   lost,         ///< the connection was reset, or the attempt timed out, before the first byte of the response
-  answered,     ///< a response came, and no byte of it has been passed on to the client
+  answered,     ///< a response came, but no byte of it has been passed on to the client
   begun,        ///< a byte of the response has been passed on to the client
 };
 
 struct attempt_result {
   attempt_end_kind how = attempt_end_kind::unreachable;
-  // The members below are set if a response came.
+  // The following members are set only if a response came.
   int status = 0;
-  bool tells_limit = false;    ///< the response names a wait, or a used-up quota
+  bool tells_limit = false;    ///< the response names a time to wait, or a used-up quota
   bool forbids_retry = false;  ///< the same call would fail again, even after a wait
 };
 
-/// Whether a request may be sent again, judged by how its attempt ended only. The caller checks the number of attempts,
-/// the deadline and the budget.
+/// Whether a request may be sent again, judged only by how its attempt ended. The caller must also check the number of
+/// attempts, the deadline and the retry budget.
 enum class repeat : std::uint8_t {
   no,
   yes,
-  yes_after_pause,  ///< yes, after the caller has paused the limit of the upstream or of the tenant
+  yes_after_pause,  ///< yes, but the caller must first pause calls to the upstream or of the tenant
 };
 
-/// `has_whole_body`: all bytes of the request's body that were read so far are still in memory.
+/// Decides whether a request may be sent again after an attempt with this result. `has_whole_body`: all bytes of the
+/// request's body that were read so far are still in memory.
 ///
 /// Source: RFC 9110, 9.2.2 for the methods that may be sent twice.
 repeat judge_repeat(const message_head& request, const attempt_result& result, bool has_whole_body) noexcept;
 
-/// Whether a response asks the gateway to pause calls to the upstream: 429 and 529 do, and 403 and 503 that report a
-/// limit. The result does not depend on whether the request may be sent again.
+/// Whether a response asks the gateway to pause calls to the upstream. A 429 or 529 does, and so does a 403 or 503 that
+/// reports a limit. The result does not depend on whether the request may be sent again.
 bool asks_for_pause(const attempt_result& result) noexcept;
 
 /// Whether an attempt with this result counts as a failure in the upstream's circuit breaker. A failed connection, a

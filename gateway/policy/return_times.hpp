@@ -7,16 +7,16 @@
 
 namespace canigo::gateway {
 
-/// Spreads the retry times that refused calls of one tenant and class are told, so that they do not all come back at
-/// once.
+/// Spreads the times at which refused calls of one tenant and class are told to come back, so that they do not all come
+/// back at the same time.
 ///
-/// Each refused call gets the time of the next grant after those already promised. If the promised times run more than
-/// a minute ahead of the limit, they start again at the limit's own time: many of those calls never come back.
-/// Threads: one at a time.
+/// Each refused call is told the time of the next grant after the times that earlier calls were told. If these times
+/// run more than a minute ahead of the limit's next grant, they start again there: many of the earlier calls never come
+/// back. Threads: one at a time.
 class return_times {
  public:
-  /// Returns the wait to name in the answer to a refused call. `wait`: the time until a call that came now would be
-  /// granted. `spacing`: the time between two grants.
+  /// Returns how long a refused call is told to wait. `wait`: the time until a call that came now would be granted.
+  /// `spacing`: the time between two grants.
   duration next(time_point now, duration wait, duration spacing) noexcept {
     constexpr duration longest_row = std::chrono::minutes{1};
     const time_point first = saturating_add(now, wait);

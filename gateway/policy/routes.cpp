@@ -6,7 +6,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// The prefix "/" matches every path, and nothing is removed from the path.
+/// Returns the text that a path must begin with, and that is removed from it. It is empty for the prefix "/", which
+/// matches every path.
 std::string_view stripped(std::string_view prefix) noexcept { return prefix == "/" ? std::string_view{} : prefix; }
 
 }  // namespace

@@ -10,14 +10,15 @@
 
 namespace canigo::gateway {
 
-/// Finds the upstream whose route matches a path.
+/// Finds the upstream for a request by the prefix of its path.
 class route_table {
  public:
   /// `upstreams` must outlive this object.
   explicit route_table(const std::vector<upstream>& upstreams);
 
-  /// Returns the upstream with the longest matching prefix. A prefix matches the same path, and a path that continues
-  /// with a '/' after the prefix. So "/openai" matches "/openai" and "/openai/x", but not "/openaix".
+  /// Returns the index of the upstream with the longest matching prefix; nothing if none matches. A prefix matches a
+  /// path that is equal to it, or that continues with a '/' after it. So "/openai" matches "/openai" and "/openai/x",
+  /// but not "/openaix".
   ///
   /// `target`: a path, with a query if there is one. Bytes are compared literally: "/%6fpenai" is another path.
   /// Allocates: never.
@@ -28,15 +29,16 @@ class route_table {
     std::string_view prefix;
     std::size_t upstream;
   };
-  std::vector<route> routes_;  // sorted by the length of the prefix, the longest first
+  std::vector<route> routes_;  // sorted by the length of the prefix; the longest prefix comes first
 };
 
 /// Returns the client's path without the prefix of the upstream's route.
 std::string_view behind_prefix(const upstream& u, std::string_view path) noexcept;
 
-/// Builds the target for an upstream: the upstream's own path, then the client's path without the prefix, unchanged.
+/// Builds the target for a request to an upstream: the path in the upstream's URL, then the client's path without the
+/// route's prefix.
 std::string target_for(const upstream& u, std::string_view target);
-/// Returns the result of target_for() as a part of `target`; nothing if target_for() would build a new text.
+/// Returns the result of target_for() if it is a part of `target`; nothing if target_for() must build a new text.
 std::optional<std::string_view> unchanged_target(const upstream& u, std::string_view target);
 
 }  // namespace canigo::gateway

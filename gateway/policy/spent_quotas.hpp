@@ -15,16 +15,16 @@
 
 namespace canigo::gateway {
 
-/// A quota that is used up, as an upstream's response said: a daily quota, or one whose reset is more than an hour
-/// away.
+/// A quota that is used up, as an upstream's response has told: a daily quota, or a quota whose reset is more than an
+/// hour away.
 struct spent_quota {
   std::string tenant = {};   ///< the tenant whose own credential was used; empty: the gateway's credential was used
-  std::string model = {};    ///< empty: the quota covers all models
+  std::string model = {};    ///< the model of the quota; empty: it covers all models
   std::string name = {};     ///< the upstream's name of the quota
-  std::string request = {};  ///< the id of the request whose response reported it
+  std::string request = {};  ///< the id of the request whose response reported the quota
   quota_reset resets = quota_reset::unknown;  ///< unknown: the quota resets at a time that the response named
   std::chrono::sys_seconds reset = {};
-  time_point until = {};  ///< the same reset on the steady clock
+  time_point until = {};  ///< the time `reset` on the steady clock
 };
 
 /// The used-up quotas of an upstream. A value.
@@ -34,15 +34,15 @@ class spent_quotas {
  public:
   static constexpr std::size_t most = 256;
 
-  /// Adds a quota. It replaces an earlier one of the same tenant and model.
+  /// Adds a quota. It replaces an earlier quota of the same tenant and model.
   void note(spent_quota q, time_point now) {
     std::erase_if(all_,
                   [&](const spent_quota& s) { return s.until <= now || (s.tenant == q.tenant && s.model == q.model); });
     if (all_.size() >= most) all_.erase(all_.begin());
     all_.push_back(std::move(q));
   }
-  /// Returns the used-up quota that forbids a call of this tenant for this model, or null. The pointer is valid until
-  /// the next change.
+  /// Returns a used-up quota that forbids a call of this tenant for this model; null if there is none. The pointer is
+  /// valid until a quota is added or forgotten.
   const spent_quota* find(std::string_view tenant, std::string_view model, time_point now) const noexcept {
     const auto found = std::ranges::find_if(all_, [&](const spent_quota& s) {
       return s.until > now && s.tenant == tenant && (s.model.empty() || s.model == model);

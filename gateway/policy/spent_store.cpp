@@ -18,7 +18,7 @@ using std::chrono::milliseconds;
 constexpr int kept_windows = 64;
 constexpr milliseconds patience_to_open{1'000}, patience_to_write{3};
 
-/// Opens the file, or throws std::runtime_error.
+/// Opens the database file. Throws std::runtime_error if that fails.
 sqlite3* opened(const std::string& path) {
   sqlite3* db = nullptr;
   const int code =
@@ -38,7 +38,7 @@ void bind(sqlite3_stmt* s, const spent_store::window& w) noexcept {
   ::sqlite3_bind_int64(s, 3, w.begin.time_since_epoch().count());
 }
 
-/// Runs a statement. Returns the value of its one row, or 0 without a row; nothing if the statement has failed.
+/// Runs a statement. Returns the value of its one row; 0 if it has no row; nothing if the statement fails.
 std::optional<micro_usd> value_of(sqlite3_stmt* s) noexcept {
   micro_usd value = 0;
   int code = ::sqlite3_step(s);
@@ -55,8 +55,8 @@ std::optional<micro_usd> value_of(sqlite3_stmt* s) noexcept {
 void spent_store::closer::operator()(sqlite3* db) const noexcept { ::sqlite3_close_v2(db); }
 void spent_store::closer::operator()(sqlite3_stmt* s) const noexcept { ::sqlite3_finalize(s); }
 
-/// Copies SQLite's write-ahead log into the database file when the log has become long. It has its own thread and its
-/// own connection.
+/// Copies SQLite's write-ahead log into the database file when the log has become long. It uses a thread and a
+/// connection of its own, so that writers do not wait for the disk.
 class spent_store::log_mover {
  public:
   explicit log_mover(const std::string& path) : db_{opened(path)}, thread_{[this] { run(); }} {}
@@ -71,16 +71,17 @@ class spent_store::log_mover {
   log_mover(const log_mover&) = delete;
   log_mover& operator=(const log_mover&) = delete;
 
-  /// SQLite calls this hook after each commit.
+  /// The hook that SQLite calls after each commit. If the log is long, it wakes the thread.
   static int look(void* mover, sqlite3*, const char*, int pages) {
     if (pages >= long_log) static_cast<log_mover*>(mover)->ask(pages);
     return SQLITE_OK;
   }
 
  private:
-  // In pages of 4 KiB. A log of this length is copied.
+  // A log of at least this many pages of 4 KiB is copied.
   static constexpr int long_log = 1'000;
-  // If there is always a writer, the log grows to this length. Then writers wait once until the log is copied.
+  // While there are always writers, the log may grow to this number of pages. Then writers wait once until the log is
+  // copied.
   static constexpr int longest_log = 16'000;
 
   void ask(int pages) {
@@ -105,20 +106,21 @@ class spent_store::log_mover {
   std::unique_ptr<sqlite3, closer> db_;
   std::mutex mutex_;
   std::condition_variable knock_;
-  int pages_ = 0;  // the length of the log when it was last too long
+  int pages_ = 0;  // the length of the log when the hook last found it too long; 0: the log is not too long
   bool has_ended_ = false;
   std::thread thread_;
 };
 
 spent_store::spent_store(const std::string& path) : db_{opened(path)} {
-  // With synchronous = NORMAL a commit does not wait for the disk. It survives a crash of the process. The file stays
-  // intact in any case.
+  // With synchronous = NORMAL, a commit does not wait for the disk. A commit survives a crash of the process, but the
+  // last ones may be lost if the machine loses its power. The file stays intact in both cases.
   run("PRAGMA journal_mode = WAL");
   run("PRAGMA synchronous = NORMAL");
   run("CREATE TABLE IF NOT EXISTS canigo_spent (budget TEXT NOT NULL, calendar TEXT NOT NULL, begins INTEGER NOT NULL, "
       "micro_usd INTEGER NOT NULL, PRIMARY KEY (budget, calendar, begins)) WITHOUT ROWID");
   mover_ = std::make_unique<log_mover>(path);
-  ::sqlite3_wal_hook(db_.get(), &log_mover::look, mover_.get());  // replaces SQLite's own hook
+  // Replaces SQLite's own hook, which would copy the log.
+  ::sqlite3_wal_hook(db_.get(), &log_mover::look, mover_.get());
   begin_ = prepare("BEGIN IMMEDIATE");
   commit_ = prepare("COMMIT");
   roll_back_ = prepare("ROLLBACK");

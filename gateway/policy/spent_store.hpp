@@ -15,15 +15,15 @@ struct sqlite3_stmt;
 
 namespace canigo::gateway {
 
-/// Keeps the sums spent in the windows of budgets, in an SQLite file. A killed process loses no sum that add() has
-/// stored. A machine that loses its power may lose the last moments.
+/// Keeps the sums spent in the windows of budgets, in an SQLite file. If the process is killed, no sum that add() has
+/// stored is lost. If the machine loses its power, the last sums may be lost.
 ///
-/// Several processes may share one file: each adds to the sums that the others have stored.
-/// Threads: one at a time. A call blocks for about 50 µs, or for up to 3 ms while another process writes. A
-/// background thread copies SQLite's log into the file, because that waits for the disk.
+/// Several processes may share one file: each adds to the sums that the others have stored. Threads: one at a time. A
+/// call blocks for about 50 µs, or for up to 3 ms while another process writes. A background thread copies SQLite's log
+/// into the file, because that waits for the disk.
 class spent_store {
  public:
-  /// A window of a budget. The views must be valid during each call that gets the window.
+  /// A window of a budget. Its views must be valid during each call of a function that gets the window.
   struct window {
     std::string_view budget;
     std::string_view calendar;  ///< the unit and the zone, such as "day Europe/Paris"
@@ -31,8 +31,8 @@ class spent_store {
   };
   struct entry {
     window of;
-    micro_usd more;     ///< the amount to add
-    micro_usd all = 0;  ///< set by add(): the new sum in the file
+    micro_usd more;     ///< the amount to add to the sum of the window
+    micro_usd all = 0;  ///< set by add(): the new sum of the window in the file
   };
 
   /// Opens the file or creates it. Throws std::runtime_error with SQLite's reason if that fails.
@@ -40,14 +40,14 @@ class spent_store {
   ~spent_store();
   spent_store(const spent_store&) = delete;
   spent_store& operator=(const spent_store&) = delete;
-  /// Throws std::runtime_error if the folder of the file does not exist, or if the path is a folder. Creates no file.
+  /// Throws std::runtime_error if the folder of the file does not exist, or if `path` is a folder. Creates no file.
   static void check(const std::string& path);
 
-  /// Returns the sum of a window; nothing if the file can't be read at the moment.
+  /// Returns the sum of a window; nothing if the file can't be read now.
   std::optional<micro_usd> spent(const window& w);
-  /// Adds all entries to the file, or none of them. Returns false if the file can't be written at the moment.
+  /// Adds all entries to the file, or none of them. Returns false if the file can't be written now.
   bool add(std::vector<entry>& entries);
-  /// Deletes the old windows of a budget from the file. The last few windows up to `last` are kept.
+  /// Deletes the old windows of the budget of `last` from the file. Keeps the last few windows up to `last`.
   void forget_old(const window& last);
 
  private:

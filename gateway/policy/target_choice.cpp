@@ -10,8 +10,8 @@
 namespace canigo::gateway {
 namespace {
 
-// FNV-1a, followed by the finalizer of MurmurHash3: keys that differ in one bit get hashes that differ in half of the
-// bits.
+// Hashes a text with FNV-1a and the finalizer of MurmurHash3. So keys that differ in one bit get hashes that differ in
+// about half of the bits.
 constexpr std::uint64_t hash_of(std::string_view text, std::uint64_t from = 0xcbf29ce484222325) noexcept {
   for (const char c : text) from = (from ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   return from;
@@ -22,7 +22,7 @@ constexpr std::uint64_t mixed(std::uint64_t n) noexcept {
   return n ^ n >> 33;
 }
 
-/// Percent-encodes all but the unreserved characters (RFC 3986, 2.3).
+/// Percent-encodes all characters except the unreserved ones (RFC 3986, 2.3).
 std::string percent_encoded(std::string_view text) {
   constexpr std::string_view digits = "0123456789ABCDEF";
   std::string encoded;
@@ -55,7 +55,8 @@ std::optional<std::string_view> cookie_of(const message_head& head, std::string_
 
 constexpr std::string_view place_of_model = "{model}";
 
-/// Returns the entry of target::paths for a path; null if there is none. `rest`: the path without its upstream prefix.
+/// Returns the element of target::paths for a path; null if there is none. `rest`: the path without the upstream's
+/// prefix.
 const path_change* change_of(const target& t, std::string_view rest) noexcept {
   const auto found = std::ranges::find(t.paths, rest, &path_change::from);
   return found == t.paths.end() ? nullptr : &*found;
@@ -136,8 +137,8 @@ std::string target_at(const upstream& u, const target& t, std::string_view path,
 
 std::optional<std::uint64_t> sticky_key(const sticky_options& o, const message_head& head, std::string_view body) {
   using kind = sticky_options::kind;
-  // Related chats share their system prompt and tools at the beginning. The caches of providers work in blocks of about
-  // this length.
+  // The key is made from the beginning of the prompt: related chats share their system prompt and tools there. The
+  // length is about the size of the blocks in which providers cache prompts.
   constexpr std::size_t longest_prefix = 1'024;
   std::optional<std::string_view> text;
   if (o.by == kind::header) text = value_of(head, o.name);

@@ -22,7 +22,7 @@ const std::vector<token_amount>& token_account::ask(std::uint64_t least, target_
 }
 
 void token_account::begin_response(const message_head& head) {
-  status_ = static_cast<std::int16_t>(head.status);  // a status has three digits, so it fits
+  status_ = static_cast<std::int16_t>(head.status);  // fits, because a status has three digits
   if (!upstream_->tokens.reads_usage() || estimate_.is_free) return;
   const auto encoding = value_of(head, "Content-Encoding");
   const bool is_plain = !encoding || same_text(trim(*encoding), "identity");
@@ -56,7 +56,8 @@ std::vector<token_amount> token_account::settle(bool is_whole, const price_list*
     return amounts;
   }
   for (token_amount& a : amounts) a.amount = amount_for(a.unit, *used_);
-  // The usage of a refused request says nothing about the next request, so only reported usage is learned.
+  // Only usage that was reported is learned. A refused request has used nothing, which says nothing about the next
+  // request.
   if (is_told && upstream_->tokens.learn)
     ratios_->learn(estimate_.model, estimate_.input + estimate_.output, used_->input + used_->output);
   return amounts;

@@ -8,7 +8,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// Whether a rate of this unit is strict: its window never holds more than the rate.
+/// Whether a rate with this unit has a strict window, which never holds more than the rate.
 bool is_strict(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
   return std::ranges::any_of(rates,
                              [&](const rate_limit& r) { return r.unit == unit && r.window == rate_window::strict; });
@@ -40,8 +40,8 @@ std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* o
   const model_limit* const of_model = limit_of_model(u, e.model);
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens", "usd"}) {
     if (!counts(u, unit)) continue;
-    // Several calls may begin before the first of them has reported its usage. Some of them use more than the average
-    // call.
+    // For a strict window, a learned ratio below 1 is not used. Several calls may begin before the first of them has
+    // reported its usage, and may use more than the average call.
     const double ratio = is_strict(u, own, unit, of_model) ? std::max(learned, 1.0) : learned;
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "usd"    ? cost

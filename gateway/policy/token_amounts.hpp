@@ -10,9 +10,9 @@
 
 namespace canigo::gateway {
 
-/// The amount that a request takes from an upstream's rates of one unit.
+/// The amount of one unit that a request takes from each of an upstream's rates with that unit.
 struct token_amount {
-  std::string_view unit;  ///< one of rate_units; a literal
+  std::string_view unit;  ///< one of rate_units; must be a literal
   std::uint64_t amount = 1;
 
   friend bool operator==(const token_amount&, const token_amount&) = default;
@@ -21,14 +21,14 @@ struct token_amount {
 /// Returns an estimate times a learned ratio, rounded up.
 std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept;
 
-/// Returns the largest amount of a unit that a request to one of the targets `of` may ask for: see most_of(). A larger
-/// request would wait for ever. `of_model`: the limits of the request's model; null: there are none.
+/// Returns the largest amount of a unit that a request to one of the targets `of` may ask for: see most_of(). The
+/// limits could never grant a larger request. `of_model`: the limits of the request's model; null: there are none.
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit,
                           target_set of = all_targets, const model_limit* of_model = nullptr) noexcept;
 
 /// Returns the amount of each unit that a request takes from its upstream's rates: the estimate times `learned`, and at
-/// least `least` of "tokens". For a strict window `learned` counts as at least 1. Each amount is at least 1 and at most
-/// most_amount(). A free request may take 0, and a request without output may take 0 of "output_tokens".
+/// least `least` of "tokens". For a strict window, a `learned` below 1 counts as 1. Each amount is at least 1 and at
+/// most most_amount(). A free request may take 0, and a request without output may take 0 of "output_tokens".
 ///
 /// `own`: the rates of the tenant, whose bursts also bound the amounts; null: the tenant has none. `of`: the targets
 /// that may serve the request. `cost`: the amount of "usd".
@@ -36,8 +36,7 @@ std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* o
                                         double learned, std::uint64_t least, target_set of = all_targets,
                                         micro_usd cost = 0);
 
-/// Returns the amount of a unit that a request has used, for the settlement. One output token counts as `output_weight`
-/// units of "tokens".
+/// Returns the amount of a unit that a request has used. One output token counts as `output_weight` units of "tokens".
 std::uint64_t used_amount(std::string_view unit, const token_usage& used, std::uint64_t output_weight) noexcept;
 
 }  // namespace canigo::gateway

@@ -16,8 +16,8 @@ namespace {
 
 constexpr std::size_t longest_model = 64;
 
-/// The largest estimate. Numbers from a client's body are lowered to it before they are multiplied, to avoid an
-/// overflow.
+/// The largest estimate. A larger number in a client's body is lowered to this value before a multiplication, which
+/// could otherwise overflow.
 constexpr std::uint64_t most_estimated = 1'000'000'000;
 
 /// Finds the parts of a request's body from which its tokens are estimated.
@@ -46,7 +46,8 @@ class body_scan final : public json_visitor {
   }
   void begin_object() override {
     if (depth_ == 0) is_object_ = true;
-    // The members that hold the options of a generation in Gemini, Bedrock's Converse and Titan, and Hugging Face.
+    // The names of the members that hold the options of a generation in Gemini, Bedrock's Converse and Titan, and
+    // Hugging Face.
     constexpr std::string_view generations[] = {"generationConfig", "generation_config", "inferenceConfig",
                                                 "textGenerationConfig", "parameters"};
     if (depth_ == 1 && std::ranges::find(generations, key_) != std::end(generations)) in_generation_ = true;
@@ -59,8 +60,8 @@ class body_scan final : public json_visitor {
     key_ = depth_ <= 2 ? name : std::string_view{};
     if (depth_ == 1 && name == "stream_options") has_stream_options_ = true;
     if (depth_ == 1 && (name == "messages" || name == "prompt")) has_prompt_ = true;
-    // Base64 data in a body: {"inlineData": {"data": "base64"}}, {"source": {"data": "base64"}}, {"input_audio":
-    // {"data": "base64"}}
+    // A member `data` below the top level may hold Base64 data: {"inlineData": {"data": "base64"}}, {"source": {"data":
+    // "base64"}}, {"input_audio": {"data": "base64"}}
     is_data_ = depth_ > 1 && name == "data";
   }
 
@@ -84,7 +85,7 @@ class body_scan final : public json_visitor {
   }
 
   std::size_t depth_ = 0;
-  std::string key_;  // the key of the next value, for the outer levels of the document
+  std::string key_;  // the key of the next value; kept only in the outer levels of the document
   bool is_data_ = false;
   bool in_generation_ = false;
   bool is_object_ = false;
@@ -101,7 +102,8 @@ bool scan(std::string_view text, body_scan& s) { return scan_json(text, s) && s.
 
 constexpr std::uint64_t quarter(std::uint64_t bytes) noexcept { return bytes / 4 + (bytes % 4 != 0 ? 1 : 0); }
 
-/// Decodes percent-encoded bytes: all of them, or only those that encode unreserved_characters.
+/// Decodes percent-encoded bytes: all of them, or, if `only_unreserved`, those that encode one of
+/// unreserved_characters.
 std::string decoded(std::string_view text, bool only_unreserved) {
   std::string plain;
   while (!text.empty()) {
@@ -115,8 +117,9 @@ std::string decoded(std::string_view text, bool only_unreserved) {
   return plain;
 }
 
-/// Returns the model in paths such as "/v1beta/models/NAME:generateContent", "/model/NAME/converse" and
-/// "/openai/deployments/NAME/chat/completions". A path that a server may read as another path names no model.
+/// Returns the model in a path such as "/v1beta/models/NAME:generateContent", "/model/NAME/converse" or
+/// "/openai/deployments/NAME/chat/completions". Returns an empty text for a path that a server may read as another
+/// path.
 std::string model_in(std::string_view target) {
   const std::string path = decoded(target.substr(0, target.find('?')), true);
   if (may_be_another_path(path, true)) return {};

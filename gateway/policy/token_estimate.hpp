@@ -10,37 +10,37 @@
 
 namespace canigo::gateway {
 
-/// The largest part of a request's body that is read to estimate its tokens, in bytes.
+/// At most this many bytes of a request's body are read to estimate its tokens.
 inline constexpr std::size_t most_read_body = std::size_t{1} << 20;
 
-/// The estimated tokens of a request, from the content of its body.
+/// The tokens that a request is expected to use, estimated from its body.
 struct token_estimate {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
-  std::string model;       ///< up to 64 bytes; empty: the request names no model
-  bool is_free = false;    ///< such a call uses no tokens, and its response reports no usage
-  bool has_output = true;  ///< false for a call for embeddings
+  std::string model;       ///< the model's name, up to 64 bytes; empty: the request names no model
+  bool is_free = false;    ///< true: the call uses no tokens, and its response reports no usage
+  bool has_output = true;  ///< false for a call without output, such as one for embeddings
 };
 
 /// The method and the target of a request.
 struct called {
   std::string_view method;
-  std::string_view target;  ///< the target as it goes to the upstream
+  std::string_view target;  ///< the request target that the upstream gets
 };
 
 /// The part of a request's body that was read.
 struct read_body {
   std::string_view text;
-  bool is_whole = false;     ///< the whole body is in `text`
-  std::uint64_t length = 0;  ///< the length of the whole body, if it is known
+  bool is_whole = false;     ///< whether `text` is the whole body
+  std::uint64_t length = 0;  ///< the length of the whole body; 0 if it is not known
 };
 
 /// Estimates the tokens of a request.
 ///
-/// The model is taken from the target after "/models/", "/model/" or "/deployments/", else from the body. Both numbers
-/// of tokens are 0 with token_api::none, for a request without a body, and for a free request. The output of a call
-/// without output, such as one for embeddings, is 0. `wants_model`: the model is also read where no tokens are counted.
-/// Allocates: in proportion to the body's longest string.
+/// The model is taken from the target after "/models/", "/model/" or "/deployments/"; if it is not there, from the
+/// body. Both numbers of tokens are 0 with token_api::none, for a request without a body, and for a free request. The
+/// output of a call without output, such as one for embeddings, is 0. `wants_model`: the model is read even if no
+/// tokens are counted. Allocates: in proportion to the body's longest string.
 token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body,
                                bool wants_model = false);
 
@@ -49,8 +49,8 @@ bool is_request_for_stream(std::string_view body);
 
 /// Returns the JSON body of a streaming request with stream_options.include_usage added, so that the last event reports
 /// the usage. Returns nothing if the request is not a streaming one, has its own stream_options, or is no JSON object.
-/// It also returns nothing without `messages` or `prompt`: OpenAI's Responses API always reports usage, and rejects
-/// that option.
+/// Also returns nothing if there is neither `messages` nor `prompt`: OpenAI's Responses API always reports usage, and
+/// rejects stream_options.include_usage.
 std::optional<std::string> with_include_usage(std::string_view body);
 
 }  // namespace canigo::gateway

@@ -9,10 +9,10 @@
 
 namespace canigo::gateway {
 
-/// Keeps, for each model of an upstream, the moving ratio of used tokens to estimated tokens.
+/// Keeps, for each model of an upstream, a moving average of the ratio of used tokens to estimated tokens.
 ///
-/// Each request contributes an eighth to its model's ratio. The 256 models seen last are kept; the ratio of another
-/// model is 1.
+/// Each request contributes an eighth to its model's ratio. The 256 models that were used last are kept; the ratio of
+/// any other model is 1.
 ///
 /// Threads: any. Allocates: for the first request of a model.
 class token_ratios {
@@ -21,16 +21,16 @@ class token_ratios {
   static constexpr double most = 2;
   static constexpr std::size_t most_models = 256;
 
-  /// The ratio of used to estimated tokens, from 0.1 to 2; 1 for a model that is not known.
+  /// Returns the model's ratio of used to estimated tokens, from 0.1 to 2; 1 for a model that is not known.
   double of(std::string_view model) const;
   /// Updates the model's ratio after a request has ended. `estimated`: the estimate before the ratio was applied; if it
-  /// is 0, the call does nothing.
+  /// is 0, the function does nothing.
   void learn(std::string_view model, std::uint64_t estimated, std::uint64_t used);
 
  private:
   struct entry {
     double ratio = 1;
-    std::uint64_t turn = 0;  // the entry that was used last has the greatest number
+    std::uint64_t turn = 0;  // grows with each use: the entry that was used last has the greatest number
   };
 
   mutable std::mutex mutex_;

@@ -23,7 +23,7 @@ std::uint64_t sum(std::uint64_t a, std::uint64_t b) noexcept { return a > unlimi
 upstream_breaker::upstream_breaker(const breaker_options& o, std::uint64_t ahead, time_point now)
     : circuit_{circuit_of(o), now}, options_{o}, ahead_{ahead} {}
 
-/// Whether the call is a probe of the present half-open state and has not reported its result.
+/// Whether the call is a probe of the present half-open state, and has not reported its result yet.
 bool upstream_breaker::is_probing(const pass& p) const noexcept {
   return p.probe_of != 0 && !p.has_reported && p.generation == generation_ &&
          p.probe_of == circuit_.last_change().number;

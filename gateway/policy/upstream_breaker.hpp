@@ -11,49 +11,48 @@
 
 namespace canigo::gateway {
 
-/// The number of calls that probe an upstream after its circuit breaker was open.
+/// The number of calls that probe an upstream after its circuit breaker has been open.
 inline constexpr int breaker_probes = 3;
 
-/// The circuit breaker of an upstream. It controls the cap on concurrent calls of the upstream's limit.
+/// The circuit breaker of an upstream. It sets the cap on concurrent calls of the upstream's limit.
 ///
-/// While the breaker is open, no call is refused: calls wait in the queue of the limit, which is paused. Afterwards as
-/// many of the first waiting calls are let through as probes are needed. So the cap follows the number of running
-/// calls.
-/// Threads: not safe by itself; its owner holds a lock. Takes constant time. Allocates: never.
+/// While the breaker is open, no call is refused: calls wait in the queue of the limit, which is paused. Afterwards
+/// only as many waiting calls are let through as probes are needed. For this purpose cap() follows the number of
+/// running calls. Threads: not thread-safe; its owner must hold a lock. Takes constant time. Allocates: never.
 class upstream_breaker {
  public:
   /// The state that the breaker keeps for one running call.
   struct pass {
     circuit::epoch epoch = 0;
-    std::uint64_t generation = 0;  // the number of configure() calls before this call began
-    // The number of the state change to half-open for which this call is a probe; 0: no probe.
+    std::uint64_t generation = 0;  // how many changes by configure() came before this call.
+    // If the call is a probe: the number of the change to half-open after which it began. 0: the call is no probe.
     std::uint64_t probe_of = 0;
     bool has_reported = false;
   };
 
-  /// `ahead`: the most calls that may hold a place of the limit before they call enter(). With shared limits, such
-  /// calls still wait for Redis.
+  /// `ahead`: the max number of calls that may hold a permit of the limit before they call enter(). If the limits are
+  /// shared, such calls still wait for Redis.
   upstream_breaker(const breaker_options& o, std::uint64_t ahead, time_point now);
 
-  /// Starts a call that has a place of the limit. Returns nothing if the call has to give its place back and wait
+  /// Starts a call that holds a permit of the limit. Returns nothing if the call must give the permit back and wait
   /// again.
   [[nodiscard]] std::optional<pass> enter(time_point now) noexcept;
   /// Reports whether the call has failed. Only the first report of a call counts. Returns true if this report opens the
   /// breaker.
   bool report(pass& p, bool failed, time_point now) noexcept;
-  /// Counts a call as failed that reported a success, because its response broke off later. Returns true if this opens
-  /// the breaker.
+  /// Counts a call as failed that has reported a success, because its response broke off later. Returns true if this
+  /// opens the breaker.
   bool report_broken_off(const pass& p, time_point now) noexcept;
   /// Ends the call. A call that ends without a report counts neither as a success nor as a failure.
   void leave(const pass& p) noexcept;
 
-  /// Starts again, closed, with other options. Running calls no longer count.
+  /// If the options differ, starts again with the new ones, closed. The results of running calls then no longer count.
   void configure(const breaker_options& o, time_point now);
 
-  /// The number of places of the limit that calls may hold, including the running calls.
+  /// Returns the cap for the limit: how many permits calls may hold, including the running calls.
   std::uint64_t cap(time_point now) const noexcept;
   circuit_state state(time_point now) const noexcept { return circuit_.state(now); }
-  /// The time at which the breaker stops being open; min() if it is not open.
+  /// Returns when the breaker stops being open; min() if it is not open.
   time_point open_until(time_point now) const noexcept;
   std::uint64_t under_way() const noexcept { return inside_; }
 
@@ -65,7 +64,7 @@ class upstream_breaker {
   std::uint64_t ahead_;
   std::uint64_t generation_ = 1;
   std::uint64_t inside_ = 0;   // the number of running calls
-  std::uint64_t probing_ = 0;  // the running probes without a report, since the last change of state
+  std::uint64_t probing_ = 0;  // the number of running probes without a report, since the last change of state
 };
 
 }  // namespace canigo::gateway

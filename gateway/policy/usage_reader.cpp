@@ -11,17 +11,17 @@
 namespace canigo::gateway {
 namespace {
 
-/// The largest plausible number of tokens of a response. A greater number is a mistake of the upstream, and is not
-/// charged.
+/// The largest plausible number of tokens of a response. A greater number is taken for a mistake of the upstream, and
+/// is not charged.
 constexpr std::uint64_t most_counted = 1'000'000'000;
 
-/// Whether a top-level member of this name is an envelope: its members count as top-level members. Events of Anthropic,
-/// OpenAI, Cohere and Gemini have one.
+/// Whether a top-level member with this name is an envelope, whose members count as top-level members. Events of
+/// Anthropic, OpenAI, Cohere and Gemini have envelopes.
 bool is_envelope(std::string_view name) noexcept {
   return name == "message" || name == "response" || name == "delta" || name == "interaction";
 }
 
-/// Finds the numbers of tokens in a JSON document.
+/// Finds the numbers of tokens in a JSON document, by the names in usage_names.
 class usage_scan final : public json_visitor {
  public:
   usage_scan(usage_numbers& numbers, const usage_names& names) : numbers_{&numbers}, names_{&names} {}
@@ -64,15 +64,15 @@ class usage_scan final : public json_visitor {
     if (passed_over_ > 0) return;
     name_.resize(outer_.back());
     if (!name_.empty()) name_ += '.';
-    // A name that is empty or has a full stop becomes "?", which matches no name of a usage.
+    // A name that is empty or contains a full stop is replaced by "?", which matches no name of a usage.
     name_.append(name.empty() || name.find('.') != name.npos ? "?" : name);
   }
 
  private:
-  // One level more, because the first name may be an envelope.
+  // One more than the parts of a name, because the first name in the document may be an envelope.
   static constexpr std::size_t most_depth = most_usage_parts + 1;
 
-  /// Returns where to store the value of the current member; null if usage_names does not have the member's name.
+  /// Returns where to store the value of the current member; null if the member's name is not in usage_names.
   std::optional<std::uint64_t>* place() const noexcept {
     const auto is_in = [&](const std::vector<std::string>& names) {
       return std::ranges::find(names, name_) != names.end();
@@ -90,7 +90,7 @@ class usage_scan final : public json_visitor {
     const auto to = place();
     if (to == nullptr) return;
     const bool is_readable = value && *value <= most_counted;
-    // An unreadable number of cached tokens is dropped: the rest of the usage is valid without it.
+    // An unreadable number of cached tokens is ignored, because the rest of the usage is valid without it.
     const bool is_of_cache = to == &numbers_->cached_input || to == &numbers_->more_cached_input;
     if (!is_readable && is_of_cache) {
       to->reset();
@@ -104,22 +104,23 @@ class usage_scan final : public json_visitor {
   usage_numbers* numbers_;
   const usage_names* names_;
   std::string name_;                // the dotted name of the next value, from the top level on
-  std::vector<std::size_t> outer_;  // for each open object: the length of its part of the name
-  bool is_list_ = false;            // the document is a list
-  std::size_t passed_over_ = 0;     // the depth inside objects and lists that can't contain a usage
+  std::vector<std::size_t> outer_;  // for each open object: the length that `name_` had when the object began
+  bool is_list_ = false;            // true: the whole document is a list
+  std::size_t passed_over_ = 0;     // how many objects and lists are open that can't contain a usage
 };
 
-/// Reads the numbers of a whole document, if it is JSON.
+/// Reads the numbers of a whole document. If the document is not JSON, leaves `numbers` unchanged.
 void read_document(std::string_view text, const usage_names& names, usage_numbers& numbers) {
   usage_numbers found = numbers;
   usage_scan scan{found, names};
   if (scan_json(text, scan)) numbers = found;
 }
 
-/// Reads the object after the last `"usage":`, or another top-level name, in a document whose beginning was dropped.
+/// Reads the usage from the end of a document whose beginning was dropped: from the object after the last `"usage":`,
+/// or after another name in `roots`.
 void read_tail(std::string_view text, const usage_names& names, const std::vector<std::string_view>& roots,
                usage_numbers& numbers) {
-  // The last occurrences of a name may be inside strings, so up to this many occurrences of the name are tried.
+  // The last occurrences of a name may be inside strings, so up to this many occurrences are tried.
   constexpr int most_looks = 8;
   for (int i = 0; i < most_looks; ++i) {
     std::size_t at = text.npos;
@@ -134,7 +135,7 @@ void read_tail(std::string_view text, const usage_names& names, const std::vecto
     const std::string_view rest = text.substr(at + root.size() + 2);
     const auto colon = rest.find_first_not_of(" \t\r\n");
     const auto brace = colon == rest.npos ? rest.npos : rest.find_first_not_of(" \t\r\n", colon + 1);
-    // A quote inside a string is preceded by a backslash. Such a name is no key.
+    // A backslash before the quote means that the name is inside a string, so it is no key.
     const bool is_key = at == 0 || text[at - 1] != '\\';
     if (is_key && brace != rest.npos && rest[colon] == ':' && rest[brace] == '{') {
       usage_numbers found;
@@ -150,7 +151,7 @@ void read_tail(std::string_view text, const usage_names& names, const std::vecto
   }
 }
 
-/// Returns the top-level parts of all names, each once.
+/// Returns the first part of each dotted name, each part once.
 std::vector<std::string_view> roots_of(const usage_names& names) {
   std::vector<std::string_view> roots;
   for (const auto* list : {&names.input, &names.more_input, &names.output, &names.more_output, &names.total,
@@ -203,7 +204,7 @@ void usage_reader::take_document(std::string_view piece) {
   }
   if (!is_cut_) {
     is_cut_ = true;
-    // Frees the memory of the whole document.
+    // Keeps only the last bytes, and frees the memory of the whole document.
     document_ = document_.substr(document_.size() - std::min(document_.size(), tail));
   }
   document_.append(piece.substr(piece.size() - std::min(piece.size(), tail)));
@@ -219,7 +220,8 @@ void usage_reader::take_events(std::string_view piece) {
     const auto end = piece.find_first_of("\r\n");
     const std::string_view part = piece.substr(0, end);
     is_cut_ = is_cut_ || line_.size() + document_.size() + part.size() > most_event;
-    // A line that is too large keeps one byte, so that it is not taken for the empty line that ends an event.
+    // The line of an event that is too large keeps one byte, so that it is not taken for the empty line that ends the
+    // event.
     if (!is_cut_) {
       line_.append(part);
     } else if (line_.empty()) {
@@ -245,7 +247,7 @@ void usage_reader::end_line() {
 }
 
 void usage_reader::end_event() {
-  // Most events contain none of these names, and are not parsed.
+  // Most events contain none of the names of a usage. They are not parsed.
   const bool has_name =
       std::ranges::any_of(roots_, [&](std::string_view root) { return document_.find(root) != document_.npos; });
   if (!is_cut_ && has_name) read_document(document_, *names_, numbers_);

@@ -12,7 +12,7 @@ std::vector<rate_limit> on_the_wire(std::vector<rate_limit> rates) {
   for (rate_limit& r : rates) {
     if (r.window != rate_window::strict) continue;
     const duration period = r.rate.period();
-    // The longest period that a duration can hold is not extended.
+    // Extends the period, but not beyond the longest duration that can be represented.
     r.rate = rate{r.rate.tokens(), period + std::min({period / part, most, duration::max() - period})};
   }
   return rates;

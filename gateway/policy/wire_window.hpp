@@ -6,11 +6,12 @@
 
 namespace canigo::gateway {
 
-/// Returns the rates that a limiter must keep, so that the configured rates hold where the upstream counts.
+/// Returns the rates that a limiter must keep so that the upstream, which counts calls when they arrive, sees the
+/// configured rates kept.
 ///
 /// The limiter's window counts grants. A call reaches the upstream some time after its grant, and a later call may be
-/// faster. So a window of the upstream may contain calls that were granted before it began. A strict window is
-/// therefore a fiftieth longer than configured, at most by a quarter of a second.
+/// faster. So a window of the upstream may contain calls that were granted before the window began. A strict window of
+/// the limiter is therefore a fiftieth longer than configured, at most by a quarter of a second.
 std::vector<rate_limit> on_the_wire(std::vector<rate_limit> rates);
 
 /// Whether a limiter treats both rates alike: they have the same speed and, if they are strict, the same window.

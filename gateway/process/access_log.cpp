@@ -25,13 +25,14 @@ namespace canigo::gateway {
 namespace {
 
 constexpr std::size_t most_waiting = 4 << 20;
-// The delay between the first waiting line and the write. With it, many lines need only one wake-up of the thread.
+// The time from the first line that waits to the write. In this time more lines gather, so the thread is woken only
+// once for many lines.
 constexpr duration gathering = std::chrono::milliseconds{10};
-// How long the destructor waits for a reader that reads nothing.
+// How long the destructor waits for the reader of a pipe if the reader reads nothing.
 constexpr duration patience_with_reader = std::chrono::seconds{5};
 
-/// Returns the next lines up to the size that a pipe accepts atomically. So lines of other processes are not mixed into
-/// them, and a write does not block if the pipe has space for a piece.
+/// Returns the next whole lines, up to the size that a pipe accepts atomically. So lines of other processes are not
+/// mixed into them, and a write does not block if the pipe has space for this size.
 std::string_view first_piece(std::string_view lines) {
   if (lines.size() <= PIPE_BUF) return lines;
   const auto last = lines.rfind('\n', PIPE_BUF - 1);
@@ -62,7 +63,8 @@ access_log::file::~file() {
 std::shared_ptr<const access_log::file> access_log::open(const access_log_options& o) {
   if (o.to == access_log_options::kind::off) return nullptr;
   if (o.to == access_log_options::kind::standard_output) return std::make_shared<file>(STDOUT_FILENO, false);
-  // Opening a named pipe only for writing would wait for a reader, and lines would be lost whenever that reader ends.
+  // A named pipe is opened for reading as well. Otherwise open() would wait for a reader, and lines would be lost each
+  // time the reader ends.
   const int how = is_named_pipe(o.path) ? O_RDWR : O_WRONLY;
   const int descriptor = ::open(o.path.c_str(), how | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
   if (descriptor < 0) fail();
@@ -77,7 +79,7 @@ void access_log::check(const access_log_options& o) {
     ::close(descriptor);
     return;
   }
-  // A missing file is no error, because open() creates it.
+  // If the file does not exist, that is no error, because open() will create it.
   if (errno != ENOENT) fail();
   const std::string folder = std::filesystem::absolute(o.path).parent_path();
   if (::access(folder.c_str(), W_OK | X_OK) != 0) fail();
@@ -154,7 +156,8 @@ void access_log::write_lines(std::shared_ptr<const file> to, std::string_view li
   dropped_.fetch_add(static_cast<std::uint64_t>(lost), std::memory_order_relaxed);
 }
 
-/// Writes as much as possible, and returns the number of bytes written before an error.
+/// Writes as much of the text as the file accepts. Returns the number of bytes that were written before an error, or
+/// before may_write() returned false.
 std::size_t access_log::write_some(const file& to, std::string_view text) {
   std::size_t at = 0;
   while (at < text.size() && may_write(to)) {
@@ -166,10 +169,10 @@ std::size_t access_log::write_some(const file& to, std::string_view text) {
   return at;
 }
 
-/// Waits until a write would not block. Returns false if the reader reads nothing while the log ends or gets another
-/// file.
+/// Waits until a write does not block. Returns false if the reader reads nothing and the destructor has waited long
+/// enough, or if use() has set another file.
 bool access_log::may_write(const file& to) {
-  constexpr int look_every = 100;  // the interval between two checks, in milliseconds
+  constexpr int look_every = 100;  // the time between two checks, in milliseconds
   pollfd room{to.descriptor(), POLLOUT, 0};
   while (::poll(&room, 1, look_every) <= 0) {
     tell_of_lost();

@@ -18,12 +18,12 @@
 
 namespace canigo::gateway {
 
-/// Writes one line of JSON per request on its own thread. So a reader that stops reading does not block an event loop.
+/// Writes one line of JSON per request, on a thread of its own. So a reader that stops reading does not block an event
+/// loop.
 ///
 /// At most 4 MiB wait to be written. Further lines, and lines that can't be written, are dropped and counted. The
 /// number of lost lines is reported on standard error at most once a minute. If a line was cut off, the next one begins
-/// on a new line.
-/// Threads: any.
+/// on a new line. Threads: any.
 class access_log {
  public:
   /// A file descriptor to which lines are written. The destructor closes the descriptor if it is owned.
@@ -40,21 +40,24 @@ class access_log {
     const bool owns_;
   };
 
-  /// Opens the file of the options; null if they ask for no log. Throws config_mistake if the file can't be opened.
+  /// Opens the file that the options name. Returns null if the options ask for no log. Throws config_mistake if the
+  /// file can't be opened.
   static std::shared_ptr<const file> open(const access_log_options& o);
 
-  /// Throws config_mistake if open() would fail. It creates no file, because the program may run as another user.
+  /// Throws config_mistake if open() would fail now. Creates no file, because the gateway may later run as another
+  /// user.
   static void check(const access_log_options& o);
 
   /// Opens the log. Throws config_mistake if the file can't be opened.
   explicit access_log(const access_log_options& o);
-  /// Writes the waiting lines, unless their reader reads nothing for 5 seconds.
+  /// Writes the lines that still wait. Drops them if their reader reads nothing for 5 seconds.
   ~access_log();
   access_log(const access_log&) = delete;
   access_log& operator=(const access_log&) = delete;
 
   void write(const call_record& r);
-  /// Writes all further lines, and the waiting lines, to `f`. A piece that the earlier file does not accept is dropped.
+  /// From now on writes all lines to `f`, including those that still wait. A piece that the earlier file does not
+  /// accept is dropped.
   void use(std::shared_ptr<const file> f);
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 
@@ -71,10 +74,11 @@ class access_log {
   std::shared_ptr<const file> file_;
   std::condition_variable knock_;
   std::string waiting_;
-  std::optional<time_point> ends_;    // when the destructor began; none: it has not begun
-  std::shared_ptr<const file> torn_;  // the file whose last line was cut off; used by the writing thread only
-  std::uint64_t told_ = 0;            // the number of lost lines that were reported; used by the writing thread only
-  time_point told_at_{};              // when lost lines were last reported; used by the writing thread only
+  std::optional<time_point> ends_;  // when the destructor began; none: it has not begun
+  // the file in which the last line was cut off, if any; only the writing thread uses it
+  std::shared_ptr<const file> torn_;
+  std::uint64_t told_ = 0;  // the number of lost lines that were reported; only the writing thread uses it
+  time_point told_at_{};    // when lost lines were last reported; only the writing thread uses it
   std::thread writer_;
 };
 

@@ -16,15 +16,16 @@ namespace canigo::gateway {
 class service;
 
 struct admin_reply {
-  std::string text;            ///< the whole response; empty if `begins_events`
-  bool begins_events = false;  ///< the caller must answer by admin_handler::send_events()
+  std::string text;            ///< the whole response; empty if `begins_events` is true
+  bool begins_events = false;  ///< true: there is no text; the caller must call admin_handler::send_events() instead
 };
 
-/// The functions by which the admin's commands control the process.
+/// The functions by which commands of the admin control the process.
 struct process_commands {
-  /// Starts to drain the process, unless a drain runs already.
+  /// Begins to drain the process, unless a drain has already begun.
   std::function<void()> drain;
-  /// Reads the configuration again, on the first loop. Returns the errors in it.
+  /// Reads the configuration again, on the first event loop. Returns the errors in it; empty: the new configuration is
+  /// in use.
   std::function<net::awaitable<std::vector<std::string>>()> reload;
 };
 
@@ -36,13 +37,13 @@ class admin_handler {
   admin_handler& operator=(const admin_handler&) = delete;
   virtual ~admin_handler() = default;
 
-  /// Call it before any loop runs.
+  /// Stores the functions by which commands control the process. Call it before any event loop runs.
   virtual void take(process_commands commands) = 0;
 
   /// Returns the response to a request. `closes`: the connection ends after this response. The request's body is not
   /// read, because the response depends only on the head.
   virtual net::awaitable<admin_reply> answer(service& s, const message_head& head, bool closes) = 0;
-  /// Whether this request, whose token was valid, would still be accepted now.
+  /// Whether the token in this request, which was valid when the request came, is still valid now.
   virtual bool is_still_admitted(const service& s, const message_head& head) = 0;
   /// Sends the state each second. Returns when the client disconnects or accepts no byte for a while, when `has_left`
   /// is true, or when `may_listen` returns false. `has_left` becomes true when the connection must end.

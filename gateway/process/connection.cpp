@@ -18,7 +18,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The initial size of the read buffer of an idle connection, in bytes. It grows up to the size limit of a head.
+// The initial size of a connection's read buffer, in bytes. It is small, because a connection may be idle. It grows up
+// to the size limit of a head.
 constexpr std::size_t first_room = 2048;
 
 parser_limits limits_of(const config& c) {
@@ -37,7 +38,8 @@ std::optional<std::uint32_t> uid_of_peer(int socket) {
   return peer.uid;
 }
 
-/// Whether the end of the refused request is unknown. Then the bytes after it can't be parsed as another request.
+/// Whether it is unknown where the refused request ends. Then the bytes after the request can't be parsed as another
+/// request.
 bool is_unsound(const refusal& why) noexcept { return why.status == 400 || why.status == 414; }
 
 refusal refusal_of(parse_failure f) {
@@ -96,7 +98,7 @@ net::awaitable<void> connection::run() {
   if (lingers_ && !has_left_) co_await stream_.linger_and_close();
 }
 
-/// Starts TLS if the listener has a certificate. Returns false if the handshake has failed.
+/// Starts TLS if the listener has a certificate. Returns false if the TLS handshake has failed.
 net::awaitable<bool> connection::secure() {
   const std::shared_ptr<const config_snapshot> g = loop_.now;
   net::ssl::context* certificate = entrance_.listener ? g->certificate(*entrance_.listener) : nullptr;
@@ -111,14 +113,14 @@ net::awaitable<bool> connection::secure() {
 
 /// Reads the head of a request. Returns false if the client has disconnected, was too slow, or sent an invalid head.
 net::awaitable<bool> connection::read_head(message_parser& parser) {
-  // These are copies, because a reload may replace the configuration during the read.
+  // The two settings are copied, because a reload may replace the configuration during the read.
   const time_limits time = loop_.now->settings.time;
   const std::uint64_t most = loop_.now->settings.size.header;
   time_point since = clock::now();
   for (;;) {
     while (!parser.has_begun() && input_.unread().size() >= 2 && input_.unread()[0] == '\r' &&
            input_.unread()[1] == '\n') {
-      input_.consume(2);  // skips an empty line before a request (RFC 9112, 2.2)
+      input_.consume(2);  // skips an empty line before the request (RFC 9112, 2.2)
     }
     if (!input_.empty()) {
       if (std::exchange(phase_, phase::head) == phase::idle) since = clock::now();
@@ -161,8 +163,8 @@ net::awaitable<void> connection::write(std::string_view text) {
   if (error) goes_on_ = lingers_ = false;
 }
 
-/// Whether the connection reads another request after this one. Each reason against it clears goes_on_. An unread byte
-/// of this request is a reason, too.
+/// Whether the connection reads another request after this one. It does not if goes_on_ was cleared, or if a byte of
+/// this request is unread.
 bool connection::goes_on_after(const message_parser& request) const noexcept { return goes_on_ && request.is_done(); }
 
 net::awaitable<void> connection::answer(const refusal& why, call_record& r, const message_parser* request) {
@@ -216,28 +218,29 @@ void connection::unwatch_client() noexcept {
   if (watch_) watch_->tell_no_more();
 }
 
-/// Ends the call, because the client has disconnected.
+/// The watch calls this function when the client has disconnected. Ends the call.
 void connection::peer_left() noexcept {
   has_left_ = true;
   goes_on_ = false;
   if (call_) call_->end_by_client();
 }
 
-/// Whether the client has begun to send another request. Precondition: no read is running.
+/// Whether bytes of another request have come from the client. Precondition: no read is running.
 bool connection::has_come() {
   error_code error;
   if (input_.empty()) input_.commit(stream_.read_now(input_.prepare(first_room), error));
   return !input_.empty();
 }
 
-/// Whether the drain allows no further request on this connection. Connections to the admin may send requests until the
+/// Whether a drain forbids further requests on this connection. Connections to the admin may send requests until the
 /// drain ends.
 bool connection::is_last() const noexcept { return entrance_.listener && service_.is_draining(); }
 
 void connection::drain() noexcept {
   if (!entrance_.listener) return;
   if (phase_ == phase::idle) {
-    // The pending read has taken all bytes from the TLS engine, so later bytes are still in the socket.
+    // The pending read has taken all bytes from the TLS engine. So if the socket holds no byte, the client has sent
+    // nothing more.
     if (has_served_ && stream_.is_socket_quiet()) stream_.cancel();
     return;
   }

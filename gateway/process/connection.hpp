@@ -22,10 +22,11 @@
 
 namespace canigo::gateway {
 
-/// The listener through which a connection came.
+/// Where a connection came in: the listener, and the counter for its connections.
 struct entrance {
-  std::optional<std::uint32_t> listener;  ///< an index into config::listeners; none: the admin's listener
-  connection_counts& count;               ///< the counter that includes this connection
+  /// the index of the listener in config::listeners; none: the admin's listener
+  std::optional<std::uint32_t> listener;
+  connection_counts& count;  ///< the counter in which this connection is counted
 };
 
 /// A client's connection. It reads the heads of requests, handles TLS, and decides whether another request follows.
@@ -37,19 +38,19 @@ class connection final : private call_host, private disconnect_watch::listener {
 
   net::awaitable<void> run();
 
-  /// Prepares for the end of the process. The request that is served, or has arrived, is the last one. A client that
-  /// has sent no request yet may still send one. Other idle connections are closed.
+  /// Prepares for the end of the process. The present request, or one that has already arrived, is the last one. If the
+  /// client has sent no request yet, it may still send one. Otherwise an idle connection is closed.
   void drain() noexcept;
   /// Closes the connection if it is idle, unless it came through the admin's listener.
   void end_idle() noexcept;
-  /// Whether the connection came through the admin's listener and has no complete request to answer.
+  /// Whether the connection came through the admin's listener, and has no request to answer at the moment.
   bool is_idle_admin() const noexcept {
     return !entrance_.listener && !has_left_ && (phase_ == phase::idle || phase_ == phase::head);
   }
-  /// Ends the request when the drain's time is over: a waiting client gets an answer, and a request at an upstream is
-  /// cut off.
+  /// Call it when the time of a drain is over. If the request waits, its client gets an answer. If the request is at an
+  /// upstream, it is cut off.
   void finish() noexcept;
-  /// Closes the connection and ends its running request at once.
+  /// Closes the connection immediately, and ends its running request.
   void cut() noexcept;
 
  private:
@@ -79,14 +80,15 @@ class connection final : private call_host, private disconnect_watch::listener {
   loop& loop_;
   const entrance entrance_;
   byte_stream stream_;
-  std::optional<disconnect_watch::entry> watch_;  // made for the first request that goes to an upstream
+  // watches for a disconnect; created for the first request that goes to an upstream
+  std::optional<disconnect_watch::entry> watch_;
   connected_client client_;
   read_buffer input_;
-  std::unique_ptr<call> call_;  // the running request; null: there is none
+  std::unique_ptr<call> call_;  // the present request to an upstream; null: there is none
   phase phase_ = phase::idle;
-  bool goes_on_ = true;      // another request may follow so far; see goes_on_after()
-  bool has_served_ = false;  // at least one request was served
-  bool lingers_ = false;     // the client may still be sending, so the connection must not be closed at once
+  bool goes_on_ = true;      // false: no further request may follow; see goes_on_after()
+  bool has_served_ = false;  // whether at least one request was served
+  bool lingers_ = false;     // the client may still be sending, so the connection must linger before it is closed
   bool has_left_ = false;
 };
 

@@ -88,7 +88,7 @@ std::string name_of(const socket_address& s) {
   }
 }
 
-/// Whether `have`, the address of a socket, equals the wanted address. A wanted port of 0 matches any port.
+/// Whether `have`, the address of a socket, is the wanted address `a`. If `a` has port 0, any port will do.
 bool is_at(const std::string& have, const listen_address& a) {
   const std::string wanted = name_of(address_of(a));
   if (a.is_unix() || a.port != 0) return have == wanted;
@@ -101,12 +101,12 @@ int option(int socket, int name) {
   return ::getsockopt(socket, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
 }
 
-/// Sets options that accepted sockets inherit. With keep-alive probes, the kernel detects clients whose machine has
-/// vanished.
+/// Sets options of a listening socket that accepted sockets inherit. With keep-alive probes, the kernel notices if the
+/// machine of a client has vanished.
 void set_up_tcp(int socket) {
   const int on = 1;
   ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-  // The seconds before the first probe, the seconds between probes, the number of probes.
+  // `first`: seconds before the first probe; `next`: seconds between probes; `most`: the number of probes.
   const int first = 30, next = 10, most = 3;
   ::setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &first, sizeof first);
@@ -114,14 +114,14 @@ void set_up_tcp(int socket) {
   ::setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &most, sizeof most);
 }
 
-/// Identifies the unix socket at this path. Returns nothing if the path has no file, or a file of another kind.
+/// Returns the identity of the unix socket at this path; nothing if there is no file, or a file of another kind.
 std::optional<listening_socket::file> file_at(const std::string& path) {
   struct stat s{};
   if (::lstat(path.c_str(), &s) != 0 || !S_ISSOCK(s.st_mode)) return std::nullopt;
   return listening_socket::file{s.st_dev, s.st_ino};
 }
 
-/// Whether no process listens on this unix socket any more.
+/// Whether the file of a unix socket is left over: no process listens on it any more.
 bool is_left_over(socket_address& s) {
   const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (probe < 0) return false;
@@ -202,8 +202,8 @@ void listening_socket::let_everybody_in() {
 
 void listening_socket::close() noexcept {
   if (descriptor_ < 0) return;
-  // The file is removed before the socket closes. While the socket is open, the file's number can't be reused, so the
-  // comparison is reliable.
+  // Removes the file only if it is still the file of this socket. The comparison is reliable, because the file's number
+  // can't be reused while the socket is open.
   if (file_ && file_at(path_) == file_) ::unlink(path_.c_str());
   ::close(std::exchange(descriptor_, -1));
 }

@@ -13,13 +13,13 @@ namespace canigo::gateway {
 /// A listening socket. The destructor closes it.
 class listening_socket {
  public:
-  /// Opens a socket. Throws system_error, whose text names the address.
+  /// Opens a socket that listens at `a`. Throws system_error, whose text names the address.
   ///
-  /// It replaces the file of a unix socket on which no process listens any more. It leaves any other file at the path
-  /// alone.
+  /// If the path of a unix socket has the file of a socket on which no process listens any more, the file is replaced.
+  /// Any other file at the path is left alone, and is an error.
   static listening_socket open(const listen_address& a, bool reuses_port);
-  /// Takes the socket with this name and address from `passed`. Throws std::runtime_error, naming both, if there is no
-  /// such socket, or if it does not listen.
+  /// Takes the socket with this name and address from `passed`. Throws std::runtime_error, which names both, if there
+  /// is no such socket or if it does not listen.
   static listening_socket take(const std::vector<passed_socket>& passed, const std::string& name,
                                const listen_address& a);
 
@@ -29,9 +29,9 @@ class listening_socket {
 
   int descriptor() const noexcept { return descriptor_; }
   bool is_open() const noexcept { return descriptor_ >= 0; }
-  /// The socket's address, with the actual port: "127.0.0.1:8080", "[::1]:8080" or "unix:/path".
+  /// Returns the socket's address, with the actual port: "127.0.0.1:8080", "[::1]:8080" or "unix:/path".
   const std::string& name() const noexcept { return name_; }
-  /// Identifies a file by device and inode, to detect that another file has taken its path.
+  /// The identity of a file: its device and inode. If it differs, another file has taken the path.
   struct file {
     dev_t device;
     ino_t number;
@@ -39,7 +39,7 @@ class listening_socket {
   };
 
   int family() const noexcept { return family_; }
-  /// Allows every user of this machine to connect to a unix socket, independent of the umask.
+  /// Lets every user of this machine connect to the unix socket, whatever the umask is.
   void let_everybody_in();
   /// Closes the socket in this process. Removes the file of a unix socket if this object created it.
   void close() noexcept;
@@ -51,10 +51,10 @@ class listening_socket {
   int family_ = 0;
   std::string name_;
   std::string path_;
-  std::optional<file> file_;  // the file at the path, as it was when the socket was made
+  std::optional<file> file_;  // the file of the unix socket that this object has created; none: it has created no file
 };
 
-/// Returns the address of a peer without its port; empty for a unix socket.
+/// Returns the address of the socket's peer, without its port; empty for a unix socket.
 std::string peer_of(int socket);
 
 }  // namespace canigo::gateway

@@ -36,8 +36,8 @@ class key {
   std::size_t size_ = 0;
 };
 
-/// Formats a time such as "2026-11-29T08:30:00". The last text is cached, because most calls end in the same second as
-/// the call before.
+/// Formats a time such as "2026-11-29T08:30:00". The last result is cached, because most calls end in the same second
+/// as the previous call.
 std::string_view text_of(std::chrono::sys_seconds second) {
   namespace ch = std::chrono;
   thread_local ch::sys_seconds last{ch::seconds{-1}};
@@ -54,8 +54,8 @@ std::string_view text_of(std::chrono::sys_seconds second) {
   return text;
 }
 
-/// Builds a JSON object. It must be fast, because each call writes a line. So it appends texts, and parses no format
-/// strings.
+/// Builds a JSON object. This class must be fast, because a line is written for each call. So it only appends texts,
+/// and parses no format strings.
 class json_object {
  public:
   json_object() { text_.reserve(512); }
@@ -64,7 +64,7 @@ class json_object {
     begin(k);
     append_json_string(text_, value);
   }
-  /// Adds a text that contains no character to escape.
+  /// Adds a text in which no character needs an escape.
   void add_plain(const key& k, std::string_view value) {
     begin(k);
     text_.append(1, '"').append(value).append(1, '"');
@@ -138,7 +138,7 @@ std::string log_line(const call_record& r) {
   line.add_or_null("route", r.route);
   line.add_or_null("upstream", r.upstream);
   if (!r.target.empty()) line.add("target", r.target);
-  line.add_plain("method", r.method);  // a token of RFC 9110 needs no escapes
+  line.add_plain("method", r.method);  // needs no escapes, because a method is a token of RFC 9110
   line.add("host", r.host);
   line.add("path", r.path);
   line.add_or_null("upstream_id", r.texts ? std::string_view{r.texts->upstream_id} : std::string_view{});

@@ -12,13 +12,14 @@
 
 namespace canigo::gateway {
 
-/// The last failed requests: those that the gateway refused, and those whose upstream answered 500 or more. Threads:
-/// any.
+/// Keeps the last failed requests: those that the gateway refused, and those whose upstream answered with status 500 or
+/// more. Threads: any.
 class recent_errors {
  public:
   static constexpr std::size_t most = 100;
 
-  /// Similar requests that failed for the same reason. The fields other than `count` describe the last of them.
+  /// Similar requests that failed for the same reason. `count` is their number; the other fields describe the last of
+  /// them.
   struct entry {
     std::chrono::system_clock::time_point time;
     std::string id, tenant, priority, upstream, method, path, error, detail;
@@ -27,18 +28,18 @@ class recent_errors {
     duration waited{};
     std::uint64_t count = 1;
 
-    /// Whether two requests failed for the same reason and are similar.
+    /// Whether the requests of both entries are similar and failed for the same reason.
     bool is_like(const entry& other) const noexcept;
   };
 
   /// Adds the request if it has failed.
   void note(const call_record& r);
-  /// Returns all entries, the newest first.
+  /// Returns all entries; the newest one is the first.
   std::vector<entry> all() const;
 
  private:
   mutable std::mutex mutex_;
-  std::deque<entry> entries_;  // ordered from the newest entry to the oldest
+  std::deque<entry> entries_;  // the newest entry is the first
 };
 
 }  // namespace canigo::gateway

@@ -36,9 +36,9 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-// How long a drain waits for a request from a client that connected before the drain.
+// How long a drain waits for the first request of a client that connected before the drain.
 constexpr duration patience_with_new = 2s;
-// How long clients have at the end of a drain to read the answer that they are not served.
+// How long clients whose requests are ended at the end of a drain have to read the answer.
 constexpr duration patience_with_last = 2s;
 // How long the end of the process waits for Redis to end the session of this instance.
 constexpr duration patience_with_redis = 1s;
@@ -55,7 +55,7 @@ std::vector<std::unique_ptr<loop>> make_loops(const config& c) {
   return loops;
 }
 
-/// Returns the endpoint of a listening socket; nothing for a unix socket.
+/// Returns the address and port of a listening socket; nothing for a unix socket.
 std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   if (s.family() != AF_INET && s.family() != AF_INET6) return std::nullopt;
   net::ip::tcp::endpoint at;
@@ -65,10 +65,10 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   return at;
 }
 
-/// Raises the soft limit of descriptors, which is often 1,024, as far as allowed. Each request needs a socket while it
-/// waits or runs. Returns how many files may be open.
+/// Raises the soft limit of file descriptors, which is often 1,024, as far as the hard limit allows, because each
+/// request needs sockets while it waits or runs. Returns how many files may then be open.
 rlim_t raise_descriptor_limit(const config& c) {
-  // A loop needs three files, and one for each of its listening sockets.
+  // Each loop needs up to four files, and one for each of its listening sockets.
   const rlim_t fewest = 40 + number_of_loops(c) * (4 + c.listeners.size());
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return RLIM_INFINITY;
@@ -88,14 +88,15 @@ rlim_t raise_descriptor_limit(const config& c) {
   return files.rlim_max;
 }
 
-/// Returns the lowest free descriptor, which the kernel gives to the next file; -1 if there is none.
+/// Returns the lowest free file descriptor, which the kernel will give to the next file; -1 if none is free.
 int next_descriptor() noexcept {
   const int next = ::dup(STDERR_FILENO);
   if (next >= 0) ::close(next);
   return next;
 }
 
-/// Opens or takes a listening socket. `field`: the listener's name in the configuration, for errors.
+/// Calls `open`, which opens or takes a listening socket, and converts its exception. `field`: the listener's name in
+/// the configuration, for errors.
 template <class Open>
 void open_door(const std::string& field, Open open) {
   try {
@@ -126,16 +127,16 @@ server::server(config c, std::string file, admin_handler& by)
     });
   };
   by.take({drain_once, [this] { return reload(); }});
-  // A supervisor that finds the server listening may send a signal at once. The signal stays in this set until
-  // wait_for_signal() handles it.
+  // The signals are caught before the sockets listen: a supervisor that finds the server listening may immediately send
+  // a signal. The signal stays in this set until wait_for_signal() handles it.
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) signals_.add(number);
   const std::shared_ptr<const config_snapshot> first = service_.current();
   open_doors(first->settings);
   divide_files();
 }
 
-/// Gives clients three quarters of the files. Upstreams may not use the last few files either, so that the admin can
-/// answer and the configuration can be read.
+/// Gives about three quarters of the files to clients. Connections to upstreams may use all but the last few files.
+/// These are kept so that the admin can answer and the configuration can be read.
 void server::divide_files() {
   if (files_ > static_cast<rlim_t>(std::numeric_limits<int>::max())) return;
   const auto all = static_cast<int>(files_);
@@ -154,7 +155,7 @@ void server::open_doors(const config& c) {
       doors_.push_back({static_cast<std::uint32_t>(i), l.systemd.empty()
                                                            ? listening_socket::open(l.address, l.reuse_port)
                                                            : listening_socket::take(passed, l.systemd, l.address)});
-      // Each client of this listener needs a credential, so every user of this machine may connect.
+      // If each client of this listener needs a credential, every user of this machine may connect.
       if (l.anonymous.empty()) doors_.back().socket.let_everybody_in();
     });
   }
@@ -162,8 +163,8 @@ void server::open_doors(const config& c) {
     if (std::ranges::any_of(c.listeners, [&](const listener& l) { return l.systemd == p.name; })) continue;
     say("the socket \"{}\" of systemd is of no use: no listener names it", p.name);
   }
-  // The admin's socket stays open during a drain, so that it can show the drain's progress. It closes early if a
-  // successor may listen at the same address.
+  // The admin's socket stays open during a drain, so that the admin can show the progress of the drain. But it closes
+  // early if `reuses_port`, because the process that succeeds this one may listen at the same address.
   if (c.admin)
     open_door("admin.listen", [&] {
       doors_.push_back({std::nullopt, listening_socket::open(c.admin->listen, reuses_port), reuses_port});
@@ -183,7 +184,8 @@ bool server::run() {
   for (const auto& l : loops_) {
     for (door& d : doors_) {
       acceptors_[l->index].emplace_back();
-      // All connections to the admin run on the first loop, so that it can close an idle one in favour of a new one.
+      // All connections to the admin run on the first loop: so that loop can close an idle one of them if a new one
+      // comes.
       if (!d.listener && l != loops_.front()) continue;
       const int own = ::fcntl(d.socket.descriptor(), F_DUPFD_CLOEXEC, 0);
       if (own < 0) throw system_error{errno, std::system_category(), d.socket.name()};
@@ -201,7 +203,7 @@ bool server::run() {
   return !service_.has_cut;
 }
 
-/// Runs a loop. If a handler throws, for example for lack of memory, the loop continues with the next handler.
+/// Runs an event loop. If a handler throws, for example for lack of memory, the loop continues with the next handler.
 void server::run(net::io_context& io) {
   for (;;) {
     try {
@@ -213,7 +215,8 @@ void server::run(net::io_context& io) {
   }
 }
 
-/// Runs the first loop on this thread, and each other loop on its own thread.
+/// Runs the first event loop on this thread, and each of the others on a thread of its own. Returns when all have
+/// ended.
 void server::run_loops() {
   std::vector<std::thread> threads;
   const auto join = [&threads] {
@@ -230,7 +233,7 @@ void server::run_loops() {
   join();
 }
 
-/// Tells the supervisor regularly that every loop answers.
+/// Tells the service manager regularly that the process works, as long as every event loop responds.
 void server::watch() {
   const auto every = supervisor_.watchdog();
   if (!every) return;
@@ -256,7 +259,8 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
     }
     if (!at->is_open()) return;
     if (error && error != net::error::operation_aborted && error != net::error::connection_aborted) {
-      // The next accept may fail again at once: for lack of a descriptor or memory, or because of a firewall.
+      // After a pause, because the next accept may fail immediately for the same reason: no file descriptor, no memory,
+      // or a firewall.
       service_.close_idle_links();
       accept_later(l, d, std::move(at));
     } else if (is_last) {
@@ -268,7 +272,7 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
-/// Accepts again after a pause. Clients that connect during the pause wait in the kernel's queue.
+/// Accepts again after a short pause. Clients that connect meanwhile wait in the kernel's queue.
 void server::accept_later(loop& l, door& d, std::shared_ptr<acceptor> at) {
   auto later = std::make_shared<net::steady_timer>(l.io, 25ms);
   later->async_wait([this, &l, &d, at = std::move(at), later](const error_code&) mutable {
@@ -282,14 +286,14 @@ void server::accept_later(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
-/// Whether the next file would use a descriptor that is reserved for the admin and the configuration.
+/// Whether the next file would get a descriptor that is kept for the admin and the configuration.
 bool server::is_short_of_files() const noexcept {
   const int next = next_descriptor();
   return next < 0 || next >= service_.most_files;
 }
 
-/// Closes a connection to the admin that has no request at the moment, in favour of a newer one. Returns false if there
-/// is no such connection.
+/// Closes a connection to the admin that has no request at the moment, so that a new connection can take its place.
+/// Returns false if there is no such connection.
 bool server::push_out_idle(loop& l) {
   const auto idle = std::ranges::find_if(l.connections, [](const connection* c) { return c->is_idle_admin(); });
   if (idle == l.connections.end()) return false;
@@ -297,7 +301,7 @@ bool server::push_out_idle(loop& l) {
   return true;
 }
 
-/// Whether a message that may be written once a minute may be written now. `told`: when it was last written.
+/// Whether a message that may be written at most once a minute may be written now. `told`: when it was last written.
 bool server::is_due(std::atomic<std::int64_t>& told) noexcept {
   const std::int64_t now = clock::now().time_since_epoch() / 1s;
   std::int64_t last = told.load(std::memory_order_relaxed);
@@ -305,8 +309,8 @@ bool server::is_due(std::atomic<std::int64_t>& told) noexcept {
   return told.compare_exchange_strong(last, now, std::memory_order_relaxed);
 }
 
-/// Reports an exception, which means a lack of memory or a defect. Only the connection or the handler that threw it has
-/// ended.
+/// Reports an exception from a handler, which means a lack of memory or a defect. Only the connection or the handler
+/// that threw the exception has ended.
 void server::tell_of_failure(const std::exception& e) noexcept {
   if (is_due(failure_told_)) say("a connection ended, or a step failed: {}; perhaps others have, too", e.what());
 }
@@ -328,13 +332,13 @@ void server::take(loop& l, door& d, stream_socket socket) {
   if (const std::string bound = count.enter(address); !bound.empty()) {
     if (d.listener || !push_out_idle(l)) {
       tell_of_refusal(d.listener ? bound : fmt::format("admin.listen takes {}", service::most_admins), address);
-      return;  // the destructor closes the socket
+      return;  // the destructor of `socket` closes the connection
     }
     count.replace(address);
   }
   const entrance by{d.listener, count};
   auto c = std::make_unique<connection>(service_, l, by, std::move(socket), std::move(address));
-  // co_spawn keeps this lambda, and with it the connection, until the coroutine of run() ends.
+  // co_spawn keeps this lambda until the coroutine of run() ends, and the lambda keeps the connection.
   net::co_spawn(
       l.io, [c = std::move(c)] { return c->run(); },
       [this](const std::exception_ptr& error) {
@@ -361,7 +365,7 @@ void server::wait_for_signal() {
   });
 }
 
-/// Reloads the configuration. Concurrent reloads run one after the other.
+/// Reloads the configuration, and returns the errors in it. Concurrent reloads run one after the other.
 net::awaitable<std::vector<std::string>> server::reload() {
   const permit turn = co_await reloads_.acquire();
   supervisor_.tell_reloading();
@@ -373,7 +377,7 @@ net::awaitable<std::vector<std::string>> server::reload() {
   co_return wrong;
 }
 
-/// Calls `f` for each connection, on the connection's loop.
+/// Calls `f` for each connection, on the event loop of the connection.
 void server::on_connections(const std::function<void(connection&)>& f) {
   for (const auto& l : loops_) {
     net::post(l->io, [l = l.get(), f] {
@@ -385,16 +389,18 @@ void server::on_connections(const std::function<void(connection&)>& f) {
 void server::drain() {
   const auto now = service_.current();
   const duration grace = now->settings.grace;
-  // Asks the service manager for the time of the drain, because the manager kills a process that exceeds its limit.
+  // Asks the service manager for enough time for the drain, because the manager kills a process that takes longer than
+  // agreed.
   const auto most = std::chrono::ceil<std::chrono::microseconds>(grace + patience_with_last + 10s);
   supervisor_.tell(fmt::format("STOPPING=1\nEXTEND_TIMEOUT_USEC={}", most.count()));
   service_.drain(clock::now() + grace);
   say("drains: {} wait, {} run, and all have {}", service_.waiting(), service_.counts.running.load(), to_string(grace));
   close_doors();
   on_connections([](connection& c) { c.drain(); });
-  // The last part of the grace. A request that begins in this part would be cut off.
+  // In the last part of the drain's time, no request is sent to an upstream any more, because it would be cut off.
   const duration last = grace / 10;
-  // Clients whose calls would wait until this part get an error at once, so that they can go to another instance.
+  // Clients whose calls would wait until this last part get an error immediately, so that they can go to another
+  // instance.
   service_.end_long_waits(grace - last);
   patience_.expires_after(std::min(grace, patience_with_new));
   patience_.async_wait([this](const error_code& error) {
@@ -407,7 +413,7 @@ void server::drain() {
   look_for_end();
 }
 
-/// Ends all waits. Running requests have the time `rest` to end.
+/// Ends all waits. Running requests may continue for the time `rest`.
 void server::begin_no_more(duration rest) {
   service_.stop_waiting();
   grace_.expires_after(rest);
@@ -416,7 +422,7 @@ void server::begin_no_more(duration rest) {
   });
 }
 
-/// Stops listening. Clients that have already connected are served; later connections are refused.
+/// Stops listening. Clients that have already connected are still served; later connections are refused.
 void server::close_doors() {
   open_loops_ = loops_.size();
   for (const auto& l : loops_) {
@@ -444,9 +450,9 @@ void server::take_last() {
   }
 }
 
-/// Ends all waiting and running requests.
+/// Ends all waiting and running requests, because the time of the drain is over or a second signal has come.
 void server::finish() {
-  if (is_finishing_) {  // a signal that comes during finish() ends the process at once
+  if (is_finishing_) {  // a further signal ends the process immediately
     say("ended at once");
     std::_Exit(EXIT_FAILURE);
   }
@@ -460,7 +466,7 @@ void server::finish() {
   });
 }
 
-/// Closes the admin, which was kept open while requests were served.
+/// Closes the admin's listener and all remaining connections. Call it when all requests have ended.
 void server::end_admin() {
   if (!std::exchange(is_ending_, true)) {
     for (door& d : doors_) d.closes_early = true;

@@ -26,32 +26,34 @@
 
 namespace canigo::gateway {
 
-/// The running gateway: its loops, its listening sockets, and its shutdown.
+/// The running gateway: its event loops, its listening sockets, and its shutdown.
 class server {
  public:
-  /// Opens the listening sockets. Throws start_failure if that fails, and config_mistake if something else that the
+  /// Opens the listening sockets. Throws start_failure if that fails, and config_mistake if a file that the
   /// configuration names is missing or invalid. Throws std::runtime_error if the process may open too few files.
   ///
-  /// `file`: the file from which `c` was read. SIGHUP reads it again. `by`: answers requests to the admin's listener.
-  /// It must outlive the server.
+  /// `file`: the file from which `c` was read. SIGHUP reads the file again. `by`: answers requests to the admin's
+  /// listener; it must outlive the server.
   server(config c, std::string file, admin_handler& by);
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
-  /// The addresses at which the server listens, in the order of the configuration. The admin's address is the last one.
+  /// Returns the addresses at which the server listens, in the order of the configuration. The admin's address is the
+  /// last one.
   std::vector<std::string> addresses() const;
 
-  /// Serves until SIGTERM or SIGINT. Then it waits until all requests have ended or the drain's time is over. A second
-  /// signal ends the requests at once. SIGHUP reloads the configuration. Returns whether all requests were served.
+  /// Serves until SIGTERM or SIGINT. Then waits until all requests have ended or the time of the drain is over. A
+  /// second signal ends the requests immediately. SIGHUP reloads the configuration. Returns true if all requests were
+  /// served.
   bool run();
 
  private:
   using acceptor = net::basic_socket_acceptor<net::generic::stream_protocol>;
-  /// A listening socket that all loops share.
+  /// A listening socket, on which all event loops accept connections.
   struct door {
     std::optional<std::uint32_t> listener;  // the index of the listener; none: the admin's listener
     listening_socket socket;
-    bool closes_early = true;  // whether the socket closes at the beginning of a drain
+    bool closes_early = true;  // true: the socket closes at the beginning of a drain
   };
 
   void open_doors(const config& c);
@@ -78,15 +80,16 @@ class server {
   void look_for_end();
   void on_connections(const std::function<void(connection&)>& f);
 
-  std::atomic<std::int64_t> refusal_told_{0};  // when the last message was written, in seconds of the steady clock
+  // when the last message of this kind was written, in seconds of the steady clock
+  std::atomic<std::int64_t> refusal_told_{0};
   std::atomic<std::int64_t> failure_told_{0};
 
-  rlim_t files_;  // the number of files that this process may open
+  rlim_t files_;  // how many files this process may have open
   supervisor supervisor_;
   std::vector<std::unique_ptr<loop>> loops_;
   service service_;
   std::vector<door> doors_;
-  // For each loop, its acceptors in the order of the doors.
+  // For each event loop: its acceptors, in the order of `doors_`.
   std::vector<std::vector<std::shared_ptr<acceptor>>> acceptors_;
   net::signal_set signals_;
   semaphore reloads_;
@@ -95,11 +98,12 @@ class server {
   net::steady_timer look_;
   std::size_t most_clients_ = std::numeric_limits<std::size_t>::max();
   net::steady_timer watchdog_;
-  std::atomic<std::size_t> silent_loops_{0};  // the number of loops that have not answered the watchdog yet
-  std::atomic<std::size_t> open_loops_{0};    // the number of loops that still accept connections
+  std::atomic<std::size_t> silent_loops_{0};  // the number of loops that have not yet responded to the watchdog
+  std::atomic<std::size_t> open_loops_{0};    // the number of loops that still accept connections during a drain
   bool is_finishing_ = false;
   bool is_ending_ = false;
-  time_point leaves_until_ = time_point::max();  // set once the sessions in Redis are to end
+  // until when the process waits for its sessions in Redis to end; max(): it does not wait yet
+  time_point leaves_until_ = time_point::max();
 };
 
 }  // namespace canigo::gateway

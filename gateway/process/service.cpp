@@ -36,13 +36,13 @@ std::vector<call_loop*> call_loops(const std::vector<std::unique_ptr<loop>>& loo
   return all;
 }
 
-/// Returns a pointer to the same object with its own reference count.
+/// Returns a pointer to the object of `g` that has a new reference count of its own.
 std::shared_ptr<const config_snapshot> own_count(std::shared_ptr<const config_snapshot> g) {
   const auto held = std::make_shared<std::shared_ptr<const config_snapshot>>(std::move(g));
   return {held, held->get()};
 }
 
-/// Adds one to the group until the last copy of the result is destroyed.
+/// Adds one to the group, and returns an object. When its last copy is destroyed, the group is one less again.
 std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
   group->add();
   wait_group& g = *group;
@@ -50,7 +50,8 @@ std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
 }
 
 config_mistake mistake_of_redis(const system_error& e) {
-  // The text of the exception has the form "redis url: port is 0; allowed: ...: invalid argument [...]".
+  // The text of the exception has the form "redis url: port is 0; allowed: ...: invalid argument [...]". The last part
+  // is left out.
   const std::string_view what = e.what();
   return {"redis", fmt::format(": {}", what.substr(0, what.rfind(": ")))};
 }
@@ -119,7 +120,7 @@ service::service(config c, std::string file, const std::vector<std::unique_ptr<l
 }
 
 service::~service() {
-  // A snapshot has objects on all loops, so it must be destroyed before any loop is.
+  // A snapshot has objects on all loops, so the snapshots must be destroyed before the first loop is.
   for (const auto& l : loops_) l->now.reset();
 }
 
@@ -179,7 +180,8 @@ net::awaitable<void> service::move_callers(std::shared_ptr<const config_snapshot
   for (const auto& l : loops_) {
     net::post(l->io, [&l = *l, next, counted = counted_in(waiting)] {
       l.now = own_count(next);
-      // The calls are moved in the order of their arrival, because some of them enter another queue.
+      // The calls are moved in the order of their arrival. So those that must enter another queue keep this order
+      // there.
       std::vector<call*> all;
       l.requests.each([&all](call& c) { all.push_back(&c); });
       std::ranges::sort(all, {}, [](const call* c) { return c->record().since; });
@@ -234,7 +236,7 @@ std::size_t service::waiting() const {
   return all;
 }
 
-/// Ends the waits that have become too long because another instance has paused an upstream.
+/// If another instance has paused an upstream, ends the waits for that upstream that are now too long.
 void service::end_waits_for_others() {
   constexpr duration worth_a_look = std::chrono::seconds{1};
   const auto now = current();

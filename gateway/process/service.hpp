@@ -30,27 +30,29 @@ namespace canigo::gateway {
 class admin_handler;
 class connection;
 
-/// The data of one thread, with its connections.
+/// The data of one thread of the gateway: its event loop, its calls and its connections.
 struct loop : call_loop {
   using call_loop::call_loop;
 
   std::unordered_set<connection*> connections;
 };
 
-/// Counts the connections, in total and per client address. Threads: any.
+/// Counts the client connections, in total and per client address. Threads: any.
 class connection_counts {
  public:
   explicit connection_counts(const connection_limits& limits) : limits_{limits} {}
-  /// Counts a new connection, unless a limit is reached: then the result names the limit. `address`: empty for a unix
-  /// socket. All programs on this machine share the loopback address, so their connections count only for `all`.
+  /// Counts a new connection, and returns an empty text. If a limit is reached, does not count it, and returns the name
+  /// of the limit. `address`: empty for a unix socket. All programs on this machine share the loopback address, so
+  /// their connections count only in the total.
   std::string enter(const std::string& address);
-  /// Counts a connection that was refused for another reason.
+  /// Counts a refusal of a connection that enter() has not refused.
   void refuse() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
-  /// Counts a connection that replaces another one, which will close soon.
+  /// Counts a new connection without checking the limits. Call it if another connection will close soon to make room
+  /// for it.
   void replace(const std::string& address);
   void leave(const std::string& address) noexcept;
   std::size_t all() const;
-  /// Changes the limits. It closes no connection.
+  /// Changes the limits. Connections that exceed the new limits are not closed.
   void set_limits(const connection_limits& limits);
 
   std::uint64_t refused() const noexcept { return refused_.load(std::memory_order_relaxed); }
@@ -65,42 +67,42 @@ class connection_counts {
   std::unordered_map<std::string, std::size_t> by_address_;
 };
 
-/// The data that all loops of the process share.
+/// The data that all event loops of the process share.
 class service : public call_services {
  public:
-  /// Throws config_mistake if something that the configuration names is missing or invalid.
+  /// Throws config_mistake if a file that the configuration names is missing or invalid.
   ///
-  /// `file`: the file from which `c` was read. reload() reads it again. `by`: answers requests to the admin's listener.
-  /// It must outlive the service.
+  /// `file`: the file from which `c` was read. reload() reads the file again. `by`: answers requests to the admin's
+  /// listener; it must outlive the service.
   service(config c, std::string file, const std::vector<std::unique_ptr<loop>>& loops, admin_handler& by);
   ~service();
   service(const service&) = delete;
   service& operator=(const service&) = delete;
-  /// Throws config_mistake if the constructor would. It opens no connection and creates no file.
+  /// Throws config_mistake if the constructor would throw it. Opens no connection and creates no file.
   static void check(const config& c);
 
-  /// Returns the current configuration. On a loop, call_loop::now is cheaper.
+  /// Returns the current configuration. On an event loop, call_loop::now is faster.
   std::shared_ptr<const config_snapshot> current() const;
 
-  /// Reads the configuration file again. Returns the errors in it, one line each; after an error, nothing has changed.
-  /// Otherwise the new limits apply to all waiting calls, and new requests use the new configuration.
+  /// Reads the configuration file again. Returns the errors in the file, one line each; after an error, nothing has
+  /// changed. Without an error, the new limits apply to all waiting calls, and new requests use the new configuration.
   ///
-  /// Call it on the first loop, one call at a time. It blocks the loop while it reads files.
+  /// Call it on the first loop, one call at a time. It blocks that loop while it reads files.
   net::awaitable<std::vector<std::string>> reload();
 
-  /// The Redis that keeps shared limits; null if the configuration has none.
+  /// Returns the connection to the Redis that keeps shared limits; null if the configuration has none.
   const shared_store* store() const noexcept { return store_.get(); }
   const std::vector<std::unique_ptr<loop>>& loops() const noexcept { return loops_; }
-  /// Returns the number of waiting calls of all upstreams.
+  /// Returns the number of calls that wait, at all upstreams together.
   std::size_t waiting() const;
-  /// Ends the waits at all upstreams and hosts whose estimate exceeds `most`.
+  /// Ends those waits at all upstreams and hosts whose estimated time exceeds `most`.
   void end_long_waits(duration most);
   using call_services::end_long_waits;
-  /// Ends all waits.
+  /// Ends all waits of calls, at all upstreams and hosts.
   void stop_waiting() noexcept;
   /// Begins to end this instance's sessions in Redis. Call it when no call is left.
   void leave_redis() noexcept;
-  /// Whether a session that leave_redis() ends may still exist.
+  /// Whether a session in Redis still has to end after leave_redis().
   bool is_leaving_redis() const;
 
   static constexpr std::size_t most_admins = 100;
@@ -110,10 +112,10 @@ class service : public call_services {
   access_log log;
   recent_errors errors;
   connection_counts clients;
-  /// Counts the connections to the admin's listener, which has its own limits.
+  /// Counts the connections to the admin's listener, which have limits of their own.
   connection_counts admins{{most_admins, most_admins}};
-  std::atomic<std::size_t> callers{0};  ///< the number of connections, without those of the admin
-  std::atomic<bool> has_cut{false};     ///< a request was cut off at the end of the process
+  std::atomic<std::size_t> callers{0};  ///< the number of connections, except those to the admin
+  std::atomic<bool> has_cut{false};     ///< true: a request was cut off because the process ends
 
  private:
   std::vector<std::string> begin_reload(std::shared_ptr<config_snapshot>& next);

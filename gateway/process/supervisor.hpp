@@ -10,7 +10,7 @@ namespace canigo::gateway {
 
 /// Reports the state of the process to the service manager that has started it, by the protocol of sd_notify(3).
 ///
-/// A supervisor does nothing if the environment has no NOTIFY_SOCKET, because then there is no manager.
+/// If the environment has no NOTIFY_SOCKET, there is no service manager, and this object does nothing.
 class supervisor {
  public:
   /// Reads NOTIFY_SOCKET and the settings of the watchdog from the environment.
@@ -19,16 +19,16 @@ class supervisor {
   supervisor(const supervisor&) = delete;
   supervisor& operator=(const supervisor&) = delete;
 
-  /// Sends lines such as "READY=1". They are lost if the manager does not receive them.
+  /// Sends lines such as "READY=1" to the service manager. They are lost if the manager does not receive them.
   void tell(std::string_view lines) noexcept;
-  /// Reports that a reload begins now.
+  /// Reports to the service manager that a reload begins now.
   void tell_reloading() noexcept;
-  /// The interval at which the manager expects "WATCHDOG=1"; none if it expects none.
+  /// Returns the interval at which the service manager expects "WATCHDOG=1"; none if it expects no such message.
   std::optional<duration> watchdog() const noexcept { return watchdog_; }
 
  private:
   int socket_ = -1;
-  std::string path_;  // the path of the manager's socket; an abstract one begins with NUL
+  std::string path_;  // the path of the service manager's socket; it begins with NUL if it is an abstract one
   std::optional<duration> watchdog_;
 };
 

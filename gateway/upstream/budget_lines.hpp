@@ -18,11 +18,11 @@
 
 namespace canigo::gateway {
 
-/// The line of the calls that wait for money of one budget, by class and arrival.
+/// The line: a queue of the calls that wait for money of one budget, ordered by class and arrival.
 ///
 /// The first call of the line has the turn: only this call tries to reserve its money. If the budget has too little
-/// left, the call lets the line rest(), gives the turn back and waits again at its old place. So a call that needs less
-/// does not overtake it within its class, but a call of a more important class does.
+/// left, this call calls rest(), gives the turn back and waits again at its old position. So it is not overtaken by a
+/// call of its class that needs less money, but by a call of a more important class.
 ///
 /// Threads: any.
 class budget_line : public std::enable_shared_from_this<budget_line> {
@@ -30,18 +30,19 @@ class budget_line : public std::enable_shared_from_this<budget_line> {
   /// The timer of the line runs on the loop of `executor`. `priorities`, `ageing`: see limiter_options.
   budget_line(const net::any_io_executor& executor, int priorities, duration ageing);
 
-  /// Returns the limiter of the line. The call that holds its only permit has the turn.
+  /// Returns the limiter of the line, which has one permit. Only the call that holds this permit may try to reserve
+  /// money.
   limiter& turns() noexcept { return turns_; }
-  /// The number of calls that have a place in the line.
+  /// Returns the number of calls that have a place in the line.
   std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
 
-  /// Gives the turn to no call until look_again(). A timer calls look_again() when the budget's window ends, but within
-  /// a second: the system's clock may be set, and another process may share the budget.
+  /// Lets no call try until look_again(). A timer calls look_again() when the budget's window ends, and at the latest
+  /// after a second, because the system's clock may be set and another process may use the budget.
   void rest(std::chrono::sys_seconds window_end);
-  /// Gives the turn to the first call. Call it when the budget may have enough money again.
+  /// Lets the first call of the line try. Call it when the budget may have enough money again.
   void look_again();
 
-  /// A call's place in the line. While the object exists, waiting() counts the call.
+  /// A call's place in the line: while this object exists, waiting() counts the call.
   class place {
    public:
     explicit place(budget_line& l) noexcept : of_{l} { of_.waiting_.fetch_add(1, std::memory_order_relaxed); }
@@ -62,17 +63,17 @@ class budget_line : public std::enable_shared_from_this<budget_line> {
   net::steady_timer timer_;
 };
 
-/// The lines of all budgets. Threads: any.
+/// The lines (queues of calls) of all budgets. Threads: any.
 class budget_lines {
  public:
   budget_lines(const net::any_io_executor& executor, int priorities, duration ageing)
       : executor_{executor}, priorities_{priorities}, ageing_{ageing} {}
 
-  /// Returns the line of a budget. If it does not exist, it is created.
+  /// Returns the line of the budget with this name. Creates the line if it does not exist.
   std::shared_ptr<budget_line> of(const std::string& budget);
-  /// Returns the line of a budget; null if no call has ever waited for that budget.
+  /// Returns the line of the budget with this name; null if no call has ever waited for that budget.
   std::shared_ptr<budget_line> find(const std::string& budget) const;
-  /// Lets the first call of a budget's line try again. Call it when the budget has got money back.
+  /// Lets the first call of the budget's line try again. Call it when the budget has got money back.
   void look_again(const std::string& budget) noexcept;
   /// Lets the first call of each line try again. Call it when a reload may have changed the budgets.
   void look_again();

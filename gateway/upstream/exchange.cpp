@@ -30,11 +30,12 @@ namespace {
 using clock = std::chrono::steady_clock;
 
 constexpr std::size_t piece_size = 64 << 10;
-constexpr std::size_t first_read = 8 << 10;  // the size of the first read, in bytes; most responses are smaller
+// the size of the first read of a response, in bytes; most responses are smaller
+constexpr std::size_t first_read = 8 << 10;
 constexpr parser_limits response_limits{
     .head = piece_size - 1, .body = std::numeric_limits<std::uint64_t>::max(), .fields = 1000};
 
-/// The line that precedes a chunk of a chunked body: the chunk's size in hexadecimal.
+/// The line that precedes each chunk of a chunked body: the chunk's size in hexadecimal.
 class chunk_line {
  public:
   explicit chunk_line(std::size_t size) {
@@ -67,8 +68,8 @@ bool has_failed(const request_body* body) noexcept {
          body->state() != request_body::status::interrupted;
 }
 
-/// The first bytes of a request: its head, and the part of its body that is already in memory. So a small body is sent
-/// together with the head in one system call.
+/// The first bytes of a request: its head, and the part of its body that is already in memory. A small body is so sent
+/// in the same system call as the head.
 class beginning {
  public:
   explicit beginning(exchange& x) {
@@ -90,7 +91,7 @@ class beginning {
 
   std::span<net::const_buffer> pieces() noexcept { return {pieces_.data(), count_}; }
   bool has_body() const noexcept { return has_body_; }
-  /// Whether these bytes include the end of the body.
+  /// Whether these bytes reach to the end of the body.
   bool is_whole() const noexcept { return is_whole_; }
 
  private:
@@ -109,7 +110,9 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
   error_code error;
   for (;;) {
     const std::span<const char> piece = co_await x.body->next();
-    if (has_failed(x.body)) {  // without cancel(), the upstream would wait for the rest of the body for ever
+    // If the body has failed, cancel() makes the exchange end. Otherwise the upstream would wait for the rest of the
+    // body for ever.
+    if (has_failed(x.body)) {
       to.cancel();
       co_return;
     }
@@ -123,7 +126,7 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
       std::array pieces{net::const_buffer{piece.data(), piece.size()}};
       co_await to.write(pieces, x.up->timeout.idle, error);
     }
-    // The upload ends without cancel(), because the upstream may have answered already.
+    // If sending fails, the read of the response is not cancelled, because the upstream may have answered already.
     if (error || u.is_stopped) co_return;
   }
   if (x.is_chunked) {
@@ -142,7 +145,7 @@ void start(exchange& x, byte_stream& to, upload& u, const net::any_io_executor& 
   });
 }
 
-/// Stops the upload, and waits until its coroutine, which refers to the exchange, has ended.
+/// Stops the upload, and waits until its coroutine has ended, because that coroutine refers to the exchange.
 net::awaitable<void> finish(exchange& x, byte_stream& to, upload& u) {
   u.is_stopped = true;
   error_code ignored;
@@ -159,14 +162,15 @@ duration left_of(const exchange& x, duration limit, time_point since, time_point
   return end > now ? end - now : duration{1};
 }
 
-/// Returns the time until `limit`, which starts now, or the deadline of the exchange has passed.
+/// Returns the time from now until `limit` has passed, or until the deadline of the exchange if that is earlier.
 duration left_of(const exchange& x, duration limit) {
   const time_point now = clock::now();
   return left_of(x, limit, now, now);
 }
 
 bool is_one_chunked(const message_head& head) {
-  // If the transfer coding is not `chunked`, Beast takes all bytes up to the end of the stream as the body.
+  // Any transfer coding other than `chunked` is refused, because Beast would take all bytes up to the end of the stream
+  // as the body.
   return std::ranges::none_of(head.fields, [](const field& f) {
     return same_text(f.name, "Transfer-Encoding") && !same_text(trim(f.value), "chunked");
   });
@@ -183,7 +187,7 @@ bool opens_websocket(const exchange& x, const message_head& head) {
 enum class head_end : std::uint8_t { there, lost, late, bad };
 
 /// Reads interim responses and the head of the final response. The time limit `timeout.first_byte` starts when the
-/// upstream has the whole request body. Until then the time limits of the body apply.
+/// upstream has the whole request body. Until then only the time limits of the body apply.
 net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser, const upload& u) {
   constexpr int most_interim = 100;
   const time_point start = clock::now();
@@ -202,7 +206,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
       if (status < 100 || (status == switching && !is_opened) || !is_one_chunked(parser.head()))
         co_return head_end::bad;
       if (status >= 200 || is_opened) co_return head_end::there;
-      // The number of interim responses is bounded, because an upstream may send them endlessly.
+      // An upstream may send interim responses endlessly, so their number is bounded.
       if (++interim > most_interim) co_return head_end::bad;
       if (left() == duration{1}) co_return head_end::late;
       parser = message_parser::of_response(response_limits, x.is_to_head);
@@ -212,13 +216,14 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
     error_code error;
     l.input.commit(co_await l.stream->read_some(room, left(), error));
     if (x.is_aborted) co_return head_end::lost;
-    if (error == errc::timed_out && left() > duration{1}) continue;  // the body was still being sent
+    // Reads on if the time limit was extended meanwhile, because the body was still being sent.
+    if (error == errc::timed_out && left() > duration{1}) continue;
     if (error) co_return error == errc::timed_out ? head_end::late : head_end::lost;
     if (!x.first_byte) x.first_byte = clock::now();
   }
 }
 
-/// Whether the body of this response may report limits, so that it is read before the response is judged.
+/// Whether the body of this response may report limits. Such a body is read before the response is judged.
 bool tells_in_body(const exchange& x, const message_parser& parser) {
   constexpr int forbidden = 403, too_many_requests = 429;
   const int status = parser.head().status;
@@ -227,7 +232,8 @@ bool tells_in_body(const exchange& x, const message_parser& parser) {
   return parser.length().value_or(0) <= most_refusal_body && !value_of(parser.head(), "Content-Encoding");
 }
 
-/// Reads the body up to a bound of time and size. Returns false if the connection breaks before the end of the body.
+/// Reads the body of a response up to a max time and size. Returns false if the connection breaks before the end of the
+/// body.
 net::awaitable<bool> read_ahead(const exchange& x, link& l, message_parser& parser, std::string& body) {
   constexpr duration most_time = std::chrono::seconds{2};
   const time_point end = std::min(saturating_add(clock::now(), most_time), x.until);
@@ -252,7 +258,8 @@ net::awaitable<bool> read_ahead(const exchange& x, link& l, message_parser& pars
   co_return true;
 }
 
-/// Keeps the beginning of a response that is no event stream, although the client has the head of an event stream.
+/// Handles a response that is no event stream although the client has already got the head of an event stream: keeps
+/// the beginning of its body for an error event.
 net::awaitable<attempt_end> keep_failed(exchange& x, link& l, message_parser& parser, std::string& body, bool is_open) {
   x.status = parser.head().status;
   x.failure = "its status is " + std::to_string(x.status);
@@ -262,19 +269,19 @@ net::awaitable<attempt_end> keep_failed(exchange& x, link& l, message_parser& pa
     co_await std::move(reading);
   }
   x.sink->see_piece(body);
-  // The last piece may have exceeded the limit. A body that is too long is not kept.
+  // The last piece may have made the body longer than the limit. Such a body is not kept.
   if (body.size() <= most_refusal_body) x.failed = std::move(body);
   co_return x.is_aborted ? attempt_end::client_lost : attempt_end::no_events;
 }
 
-/// How the body of a response is framed for the client.
+/// The framing of a response's body for the client.
 struct framing {
   bool is_chunked = false;
   std::string fields;
 };
 
-/// Whether the upstream gets the rest of the request's body after its response. After an error status the upstream gets
-/// no more of the body.
+/// Whether the rest of the request's body is sent to the upstream after its response. After an error status, no more of
+/// the body is sent.
 bool takes_rest(const message_parser& parser) { return parser.head().status < 300 && parser.keep_alive(); }
 
 net::awaitable<void> send_rest(exchange& x, upload& u) {
@@ -287,7 +294,7 @@ net::awaitable<void> send_rest(exchange& x, upload& u) {
 
 framing frame(exchange& x, const message_parser& parser, const upload& u) {
   framing f;
-  // The rest of the request's body may stay unread, so the client's connection can't serve another request.
+  // If the rest of the request's body may stay unread, the client's connection can't serve another request.
   if (x.body != nullptr && !x.body->is_read() && !(u.is_on && takes_rest(parser))) x.keeps_client = false;
   if (x.follows_events || (parser.has_body() && !parser.length())) {
     f.is_chunked = x.client_version >= 11;
@@ -303,7 +310,7 @@ framing frame(exchange& x, const message_parser& parser, const upload& u) {
   return f;
 }
 
-/// Passes the response to the client. It reads more only after the client has accepted what was read before. `ahead`:
+/// Passes the response to the client. Reads the next piece only after the client has accepted the last one. `ahead`:
 /// the part of the body that was read already. `is_whole`: false if the connection broke before the body's end.
 net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u, std::string_view ahead,
                                   bool is_whole) {
@@ -373,12 +380,14 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     co_await l.stream->write(rest, left_of(x, x.up->timeout.idle), error);
   }
   if (x.is_aborted) co_return attempt_end::client_lost;
-  // The upstream may have answered the part of the body that was sent. Its response is read even after an error.
+  // If a part of the body was sent before the error, the response is read even so: the upstream may have answered that
+  // part.
   if (error && !first.has_body()) co_return attempt_end::lost;
   u.is_complete = first.is_whole() && !error;
   u.over_at = clock::now();
   if (x.body != nullptr && !first.is_whole() && !error) start(x, *l.stream, u, executor);
-  // The body may have failed before the response's read began, so the failure could not cancel that read.
+  // If the body failed before the read of the response began, the failure could not cancel that read. So the state of
+  // the body is checked here.
   if (has_failed(x.body)) co_return attempt_end::body_failed;
 
   auto parser = message_parser::of_response(response_limits, x.is_to_head);
@@ -419,7 +428,8 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
   co_return end;
 }
 
-/// Sends the request over an open link and passes the response on. For a tunnel, it passes bytes in both directions.
+/// Sends the request over an open link, and passes the response on. For a tunnel, passes bytes in both directions
+/// instead.
 net::awaitable<attempt_end> use(exchange& x, link& l) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   ++l.uses;

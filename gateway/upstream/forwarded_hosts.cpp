@@ -14,23 +14,24 @@
 namespace canigo::gateway {
 namespace {
 
-// How long an unused host is kept. It is longer than the time for which idle connections are kept.
+// How long a host of forward mode is kept without a call: longer than an idle connection is kept.
 constexpr duration host_kept_for = std::chrono::minutes{1};
-// The max number of hosts that one find() checks for removal, which bounds its cost.
+// The max number of hosts that one call of find() checks for removal, which bounds the time that find() takes.
 constexpr int most_judged = 16;
 
 semaphore_options tunnels_of(const config& c) {
   semaphore_options o;
-  // A semaphore has at least one permit; with 0 tunnels no call asks for it.
+  // A semaphore has at least one permit. If 0 tunnels are allowed, no call asks for this permit.
   o.permits = std::max<std::uint64_t>(c.forward->tunnels, 1);
   o.priorities = static_cast<int>(c.classes.size());
-  o.queue_limit = std::numeric_limits<std::size_t>::max();  // each flow has its own limit on waiters
+  // The queue as a whole is unlimited, because each flow has a limit on its waiters.
+  o.queue_limit = std::numeric_limits<std::size_t>::max();
   o.on_overflow = c.forward->each.on_overflow;
   o.ageing = c.ageing;
   return o;
 }
 
-/// Returns the tenant's weight, or 0 if there is no tenant with this name.
+/// Returns the weight of the tenant with this name; 0 if there is no such tenant.
 std::uint32_t weight_of(const config& c, std::string_view tenant) {
   const auto found = std::ranges::find(c.tenants, tenant, &tenant::name);
   return found == c.tenants.end() ? 0 : found->weight;
@@ -43,7 +44,7 @@ forwarded_hosts::forwarded_hosts(const config& c, const std::vector<net::any_io_
 
 std::shared_ptr<upstream_queue> forwarded_hosts::find(const host_name& host, std::uint16_t port, time_point now) {
   const std::string name = limit_name(host, port);
-  order dropped;  // outlives the lock, so that the removed hosts are destroyed without it
+  order dropped;  // declared before the lock: the removed hosts are destroyed after the mutex is released
   const std::lock_guard lock{mutex_};
   if (const auto found = by_name_.find(name); found != by_name_.end()) {
     found->second->used = now;
@@ -74,7 +75,7 @@ std::shared_ptr<const flow> forwarded_hosts::share_of_tunnels(std::string_view n
   return share;
 }
 
-/// Returns the tunnel flows of `before` whose tenants still exist, with the weights of this configuration.
+/// Returns those tunnel flows of `before` whose tenants still exist, and gives them the weights of this configuration.
 forwarded_hosts::shares forwarded_hosts::taken_over(const shares& before) const {
   shares taken;
   for (const auto& [tenant, share] : before) {
@@ -117,7 +118,7 @@ void forwarded_hosts::drop(time_point now, order& dropped) {
     const bool is_full = hosts_.size() >= config_.forward->hosts;
     if (!is_full && now - last->used < host_kept_for) return;
     if (last->queue.use_count() > 1 || !last->queue->is_as_new(now)) {
-      last->used = now;  // moves the host to the front, so that the next host is checked, too
+      last->used = now;  // the host stays: moving it to the front lets the loop check the next host
       hosts_.splice(hosts_.begin(), hosts_, last);
       continue;
     }

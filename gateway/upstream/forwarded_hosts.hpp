@@ -24,18 +24,17 @@
 
 namespace canigo::gateway {
 
-/// The hosts to which forward mode leads, and the places for tunnels to all hosts together.
+/// The hosts that calls reach in forward mode, and the permits for tunnels to all hosts together.
 ///
-/// Each host has an upstream_queue, which is made on first use. For tunnels, each tenant has its own queue at each
+/// Each host has an upstream_queue, which is made on first use. For tunnels, each tenant has a queue of its own at each
 /// host. These queues take turns.
 ///
-/// A new host starts with the tokens that its buckets would have if they had been empty at the gateway's start. The
-/// host may still count the calls of an earlier gateway.
+/// The gateway may have run before, and a new host may still count the earlier calls. So its buckets are taken as empty
+/// at the gateway's start, and start with the tokens that they have got since then.
 ///
 /// There are at most `forward.hosts` hosts. A host is removed after a minute without a call, or earlier if space is
-/// needed. But it stays as long as its limit differs from a new one: otherwise the gateway would forget how much of the
-/// host's rates is used up.
-/// Threads: any.
+/// needed. But a host stays as long as its limit differs from a new one: otherwise the gateway would forget how much of
+/// the host's rates is used up. Threads: any.
 class forwarded_hosts {
  public:
   /// Precondition: `c.forward` is set. `c` must outlive this object.
@@ -43,33 +42,33 @@ class forwarded_hosts {
   forwarded_hosts(const forwarded_hosts&) = delete;
   forwarded_hosts& operator=(const forwarded_hosts&) = delete;
 
-  /// Returns the queue of this host, and makes it on first use. It lives as long as a caller holds the pointer. Returns
-  /// null if there are already `forward.hosts` hosts and none can be removed.
+  /// Returns the queue of this host, and creates it on first use. The queue lives at least as long as a caller holds
+  /// the pointer. Returns null if there are already `forward.hosts` hosts and none can be removed.
   std::shared_ptr<upstream_queue> find(const host_name& host, std::uint16_t port, time_point now);
-  /// Returns the queue of the host with this name, or null if no such host is known.
+  /// Returns the queue of the host with this name; null if the host has no queue.
   std::shared_ptr<upstream_queue> known(std::string_view name) const;
-  /// Returns the queues of all hosts, the most recently used one first.
+  /// Returns the queues of all hosts; the most recently used one is the first.
   std::vector<std::shared_ptr<upstream_queue>> all() const;
 
   semaphore& tunnels() noexcept { return *tunnels_; }
-  /// Returns the flow in which a tenant's requests for tunnels to the host with this name wait. Null if no such host is
-  /// known.
+  /// Returns the flow in which a tenant's requests for tunnels to the host with this name wait; null if the host has no
+  /// queue.
   std::shared_ptr<const flow> share_of_tunnels(std::string_view name, std::string_view tenant);
 
-  /// Whether the configuration allows the host of this URL, even if no call has used it yet.
+  /// Whether the configuration allows calls to the host of this URL; the host may have no queue yet.
   bool allows(const origin& url) const;
 
-  /// Takes the hosts, the tunnels and their waiting calls from `before`, and applies the settings of this
-  /// configuration. Hosts that this configuration does not allow are dropped. Both configurations have the same number
-  /// of rates and classes. Call it before any other use of this object.
+  /// Takes the hosts, the tunnels and the calls that wait there from `before`, and applies the settings of this
+  /// configuration. Hosts that this configuration does not allow are dropped. Preconditions: both configurations have
+  /// the same number of rates and classes; no other function of this object was called yet.
   void take_over(const forwarded_hosts& before);
-  /// Applies the settings that allow more than before; see upstream_queue.
+  /// Applies those settings that allow more than before; see upstream_queue::take_over().
   void end_take_over();
-  /// Ends all waits for tunnels, and all waits for the limits of the hosts.
+  /// Ends all waits for tunnels and for the limits of the hosts.
   void stop() noexcept;
 
  private:
-  /// The tunnel flows of one host, by the tenants' names. When `most_flows_of_a_host` tenants have a flow, further
+  /// The flows of one host for tunnels, by the tenants' names. When `most_flows_of_a_host` tenants have a flow, further
   /// tenants share the flow with the name "".
   using shares = std::map<std::string, std::shared_ptr<flow>, std::less<>>;
 
@@ -84,8 +83,8 @@ class forwarded_hosts {
 
   shares taken_over(const shares& before) const;
   void add(entry e);
-  /// Removes hosts that are no longer needed, the least recently used one first, and moves them to `dropped`. The
-  /// caller destroys them after it has released the mutex.
+  /// Moves hosts that are no longer needed to `dropped`, beginning with the least recently used one. The caller must
+  /// destroy them after it has released the mutex.
   void drop(time_point now, order& dropped);
 
   const config& config_;

@@ -19,14 +19,15 @@ namespace {
 using tcp = net::ip::tcp;
 using clock = std::chrono::steady_clock;
 
-/// Returns why a connection to this address is forbidden, or `open` if it is allowed.
+/// Returns `open` if a connection to this address is allowed; otherwise the reason why it is not.
 link_result judge(const upstream& u, const own_places& own, const tcp::endpoint& to) {
   if (own.contains(to)) return link_result::own;
   const bool is_allowed = u.url.is_address || u.private_addresses || http::is_public(to.address());
   return is_allowed ? link_result::open : link_result::forbidden;
 }
 
-/// Whether the error means that this process lacks a descriptor or memory. Such an error is not the upstream's fault.
+/// Whether the error means that this process lacks a file descriptor or memory. Such an error is not the upstream's
+/// fault.
 bool tells_of_lack(const error_code& error) {
   return error == net::error::no_descriptors || error == net::error::no_memory ||
          error == net::error::no_buffer_space || error == error_code{ENFILE, std::system_category()};
@@ -56,7 +57,7 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
   if (error) l.failure = "its name: " + error.message();
   l.lacks_descriptor = tells_of_lack(error);
   for (const tcp::endpoint& e : found) {
-    if (l.is_called_off) break;  // if cancel() comes after a step has completed, that step reports no error
+    if (l.is_called_off) break;  // cancel() may come after a step has completed, so that the step reports no error
     if (const link_result judged = judge(u, around.own, e); judged != link_result::open) {
       if (result == link_result::unreachable) result = judged;
       continue;

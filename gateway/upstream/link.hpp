@@ -23,16 +23,16 @@ enum class link_result : std::uint8_t {
   open,
   unreachable,
   timed_out,
-  forbidden,  ///< the name resolves only to addresses that are not public
-  own,        ///< the name resolves to the gateway itself
+  forbidden,  ///< the host name resolves only to addresses that are not public
+  own,        ///< the host name resolves to the gateway itself
 };
 
-/// The objects of the process that are needed to open a link. They must outlive the link.
+/// The objects that opening a link needs. They must outlive the link.
 struct surroundings {
-  net::ssl::context& trust;  ///< the authorities trusted for servers' certificates
+  net::ssl::context& trust;  ///< contains the authorities that are trusted for servers' certificates
   const own_places& own;     ///< the addresses at which the gateway listens
   name_lookup& names;
-  int most_files;  ///< the descriptor of a connection must be lower than this number
+  int most_files;  ///< the file descriptor of a connection must be lower than this number
 };
 
 /// A connection to an upstream, with the buffer into which its responses are read.
@@ -40,33 +40,34 @@ struct link {
   std::unique_ptr<byte_stream> stream;
   read_buffer input;
   bool close_later = false;  ///< the connection must be closed after use, because it can't serve another request
-  std::uint64_t uses = 0;    ///< the number of requests sent on this connection
-  bool is_tls = false;       ///< the connection uses TLS
+  std::uint64_t uses = 0;    ///< the number of requests sent on this connection so far
+  bool is_tls = false;       ///< whether the connection uses TLS
 
-  std::string failure;  ///< why the connection could not be opened; empty: unknown
-  /// The connection was not opened because this process has no free descriptor or memory.
+  std::string failure;  ///< why the connection could not be opened; empty: the reason is unknown
+  /// True: the connection was not opened, because this process has no free file descriptor or memory.
   bool lacks_descriptor = false;
 
-  // The timer of the name look-up while the link is being opened; null otherwise.
+  // The timer of the name look-up, and the socket, while the link is being opened. Null at other times.
   net::steady_timer* resolving = nullptr;
   stream_socket* connecting = nullptr;
   bool is_called_off = false;
 
-  /// Ends the running operation with an error. If the link is being opened, no further address is tried.
+  /// Makes the running operation end with an error. If the link is being opened, no further address is tried.
   void cancel() noexcept;
-  /// Whether the link can serve another request: it is open, it has TLS if `with_tls`, and the upstream has neither
-  /// closed it nor sent bytes without a request.
+  /// Whether the link can serve another request: it is open, it uses TLS exactly if `with_tls`, and the upstream has
+  /// neither closed it nor sent bytes without a request.
   bool is_ready(bool with_tls) noexcept {
     return stream && is_tls == with_tls && stream->is_open() && stream->is_quiet();
   }
   void close() noexcept {
     stream.reset();
-    input.consume(input.size());  // otherwise the rest of an earlier response would be taken for the next response
+    // Drops unread bytes: otherwise the rest of an earlier response would be taken for the next response.
+    input.consume(input.size());
     uses = 0;
   }
 };
 
-/// Resolves the name of the upstream, checks each address, connects to an allowed address, and starts TLS if
+/// Opens `l`: resolves the name of the upstream, checks each address, connects to an allowed address, and starts TLS if
 /// `with_tls`.
 ///
 /// The connection uses exactly the address that was checked: there is no second look-up, whose result might differ.

@@ -27,7 +27,8 @@ struct link_pool::idle {
 
   explicit idle(const net::any_io_executor& loop) : sweep{loop} {}
 
-  /// Closes the connections that are too old, and schedules itself for when the next one is too old.
+  /// Closes the connections that are too old. Schedules the next such check for the time when the next connection is
+  /// too old.
   static void look(const std::shared_ptr<idle>& self) {
     const time_point oldest_kept = clock::now() - idle_kept_for;
     const auto first_kept = std::ranges::find_if(self->all, [&](const entry& e) { return e.since > oldest_kept; });
@@ -41,7 +42,7 @@ struct link_pool::idle {
     });
   }
 
-  std::vector<entry> all;  // the most recently used connection is the last
+  std::vector<entry> all;  // sorted by the last use; the most recently used connection is the last
   net::steady_timer sweep;
   bool is_swept = false;
 };
@@ -65,7 +66,7 @@ void link_pool::put(std::unique_ptr<link> l) noexcept {
   try {
     idle_->all.push_back({std::move(l), clock::now()});
     if (!idle_->is_swept) idle::look(idle_);
-  } catch (...) {  // without memory, the connection is closed now or by a later sweep
+  } catch (...) {  // no memory: the connection is closed now, or kept until a later sweep
   }
 }
 

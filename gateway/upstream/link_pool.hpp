@@ -13,13 +13,13 @@
 
 namespace canigo::gateway {
 
-/// The idle connections of one event loop to an upstream. A call takes the most recently used connection, or a new one.
-/// So unneeded connections grow old, and are closed before the upstream closes them.
+/// The idle connections of one event loop to an upstream. A call takes the connection that was used last, or a new one
+/// if the pool is empty. So connections that are not needed grow old, and are closed before the upstream closes them.
 ///
 /// Threads: only the thread of its loop; set_most() and the destructor: any.
 class link_pool {
  public:
-  /// `most`: the max number of idle connections.
+  /// `most`: the max number of idle connections that the pool keeps.
   link_pool(const net::any_io_executor& loop, std::size_t most);
   link_pool(const link_pool&) = delete;
   link_pool& operator=(const link_pool&) = delete;
@@ -28,7 +28,7 @@ class link_pool {
   void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
   void close_idle() noexcept;
 
-  /// Lends a connection of the pool for the lifetime of this object. The connection may still have to be opened.
+  /// Lends a connection of the pool during the lifetime of this object. The connection may not be open yet.
   class use {
    public:
     explicit use(link_pool& home) : home_{home}, link_{home.take()} {}
@@ -39,7 +39,7 @@ class link_pool {
     use& operator=(const use&) = delete;
 
     link& operator*() const noexcept { return *link_; }
-    /// Marks the connection as reusable. Without this call, the destructor closes it.
+    /// Marks the connection as reusable: the destructor then puts it back into the pool, instead of closing it.
     void end() noexcept { is_sound_ = true; }
 
    private:

@@ -10,8 +10,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Whether a model may have a sublimit of its own: its name has at most 64 visible ASCII characters, and no '*', which
-/// marks a pattern.
+/// Whether a model may have a sublimit of its own: its name has at most 64 characters, all of them visible ASCII, and
+/// no '*', which marks a pattern.
 bool is_plain_model(std::string_view model) noexcept {
   constexpr std::size_t longest = 64;
   return model.size() <= longest && std::ranges::all_of(model, [](char c) { return c > 0x20 && c < 0x7f && c != '*'; });

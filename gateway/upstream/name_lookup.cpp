@@ -32,12 +32,12 @@ std::vector<net::ip::address> ask_system(const std::string& host, const net::any
 
 }  // namespace
 
-/// One caller's question for the addresses of a name. The caller and the answering thread share it, because either may
-/// end first.
+/// One caller's question for the addresses of a name. The caller and the thread that answers share it, because either
+/// of them may end first.
 struct name_lookup::question {
   explicit question(const net::any_io_executor& loop) : answered{loop, time_point::max()} {}
 
-  net::steady_timer answered;  // belongs to the caller's loop; is cancelled when the answer is there
+  net::steady_timer answered;  // belongs to the caller's loop; is cancelled when the answer has come
   bool is_done = false;
   error_code error;
   std::vector<net::ip::address> found;
@@ -51,8 +51,8 @@ struct name_lookup::look_up {
 
 name_lookup::name_lookup(std::size_t threads)
     : most_of_a_zone_{std::max<std::size_t>(threads / 2, 1)}, keeps_on_{work_.get_executor()} {
-  // Own threads are used because thread_pool of Boost.Asio 1.81 hangs if it can't start a thread: it waits for ever for
-  // the threads that it has started.
+  // The threads are started here instead of by thread_pool: if thread_pool of Boost.Asio 1.81 can't start a thread, it
+  // waits for ever for the threads that it has already started.
   try {
     for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this] { work_.run(); });
   } catch (...) {
@@ -95,7 +95,7 @@ net::awaitable<std::vector<tcp::endpoint>> name_lookup::find(std::string host, s
   co_return found;
 }
 
-/// Adds a question for a host's addresses. Returns false if too many callers wait already.
+/// Adds a question for a host's addresses. Returns false if too many callers already wait.
 bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>& q) {
   const std::lock_guard lock{mutex_};
   if (waiting_ >= most_waiting_callers) return false;
@@ -110,7 +110,7 @@ bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>
     net::post(work_, [this, name] { work(name); });
     ++z.threads;
   }
-  // If the allocation of the look-up fails, the thread that was woken finds no work.
+  // If this allocation fails, the work that was posted above finds no look-up.
   const auto l = std::make_shared<look_up>(host, questions{q});
   z.waiting.push_back(l);
   try {
@@ -123,19 +123,20 @@ bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>
   return true;
 }
 
-/// Removes the question of a caller that stops waiting. If no other caller waits for the name, the look-up is dropped,
-/// unless a thread has begun it.
+/// Removes the question of a caller that stops waiting. If no other caller waits for the name, and no thread has begun
+/// the look-up, drops the look-up.
 void name_lookup::leave(const std::string& host, const std::shared_ptr<question>& q) {
   const std::lock_guard lock{mutex_};
   const auto found = by_host_.find(host);
-  // A thread has already taken the question, and will answer it.
+  // If the question is not found, a thread has already taken it, and will answer it.
   if (found == by_host_.end() || std::erase(found->second->from, q) == 0) return;
   --waiting_;
   if (!found->second->from.empty()) return;
   if (zones_.find(zone_of(host))->second.waiting.remove(found->second) > 0) by_host_.erase(found);
 }
 
-/// Returns the next look-up of the zone. If there is none, it returns null and counts one thread less for the zone.
+/// Returns the next look-up of the zone. If there is none, returns null, and notes that one thread less works for the
+/// zone.
 std::shared_ptr<name_lookup::look_up> name_lookup::next_of(std::string_view zone_name) {
   const std::lock_guard lock{mutex_};
   const auto found = zones_.find(zone_name);
@@ -149,7 +150,7 @@ std::shared_ptr<name_lookup::look_up> name_lookup::next_of(std::string_view zone
   return l;
 }
 
-/// Removes the look-up, and returns the questions that wait for its answer.
+/// Ends a look-up: removes it, and returns the questions that wait for its answer.
 name_lookup::questions name_lookup::end(const look_up& l) {
   const std::lock_guard lock{mutex_};
   const auto found = by_host_.find(l.host);
@@ -159,7 +160,8 @@ name_lookup::questions name_lookup::end(const look_up& l) {
   return from;
 }
 
-/// Resolves one name of the zone. If the zone has more names, the thread queues again behind the other zones.
+/// Resolves one name of the zone. If the zone has more names to resolve, queues further work for them, so that other
+/// zones come first.
 void name_lookup::work(const std::string& zone_name) {
   while (const auto l = next_of(zone_name)) {
     error_code error;
@@ -177,13 +179,13 @@ void name_lookup::work(const std::string& zone_name) {
           q->is_done = true;
           q->answered.cancel();
         });
-      } catch (...) {  // without memory for the answer, the caller's time limit ends its wait
+      } catch (...) {  // no memory for the answer: the caller's time limit ends its wait
       }
     }
     try {
       net::post(work_, [this, zone_name] { work(zone_name); });
       return;
-    } catch (...) {  // without memory to queue again, this thread continues with the zone at once
+    } catch (...) {  // no memory to queue the work again: this thread continues with the zone immediately
     }
   }
 }

@@ -8,9 +8,9 @@
 
 namespace canigo::gateway {
 
-/// Counts, by class, the calls of an upstream that wait outside of its queue. Such a call waits for the limit that
-/// instances share, for a tunnel, or for the pause before another attempt. Only a call that waits for the shared limit
-/// holds a place of this instance during its wait.
+/// Counts, by class, the calls of an upstream that wait outside of its queue. Such a call waits for the limit that all
+/// instances share, for a tunnel, for money of a budget, or for the delay before a retry. Only a call that waits for
+/// the shared limit holds a permit of this instance's limit meanwhile.
 ///
 /// Threads: any.
 class outside_waits {

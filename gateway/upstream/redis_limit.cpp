@@ -19,8 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-// If Redis does not answer, a caller waits for at most `give_up`. During the next `silent_for`, other callers fail at
-// once.
+// A caller waits for an answer of Redis for at most `give_up`. If none comes, further callers fail immediately during
+// the next `silent_for`.
 constexpr duration give_up = 2s;
 constexpr duration silent_for = 1s;
 
@@ -76,7 +76,7 @@ std::uint64_t own_concurrency(const upstream& u) noexcept { return own_part(u, u
 std::uint64_t own_concurrency(const upstream& u, const target& t) noexcept { return own_part(u, t.concurrency); }
 
 bool is_store_failure(const error_code& error) noexcept {
-  // An invalid certificate, or an unreadable certificate file, is reported as a TLS error or as invalid_argument.
+  // The last three kinds include an invalid certificate and an unreadable certificate file.
   return error == errc::store_unavailable || error == errc::lease_lost || error == errc::invalid_argument ||
          error.category() == redis::error_category() || error.category() == redis::form_category() ||
          error.category() == net::error::get_ssl_category();
@@ -109,7 +109,7 @@ net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellatio
   granted = co_await limit_.async_acquire(
       ask, net::bind_cancellation_slot(slot, net::redirect_error(net::use_awaitable, error)));
   if (error == errc::store_unavailable) note_silence(clock::now() - now);
-  // With `open` and `local`, only the caller's deadline ends the wait for Redis, so this is a timeout.
+  // With `open` and `local`, a wait for Redis ends without a permit only at the deadline, so the error is a timeout.
   if (error == errc::store_unavailable && !is_closed_ && clock::now() >= ask.deadline) error = errc::timed_out;
   co_return granted;
 }
@@ -119,13 +119,14 @@ net::awaitable<redis::permit> redis_limit::acquire_now(request ask) {
   try {
     std::optional<redis::permit> p = co_await limit_.acquire_now(for_all(ask));
     if (p) granted = std::move(*p);
-  } catch (const system_error&) {  // a failure of Redis counts as no grant
+  } catch (const system_error&) {  // a failure of Redis is treated as no grant
   }
   co_return granted;
 }
 
-/// Notes that Redis has not answered a caller that waited for `waited`. A shorter wait than `give_up` is no evidence,
-/// because Redis may only be slow. With `open` and `local`, callers never have to fail early.
+/// Notes that Redis has not answered a caller within `waited`. If `waited` is at least `give_up`, further callers fail
+/// immediately for a while; after a shorter wait, Redis may only be slow. Does nothing with `open` and `local`: with
+/// these settings, calls continue without Redis.
 void redis_limit::note_silence(duration waited) noexcept {
   if (is_closed_ && waited >= give_up)
     silent_until_.store((clock::now() + silent_for).time_since_epoch().count(), std::memory_order_relaxed);
@@ -133,7 +134,7 @@ void redis_limit::note_silence(duration waited) noexcept {
 
 void redis_limit::pause_until(std::size_t target, time_point until) {
   if (!targets_.empty()) return limit_.alternative(target).extend_pause(until);
-  // In Redis a later pause replaces an earlier one, even a longer one of another instance. So only a longer pause is
+  // Redis would replace the present pause, even a longer one that another instance has set. So only a longer pause is
   // written.
   if (saturating_add(clock::now(), least_wait()) < until) limit_.pause_until(until);
 }

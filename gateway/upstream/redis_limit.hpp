@@ -20,22 +20,22 @@
 
 namespace canigo::gateway {
 
-/// The max number of calls of an instance that wait in Redis at the same time. Further calls wait in the instance,
-/// which keeps their exact order and their flows.
+/// The max number of an instance's calls that wait in Redis at the same time. Further calls wait in the instance, which
+/// keeps their exact order and their flows.
 inline constexpr std::uint64_t most_ahead = 8;
 
-/// Returns how many calls this instance may run at once: the whole cap, or the instance's share of the cap if each
-/// instance counts only its own calls.
+/// Returns how many calls to the upstream this instance may run at the same time: with `on_redis_failure = "local"` the
+/// instance's share of the cap, otherwise the whole cap.
 std::uint64_t own_concurrency(const upstream& u) noexcept;
-/// Returns how many calls to this target of the upstream the instance may run at once, by the same rule.
+/// Returns how many calls to this target this instance may run at the same time: its share of the target's cap, or the
+/// whole cap, as for the upstream.
 std::uint64_t own_concurrency(const upstream& u, const target& t) noexcept;
 
-/// The limits that all instances share for an upstream. A call waits for them after its own instance's limits have
+/// The limits of an upstream that all instances share. A call waits for them after the limits of its own instance have
 /// granted it.
 ///
-/// With `on_redis_failure = "closed"` Redis keeps the rates and the concurrency. Otherwise it keeps only the rates:
-/// while Redis does not answer, an instance can't know how many calls other instances run.
-/// Threads: any.
+/// With `on_redis_failure = "closed"`, Redis keeps the rates and the concurrency. Otherwise Redis keeps only the rates:
+/// while it does not answer, an instance can't know how many calls other instances run. Threads: any.
 class redis_limit {
  public:
   /// Throws system_error for a limit that is too large for Redis to count.
@@ -43,46 +43,46 @@ class redis_limit {
   redis_limit(const redis_limit&) = delete;
   redis_limit& operator=(const redis_limit&) = delete;
 
-  /// Waits for a grant by the limits of all instances. A signal through `slot` cancels the wait.
+  /// Waits for a grant by the limits that all instances share. A signal through `slot` cancels the wait.
   ///
-  /// `again_at`: the time at which the wait ends with errc::timed_out if there was no grant before.
+  /// `again_at`: if there is no grant before this time, the wait ends then with errc::timed_out.
   ///
-  /// Errors: errc::deadline_unreachable at once if Redis can't grant the request before its deadline; the errors of
-  /// redis::limiter.
+  /// Errors: errc::deadline_unreachable, without a wait, if Redis can't grant the request before its deadline; the
+  /// errors of redis::limiter.
   net::awaitable<redis::permit> acquire(request ask, net::cancellation_slot slot, error_code& error,
                                         time_point again_at = time_point::max());
-  /// Asks Redis for a grant without waiting in its queue. Returns an empty permit if no grant is possible now.
+  /// Asks Redis for a grant without waiting in the queue in Redis. Returns an empty permit if no grant is possible now.
   net::awaitable<redis::permit> acquire_now(request ask);
 
-  /// Whether permits have leases, which can be lost when Redis does not answer.
+  /// Whether permits have leases. A lease is lost if Redis does not answer for too long.
   bool has_leases() const noexcept { return is_closed_; }
-  /// Whether Redis has chosen the target that `granted` names. If not, Redis did not answer, and each target of this
-  /// instance uses its own limits.
+  /// Whether Redis has chosen the target that `granted` names. If not, Redis did not answer, and the limits of this
+  /// instance choose the target.
   bool has_chosen(const redis::permit& granted) const noexcept {
     return granted.alternative() != no_alternative && (is_closed_ || is_local_ || granted.token() != 0);
   }
-  /// Whether `granted` is of no limit at all, because Redis did not answer and `on_redis_failure` is "open".
+  /// Whether `granted` was given without any limit, because Redis did not answer and `on_redis_failure` is "open".
   bool is_unlimited(const redis::permit& granted) const noexcept {
     return !is_closed_ && !is_local_ && granted && granted.token() == 0;
   }
-  /// Pauses all instances until `until`. It never shortens an earlier pause. If the upstream has a list of targets,
-  /// only this target is paused.
+  /// Pauses the upstream for all instances until `until`. Does not shorten an earlier pause. If the upstream has a list
+  /// of targets, pauses only this target.
   void pause_until(std::size_t target, time_point until);
-  /// Changes the rates and the caps for all instances at once. `before`: the present rates.
+  /// Changes the rates and the caps, for all instances at the same time. `before`: the present rates.
   void change(const std::vector<rate_limit>& before, const upstream& next);
-  /// Grants nothing more, and begins to end this instance's session in Redis. So its places are free at once, and not
-  /// at the end of its lease.
+  /// Grants nothing more, and begins to end this instance's session in Redis. So the permits of this instance are free
+  /// soon, instead of at the end of their leases.
   void leave() noexcept { limit_.stop(); }
-  /// Whether Redis may still have a session of this instance, which leave() is about to end.
+  /// Whether Redis may still have the session of this instance, although leave() was called.
   bool is_leaving() const {
     const redis::limit_stats s = limit_.stats();
     return s.has_session && s.available;
   }
-  /// Returns the minimal wait of a new call of the most important class.
+  /// Returns the least time that a new call of the most important class must wait.
   duration least_wait() const;
   redis::limit_stats stats() const { return limit_.stats(); }
   /// Returns the end of the pause that a response to any instance has asked for, as far as this instance knows it. If
-  /// the upstream has a list of targets, the pause is that of this target.
+  /// the upstream has a list of targets, it is the pause of this target.
   time_point paused_until(std::size_t target) const;
 
  private:
@@ -92,11 +92,11 @@ class redis_limit {
   const bool is_local_;
   redis::limiter limit_;
   std::uint64_t most_;
-  std::vector<target> targets_;                 // the targets with the settings that Redis has
-  std::atomic<duration::rep> silent_until_{0};  // no call asks Redis before this time, because Redis did not answer
+  std::vector<target> targets_;                 // the targets, with the settings that Redis has now
+  std::atomic<duration::rep> silent_until_{0};  // after Redis did not answer, no call asks Redis before this time
 };
 
-/// Whether the error is a failure of Redis. Any other error is a decision of a limit.
+/// Whether the error is a failure of Redis; any other error is a decision of a limit.
 bool is_store_failure(const error_code& error) noexcept;
 
 }  // namespace canigo::gateway

@@ -17,24 +17,24 @@ class response_sink {
   response_sink& operator=(const response_sink&) = delete;
   virtual ~response_sink() = default;
 
-  /// Called first for each response, with its head. `body`: the beginning of the body, if the response is a refusal
-  /// whose body may report limits; else empty. `target`: the index of the upstream's target that answered. Returns true
-  /// if the response says that a quota is used up for a long time. Such a response affects only calls that need the
-  /// same quota.
+  /// Called first for each response, with its head. `body`: the beginning of the body if the response is a refusal
+  /// whose body may report limits; otherwise empty. `target`: the index of the upstream's target that answered. Returns
+  /// true if the response says that a quota is used up for a long time. Such a response must affect only calls that
+  /// need this quota.
   virtual bool see_head(const message_head& h, std::string_view body, std::size_t target) = 0;
-  /// Whether to drop the response, because the request will be sent again. Called only while a retry is possible.
+  /// Returns whether to drop the response, because the request will be sent again. Called only while a retry is
+  /// possible.
   virtual bool drops(const message_head& h, std::string_view body, std::size_t target) = 0;
-  /// Whether the client gets this response. If not, it gets the response of a concurrent attempt.
+  /// Returns whether the client gets this response. If not, the client gets the response of a concurrent attempt.
   virtual bool may_answer() = 0;
-  /// Returns the head for the client: the status line and the fields. It has no framing, no Connection field and no
-  /// empty line.
+  /// Returns the head for the client: the status line and the fields, without framing, Connection field and empty line.
   virtual std::string head_for_client(const message_head& h) = 0;
   /// Called with each piece of the response's body before the piece is sent to the client.
   virtual void see_piece(std::string_view piece) = 0;
   /// Called before the client is told that its tunnel is open.
   virtual void begin_tunnel() = 0;
-  /// Starts or stops watching whether the client disconnects, at times when a tunnel reads nothing from it. If the
-  /// client disconnects, the exchange is aborted.
+  /// Called with true when a tunnel stops reading from the client for a while, and with false when it reads again. In
+  /// between, the sink must watch whether the client disconnects, and abort the exchange if it does.
   virtual void watch_client(bool is_on) = 0;
 };
 

@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 constexpr duration between_looks = 1s;
 
-// This script writes like the scripts of the limits, so Redis rejects it for the same reasons. The key expires soon
-// after the last instance has ended.
+// This script writes a value like the scripts of the limits, so that Redis rejects it for the same reasons. The key
+// expires soon after the last instance has ended.
 constexpr std::string_view look_script =
     "redis.call('HSET', KEYS[1], 'at', ARGV[1]) return redis.call('PEXPIRE', KEYS[1], 60000)";
 constexpr std::string_view look_key = "{canigo:canigo-gateway}:look";
@@ -45,7 +45,8 @@ void shared_store::look() {
   auto question = redis::command{"EVAL", look_script, 1, look_key, ++looks_}.with_timeout(1s);
   client_.async_run(question, [this](error_code error, const redis::reply& answer) {
     if (error == errc::stopped) return;
-    // In a cluster, the node of the URL may not own the key. Its redirect still shows that the node answers.
+    // In a cluster, the node of the URL may not own the key, and answers with a redirect. Even this shows that the node
+    // answers.
     if (error == redis::error::moved) error.clear();
     bool was_connected = false;
     {

@@ -15,19 +15,19 @@
 
 namespace canigo::gateway {
 
-/// The connection to the Redis in which instances share limits. Each second it runs a script to check whether Redis can
-/// serve the limits. The script writes, so it also detects a Redis that rejects writes, such as one without memory. In
-/// a cluster only the node of the URL is checked.
+/// The connection to the Redis in which instances share limits. Each second it runs a script that checks whether Redis
+/// can serve the limits. The script writes a value, so it also detects a Redis that rejects writes, such as one without
+/// memory. In a cluster only the node of the URL is checked.
 ///
-/// Threads: any for client() and now(). Everything else runs on one loop.
+/// Threads: any for client() and now(). Everything else runs on one event loop.
 class shared_store {
  public:
   struct status {
-    bool is_connected = false;  ///< the last script succeeded
-    std::string why;            ///< why it is not connected; contains no credentials
+    bool is_connected = false;  ///< whether the last run of the script succeeded
+    std::string why;            ///< why the last run failed; contains no credentials
   };
 
-  /// Connects on the loop of `executor`. `looked` is called on that loop after each run of the script.
+  /// Connects on the loop of `executor`. `looked`: is called on that loop after each run of the script.
   ///
   /// Throws system_error for a malformed URL. The error's text does not contain the password.
   shared_store(const net::any_io_executor& executor, std::string_view url, const redis_tls_files& tls,

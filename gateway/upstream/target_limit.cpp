@@ -99,7 +99,7 @@ bool target_limit::report_broken_off(const upstream_breaker::pass& p) noexcept {
   return opens;
 }
 
-/// Applies the breaker's state after a report. `opens`: the report has opened the breaker.
+/// Applies the breaker's pause and cap after a report. `opens`: the report has opened the breaker.
 void target_limit::note_report(bool opens, time_point now) {
   if (opens) {
     ++opened_;
@@ -112,13 +112,13 @@ void target_limit::note_report(bool opens, time_point now) {
 void target_limit::leave(const upstream_breaker::pass& p, permit& local) noexcept {
   const std::lock_guard lock{mutex_};
   breaker_.leave(p);
-  // The cap is lowered before the permit is released: while the breaker lets only probes through, a release must not
-  // admit another call.
+  // The cap is lowered before the permit is released. Otherwise the release could admit another call while the breaker
+  // lets only probes through.
   apply_cap(clock::now());
   local.release();
 }
 
-/// Sets the limit's concurrency to the cap that the breaker allows.
+/// Sets the limit's concurrency to the cap that the breaker now allows.
 void target_limit::apply_cap(time_point now) {
   const std::uint64_t wanted = std::clamp<std::uint64_t>(breaker_.cap(now), 1, terms_.concurrency);
   if (wanted != std::exchange(cap_, wanted)) limit_.set_concurrency(wanted);
@@ -166,7 +166,8 @@ void target_limit::note_whole_response(time_point started) {
   keep_growths();
 }
 
-/// Stores in has_growths_ whether a success would end a growing pause or a row of failures.
+/// Stores in has_growths_ whether a success would change anything: whether there is a growing pause or a row of
+/// failures.
 void target_limit::keep_growths() {
   const bool has_any = !growths_.empty() || !key_.is_as_new() || !failing_.is_as_new() || failures_ > 0;
   has_growths_.store(has_any, std::memory_order_relaxed);
@@ -226,7 +227,7 @@ bool target_limit::refuse_key(time_point started) {
 
 bool target_limit::note_failure(time_point started, bool may_rest) {
   const std::lock_guard lock{mutex_};
-  // A single failure may be the fault of the call, so the first one causes no pause.
+  // The first failure causes no pause, because a single failure may be the fault of the call.
   has_growths_.store(true, std::memory_order_relaxed);
   if (++failures_ < 2 || !may_rest) return false;
   const time_point end = failing_.refuse(started, clock::now(), canigo::detail::next_random(random_));
@@ -241,7 +242,7 @@ bool target_limit::is_out() const {
 }
 
 time_point target_limit::takes_call_at(time_point now) const {
-  // The time at which the breaker's probes end is unknown, so a caller asks again after this span.
+  // It is unknown when a probe of the breaker ends, so a caller asks again after this time.
   constexpr duration until_next_look = std::chrono::seconds{1};
   const std::lock_guard lock{mutex_};
   if (pauses_.until() > now) return pauses_.until();

@@ -33,12 +33,13 @@ struct limit_terms {
   std::uint64_t concurrency = unlimited;
 };
 
-/// Combines two settings: the lower concurrency and, for each rate, the slower speed and the larger burst. So no
-/// request is granted earlier than under either setting. No request is too large that either setting accepts.
+/// Combines two settings: the result has the lower concurrency and, for each rate, the slower speed and the larger
+/// burst. So it grants no request earlier than either setting does, and it accepts each request that one of them
+/// accepts.
 limit_terms both(const limit_terms& a, const limit_terms& b);
 
-/// Changes those rates of `of` that differ. `of` is a limiter, an alternative or a sublimit. Both lists of rates have
-/// the same number of rates, with the same units.
+/// Changes those rates of `of` that differ between `now` and `next`. `of` is a limiter, an alternative or a sublimit.
+/// Both lists must have the same number of rates, with the same units.
 template <class Limit>
 void change_rates(Limit& of, const std::vector<rate_limit>& now, const std::vector<rate_limit>& next) {
   const std::vector<rate_limit> kept = on_the_wire(next);
@@ -48,7 +49,7 @@ void change_rates(Limit& of, const std::vector<rate_limit>& now, const std::vect
   }
 }
 
-/// A limiter, or one alternative of a limiter. Both kinds have the same functions here.
+/// A limiter, or one alternative of a limiter. This class gives both kinds the same functions.
 class limit_part {
  public:
   explicit limit_part(limiter& whole) noexcept : of_{&whole} {}
@@ -58,7 +59,8 @@ class limit_part {
   void resume();
   void set_concurrency(std::uint64_t concurrency);
   void lower_tokens(std::size_t index, std::uint64_t most);
-  /// Changes the rates that differ. Both lists have the same number of rates, with the same units.
+  /// Changes the rates that differ between `now` and `next`. Both lists must have the same number of rates, with the
+  /// same units.
   void change_rates(const std::vector<rate_limit>& now, const std::vector<rate_limit>& next);
 
  private:
@@ -69,15 +71,16 @@ class limit_part {
 };
 
 /// The state of one target of an upstream: its pauses, its breaker, and its used-up quotas. An upstream without a list
-/// of targets has one target. A reload of the configuration keeps the state.
+/// of targets has one target. The state is kept when the configuration is reloaded.
 ///
 /// Threads: any.
 class target_limit {
  public:
   struct status {
     circuit_state breaker = circuit_state::closed;
-    time_point open_until = time_point::min();  ///< when an open breaker ends its pause; min(): the breaker is not open
-    std::uint64_t opened = 0;                   ///< how many times the breaker has opened
+    /// when the pause of an open breaker ends; min(): the breaker is not open
+    time_point open_until = time_point::min();
+    std::uint64_t opened = 0;  ///< how many times the breaker has opened
     pause_book pauses;
   };
 
@@ -86,7 +89,7 @@ class target_limit {
   target_limit(const target_limit&) = delete;
   target_limit& operator=(const target_limit&) = delete;
 
-  /// Begins a call that has a permit. Returns nothing if the breaker has opened since the grant.
+  /// Begins a call that has a permit. Returns nothing if the breaker has opened since the permit was granted.
   std::optional<upstream_breaker::pass> enter();
   /// See upstream_place::report().
   bool report(upstream_breaker::pass& p, bool failed) noexcept;
@@ -94,7 +97,7 @@ class target_limit {
   bool report_broken_off(const upstream_breaker::pass& p) noexcept;
   void leave(const upstream_breaker::pass& p, permit& local) noexcept;
 
-  /// Each of the following functions does for this target what the member of upstream_limit with its name does.
+  /// Each of the following functions does for this target what the function of upstream_limit with the same name does.
   void pause(time_point until);
   time_point end_of_growing_pause(std::string_view tenant, time_point started, duration first);
   void note_success(std::string_view tenant, time_point started);
@@ -106,22 +109,23 @@ class target_limit {
   void pause_by_operator(time_point until);
   void resume_by_operator();
   /// Pauses the target because it rejects its key. The first pause lasts 10 s, later ones up to 5 min, until a call
-  /// succeeds or the configuration is reloaded. `started`: when the rejected call began. Returns false, without a
-  /// pause, if the key was replaced after that.
+  /// succeeds or the configuration is reloaded. `started`: when the rejected call began. If the key was replaced after
+  /// `started`, returns false without a pause.
   bool refuse_key(time_point started);
-  /// Notes the failure of a call that began at `started`. From the second failure in a row on, each failure pauses the
-  /// target if `may_rest`: for 1 s, 2 s, 4 s, up to 60 s. Returns true if it paused the target. Unlike the breaker,
-  /// this also works for a target with few calls.
+  /// Notes that a call that began at `started` has failed. If `may_rest`, each failure from the second one in a row on
+  /// pauses the target: for 1 s, 2 s, 4 s, up to 60 s. Returns true if it paused the target. Unlike the breaker, these
+  /// pauses work for a target with few calls, too.
   bool note_failure(time_point started, bool may_rest);
   /// Whether the target is paused because its key was rejected or because its calls failed.
   bool is_out() const;
-  /// Returns when a call may go to this target: `now`, if there is no pause and the breaker lets a call through.
+  /// Returns when this target may take a call: `now`, if there is no pause and the breaker lets a call through.
   time_point takes_call_at(time_point now) const;
   status now() const;
 
-  /// Applies other rates and another cap to all waiting calls.
+  /// Applies other rates and another cap, also for calls that wait.
   void change(limit_terms next);
-  /// Applies the settings and the breaker of a reloaded configuration. Forgets the failures, as if the key were new.
+  /// Applies the settings and the breaker options of a reloaded configuration. Forgets all failures, because the key
+  /// may be new.
   void end_change(limit_terms next, const breaker_options& b);
 
  private:
@@ -134,20 +138,20 @@ class target_limit {
 
   std::atomic<bool> has_growths_ = false;
   std::atomic<bool> has_spent_ = false;
-  mutable std::mutex mutex_;  // guards the members below; the limit is changed while it is locked
+  mutable std::mutex mutex_;  // guards the members below; is also held while the limit is changed
   limit_part limit_;
   limit_terms terms_;
   upstream_breaker breaker_;
   pause_book pauses_;
-  // The growing pauses, by tenant. It has only tenants whose last calls were refused.
+  // The growing pauses by tenant. A tenant is removed after a call of this tenant has succeeded.
   std::map<std::string, pause_growth, std::less<>> growths_;
   pause_growth key_;
-  time_point key_since_ = time_point::min();  // the last time at which the key may have been replaced
+  time_point key_since_ = time_point::min();  // when the key may have been replaced for the last time
   pause_growth failing_;
   int failures_ = 0;  // the number of failures in a row
   spent_quotas spent_;
   std::uint64_t random_;
-  std::uint64_t cap_;  // the present cap of the limit
+  std::uint64_t cap_;  // the concurrency that the limit has now
   std::uint64_t opened_ = 0;
 };
 

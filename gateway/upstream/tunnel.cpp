@@ -27,7 +27,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The initial size of a read, in bytes. It is small, because a tunnel may be idle for a long time.
+// The initial size of a read, in bytes. It is small, because a tunnel may be idle for a long time and keeps the buffer.
 constexpr std::size_t least_piece = 4 << 10;
 constexpr std::size_t most_piece = 64 << 10;
 
@@ -44,7 +44,7 @@ struct tunnel {
   byte_stream& client;
   byte_stream& server;
   const duration idle;
-  time_point moved = clock::now();  // when a byte last moved
+  time_point moved = clock::now();  // when a byte was last passed on, in any direction
   attempt_end end = attempt_end::complete;
   bool is_stopped = false;
   bool is_one_way_on = false;
@@ -52,7 +52,7 @@ struct tunnel {
   net::cancellation_signal token_wait;
   net::steady_timer ended;
 
-  /// Ends both directions. If it is called several times, the first reason counts.
+  /// Ends both directions. Of several calls, the first one decides the reason.
   void stop(attempt_end why) noexcept {
     if (is_stopped) return;
     is_stopped = true;
@@ -72,20 +72,20 @@ struct way {
   attempt_end from_failed;  ///< how the tunnel ends if reading from `from` fails
   attempt_end to_failed;
   attempt_end to_stalled;
-  duration stall;  ///< how long `to` may accept no byte
+  duration stall;  ///< after this time in which `to` accepts no byte, the tunnel ends
   std::function<void()> sees_byte = {};
-  std::optional<websocket_frames> frames = {};  ///< set if each websocket message takes a token
-  bool ends_both = false;                       ///< the end of this direction also ends the other one
+  std::optional<websocket_frames> frames = {};  ///< set if each websocket message of this direction takes a token
+  bool ends_both = false;                       ///< true: the end of this direction also ends the other direction
 };
 
 /// Reads until there are bytes. Returns false at the end of the stream, or if the tunnel was stopped.
 net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   for (;;) {
-    // While the tunnel waits for a token, the gateway itself holds bytes back, so this time does not count as idle.
+    // A wait for a token does not count as idle time, because the gateway itself then holds bytes back.
     if (t.waits_for_token) t.moved = clock::now();
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);
-    // cancel() has no effect on an operation that has already completed, so the flag is checked.
+    // The flag is checked because cancel() has no effect on an operation that has already completed.
     if (t.of.is_aborted) t.stop(attempt_end::client_lost);
     if (t.is_stopped) co_return false;
     const net::mutable_buffer room = w.buffer.prepare(piece);
@@ -98,13 +98,15 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
       if (w.sees_byte) w.sees_byte();
       co_return !t.is_stopped;
     }
-    if (error == errc::timed_out) continue;  // a byte may have moved in the other direction meanwhile
+    // A timeout of this read does not end the tunnel: a byte may have been passed on in the other direction meanwhile.
+    if (error == errc::timed_out) continue;
     if (error && error != net::error::eof) t.stop(w.from_failed);
     co_return false;
   }
 }
 
-/// Watches, during its lifetime, whether the client disconnects at a time when nothing is read from it.
+/// During the lifetime of this object, the sink watches whether the client disconnects, because the tunnel reads
+/// nothing from it.
 class watched {
  public:
   explicit watched(tunnel& t) : home_{t} { home_.of.sink->watch_client(true); }
@@ -116,7 +118,8 @@ class watched {
   tunnel& home_;
 };
 
-/// Sends the bytes. While the upstream of a websocket accepts no bytes, a client that disconnects ends the tunnel.
+/// Sends the bytes. If the upstream of a websocket accepts no bytes, watches the client meanwhile: the tunnel ends if
+/// the client disconnects.
 net::awaitable<void> send(tunnel& t, way& w, net::const_buffer bytes, error_code& error) {
   std::array pieces{bytes};
   if (t.of.upgraded == nullptr) {
@@ -130,7 +133,8 @@ net::awaitable<void> send(tunnel& t, way& w, net::const_buffer bytes, error_code
   if (!t.is_stopped) co_await w.to.write(rest, w.stall, error);
 }
 
-/// Returns how many of the unread bytes may be sent now. If the first of them begins a message, it waits for a token.
+/// Returns how many of the unread bytes may be sent now. If the first of these bytes begins a message, first waits for
+/// a token.
 net::awaitable<std::size_t> let_through(tunnel& t, way& w) {
   const std::string_view unread{w.buffer.unread().data(), w.buffer.size()};
   std::size_t size = w.frames->pass(unread);
@@ -175,12 +179,13 @@ net::awaitable<void> pass(tunnel& t, way& w) {
   }
   if (t.is_stopped) co_return;
   w.buffer.shrink();
-  // A websocket can't continue in one direction. Its client may wait for the end of the connection (RFC 6455, 7.1.1).
+  // If one direction of a websocket has ended, the other one is ended, too: the client may wait for the end of the
+  // connection (RFC 6455, 7.1.1).
   if (w.ends_both || !w.to.end_sending()) t.stop(attempt_end::complete);
 }
 
-/// Tells the client that its tunnel is open, and passes bytes in both directions. `fields`: the last lines of the head.
-/// `sent`: the bytes that were already read from the client.
+/// Tells the client that its tunnel is open, and passes bytes in both directions. `fields`: the last lines of the head
+/// for the client. `sent`: the bytes that were already read from the client.
 net::awaitable<attempt_end> run(exchange& x, link& l, const message_head& opened, std::string_view fields,
                                 read_buffer& sent) {
   std::string head = x.sink->head_for_client(opened);
@@ -226,7 +231,7 @@ net::awaitable<attempt_end> run(exchange& x, link& l, const message_head& opened
   std::exception_ptr failed;
   try {
     co_await pass(t, down);
-  } catch (...) {  // no memory for the coroutine of this direction
+  } catch (...) {  // no memory for the coroutine of the direction `down`
     failed = std::current_exception();
     t.stop(attempt_end::cut);
   }

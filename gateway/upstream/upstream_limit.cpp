@@ -10,8 +10,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Returns how many calls may hold a place of this instance before they are sent, for example while they wait for
-/// Redis.
+/// Returns how many calls may hold a permit of this instance before they are sent. If the limits are shared, such calls
+/// wait for Redis.
 std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahead : unlimited; }
 
 limiter_options limiter_options_of(const config& c, const upstream& u) {
@@ -47,7 +47,8 @@ std::vector<std::string> units_of(const upstream& u) {
 
 limit_terms terms_of(const upstream& u) { return {u.rates, u.concurrency}; }
 
-/// Returns the settings for an upstream without a list of targets: its rates, and this instance's share of its cap.
+/// Returns the limits of an upstream without a list of targets: its rates, and this instance's share of its
+/// concurrency.
 limit_terms own_terms(const upstream& u) { return {u.rates, own_concurrency(u)}; }
 
 std::vector<model_limit> both(std::vector<model_limit> a, const std::vector<model_limit>& b) {
@@ -126,7 +127,7 @@ std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit 
   }
   const std::size_t target = has_list_ ? local.alternative() : 0;
   const time_point now = std::chrono::steady_clock::now();
-  // The target that Redis chose may have been paused while the call waited for Redis.
+  // Redis has chosen this target, but the target may have been paused while the call waited for Redis.
   if (has_chosen && targets_[target]->takes_call_at(now) > now) {
     give_back(local, shared);
     return std::nullopt;
@@ -148,8 +149,8 @@ void upstream_limit::pause(std::size_t target, time_point until) {
   if (shared_ != nullptr) shared_->pause_until(target, until);
 }
 
-/// Whether one of the target's models has no other target that is in use. Such a target may be paused because its key
-/// was rejected, or because its calls failed.
+/// Whether one of the target's models would have no target left if this target were paused. This is so if all other
+/// targets that serve the model are paused for a rejected key or for failures.
 bool upstream_limit::is_last(std::size_t target) const {
   if (!has_list_) return true;
   target_set others = 0;
@@ -205,8 +206,7 @@ upstream_limit::status upstream_limit::now() const {
   return least;
 }
 
-/// Applies the rates and caps of `u`. Precondition: mutex_ is locked, and the upstream has a list of targets or is the
-/// only target.
+/// Applies the rates and caps of `u`. Precondition: mutex_ is locked.
 void upstream_limit::take_terms(const upstream& u) {
   if (shared_ != nullptr) shared_->change(terms_.rates, u);
   if (has_list_) {
@@ -224,8 +224,8 @@ std::shared_ptr<scheduler> upstream_limit::messages() const {
   return messages_;
 }
 
-/// Applies the rate of websocket messages. Open websockets keep their limit, whose rate changes. Precondition: mutex_
-/// is locked, or this object is not shared yet.
+/// Applies the rate of websocket messages. Open websockets keep their limiter, and get the new rate. Precondition:
+/// mutex_ is locked, or no other thread knows this object yet.
 void upstream_limit::take_messages(const upstream& u) {
   if (!u.websocket || !u.websocket->messages) {
     messages_.reset();

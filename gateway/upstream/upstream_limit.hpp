@@ -29,99 +29,101 @@
 
 namespace canigo::gateway {
 
-/// The limits of an upstream and of its targets, and the statistics of its calls. All of it survives a reload.
+/// The limits of an upstream and of its targets, and the statistics of its calls. All of this state is kept when the
+/// configuration is reloaded.
 ///
 /// In each function, `target` is the index of a target of the upstream: 0 for an upstream without a list of targets.
 /// Threads: any.
 class upstream_limit {
  public:
-  /// The limit runs on the loop of `executor`. `store`: keeps the limits that instances share; null: no limit is
-  /// shared.
+  /// The limit runs on the loop of `executor`. `store`: the Redis client for limits that several instances share; null:
+  /// no limit is shared.
   ///
   /// Throws system_error for a setting that the library rejects.
   upstream_limit(const net::any_io_executor& executor, const config& c, const upstream& u, redis::client* store);
   upstream_limit(const upstream_limit&) = delete;
   upstream_limit& operator=(const upstream_limit&) = delete;
 
-  /// The limit of this instance, for which each call waits first. If there are several targets, each is one of its
-  /// alternatives.
+  /// The limit of this instance, for which each call waits first. If the upstream has several targets, each target is
+  /// one alternative of this limiter.
   limiter& local() noexcept { return local_; }
-  /// The limits of all instances, for which a call waits next; null if the upstream has none.
+  /// The limits that all instances share, for which a call waits after local(); null if the upstream is not shared.
   redis_limit* shared() noexcept { return shared_.get(); }
   /// The limits of models, which are sublimits of local().
   model_limits& models() noexcept { return models_; }
-  /// The ratios between the usage and the estimates of calls.
+  /// The learned ratios of used tokens to estimated tokens, by model.
   token_ratios& ratios() noexcept { return ratios_; }
-  /// The budget that bounds how many calls get a second attempt in parallel.
+  /// The budget that bounds how many calls get a second attempt beside the first one.
   retry_budget& hedges() noexcept { return hedges_; }
-  /// The recent latencies, each from the request to the first byte of its response.
+  /// The recent latencies: the time from a request to the first byte of its response.
   latency_window& latencies() noexcept { return latencies_; }
 
-  /// Returns the request for the limit of all instances, for a call that has a place of this instance's limit. The
-  /// request names the targets that take calls now. `again_at`: when another target may take calls. The call should
-  /// then end this request and ask again.
+  /// Returns the request to the limits that all instances share, for a call that holds a permit of this instance's
+  /// limit. The request names the targets that may take calls now. `again_at`: when another target may take calls; the
+  /// call should then end this request and ask again.
   request ask_all(const request& ask, const permit& local, time_point& again_at) const;
-  /// Begins a call that has permits of the limits. Returns nothing if the breaker has opened since the grant. Then the
-  /// permits are given back, and the call has to wait again.
+  /// Begins a call that has permits of the limits. If the breaker has opened since the grant, gives the permits back
+  /// and returns nothing; the call must then wait again.
   std::optional<upstream_place> enter(permit local, redis::permit shared);
-  /// Gives the permits back, and refunds all tokens that they took.
+  /// Gives the permits back, with all tokens that they took.
   void give_back(permit& local, redis::permit& shared) const;
   void give_back(permit& local) const;
 
   std::size_t targets() const noexcept { return targets_.size(); }
   const target_limit& at(std::size_t target) const noexcept { return *targets_[target]; }
 
-  /// Pauses a target for all calls until `until`. It never shortens a running pause.
+  /// Pauses a target for all calls until `until`. Does not shorten a pause that already lasts longer.
   void pause(std::size_t target, time_point until);
   /// Returns the end of the next pause after the refusal of a call that began at `started`. Call it if the response
-  /// names no wait, or a wait of zero. The pauses grow per tenant, or for all tenants together if the name is empty.
-  /// `first`: see pause_growth.
+  /// names no wait, or a wait of zero. The pauses grow for each tenant apart, or for all tenants together if `tenant`
+  /// is empty. `first`: see pause_growth.
   time_point end_of_growing_pause(std::size_t target, std::string_view tenant, time_point started, duration first) {
     return targets_[target]->end_of_growing_pause(tenant, started, first);
   }
   /// Notes that a call that began at `started` has failed at the target. After several failures in a row the target is
-  /// paused, unless one of its models would have no other usable target: see target_limit::note_failure(). Returns true
+  /// paused, unless one of its models would then have no usable target: see target_limit::note_failure(). Returns true
   /// if it paused the target.
   bool note_failure(std::size_t target, time_point started);
-  /// Notes that a call that began at `started` has succeeded, so the next growing pause starts short again.
+  /// Notes that a call that began at `started` has succeeded, so that the next growing pause is short again.
   void note_success(std::size_t target, std::string_view tenant, time_point started) {
     targets_[target]->note_success(tenant, started);
   }
-  /// Notes that the response to a call that began at `started` is sound and whole, which ends a row of failures.
+  /// Notes that the response to a call that began at `started` came to its end without a failure. This ends a row of
+  /// failures.
   void note_whole_response(std::size_t target, time_point started) { targets_[target]->note_whole_response(started); }
-  /// Pauses a target that rejected its key in the answer to a call that began at `started`. Returns true if it paused
-  /// the target. If one of its models would have no other usable target, this one stays in use, so that clients get its
-  /// answers.
+  /// Pauses a target because it rejected its key in the response to a call that began at `started`. Returns true if it
+  /// paused the target. A target is not paused if one of its models would then have no usable target; clients get the
+  /// target's responses.
   bool refuse_key(std::size_t target, time_point started);
-  /// Lowers the tokens of this instance's rates to the rest of the quotas that a target's response reports.
+  /// If a target's response reports quotas, lowers the tokens of this instance's rates to what is left of the quotas.
   void lower(std::size_t target, const told_limits& told);
-  /// Notes that a quota is used up. Calls that need it are refused until its reset.
+  /// Notes that a quota is used up. Calls that need the quota are refused until the quota is full again.
   void note_spent(std::size_t target, spent_quota q) { targets_[target]->note_spent(std::move(q)); }
   /// Returns the used-up quota of a target that forbids a call of this tenant for this model; nothing if there is none.
   std::optional<spent_quota> find_spent(std::size_t target, std::string_view tenant, std::string_view model) const {
     return targets_[target]->find_spent(tenant, model);
   }
   std::vector<spent_quota> all_spent() const;
-  /// Pauses calls until `until` for an operator, or ends such a pause. Ending it also forgets used-up quotas and
-  /// rejected keys. `target`: the target to pause; none: all.
+  /// Pauses calls until `until` for an operator, or ends such a pause. resume_by_operator() also forgets used-up quotas
+  /// and rejected keys. `target`: the target to pause; none: all targets.
   void pause_by_operator(time_point until, std::optional<std::size_t> target = std::nullopt);
   void resume_by_operator(std::optional<std::size_t> target = std::nullopt);
 
   using status = target_limit::status;
-  /// Returns the state of a target. It includes the pauses of this instance and those that all instances share.
+  /// Returns the state of a target, including the pauses of this instance and those that all instances share.
   status of_target(std::size_t target) const;
-  /// Returns the state of the target that is available first, because the upstream is available with it. `opened` is
-  /// the sum over all targets.
+  /// Returns the state of the upstream: that of the target that takes calls first, because the upstream then takes
+  /// calls, too. `opened` is the sum over all targets.
   status now() const;
 
-  /// Changes the settings for all waiting calls, in two steps. Between the steps, calls move to the flows of the next
-  /// configuration. begin_change() applies slower rates, lower concurrency and larger bursts; end_change() applies the
-  /// rest. So before end_change() no call is granted earlier, and no call asks for more than a burst. The number and
-  /// the units of the rates must stay the same.
+  /// Change the settings, also for calls that wait, in two steps. Between the steps, calls move to the flows of the
+  /// next configuration. begin_change() applies slower rates, lower concurrency and larger bursts; end_change() applies
+  /// the rest. So between the steps no call is granted too early, and no call asks for more than a burst. The number
+  /// and the units of the rates must stay the same.
   void begin_change(const upstream& next);
   void end_change(const upstream& next);
 
-  /// Returns the index of a unit, counted in the order in which the rates first name each unit.
+  /// Returns the index of a unit among all units of the rates, in the order in which the rates first name them.
   std::size_t number_of(std::string_view unit) const noexcept;
   std::size_t units() const noexcept { return units_.size(); }
   const std::string& unit(std::size_t number) const noexcept { return units_[number]; }
@@ -138,7 +140,7 @@ class upstream_limit {
   bool is_over_cap(std::size_t target) const;
 
   const std::vector<std::string> units_;
-  const bool has_list_;  // whether the configuration lists targets
+  const bool has_list_;  // whether the configuration lists targets for the upstream
   limiter local_;
   model_limits models_;
   std::unique_ptr<redis_limit> shared_;
@@ -146,12 +148,12 @@ class upstream_limit {
   retry_budget hedges_{hedge_budget};
   latency_window latencies_;
   outside_waits outside_;
-  std::vector<std::unique_ptr<target_limit>> targets_;  // one for each target; there is at least one
+  std::vector<std::unique_ptr<target_limit>> targets_;  // one element for each target; there is at least one
 
-  mutable std::mutex mutex_;                          // guards the settings; the limits are changed while it is locked
-  std::vector<std::vector<target_set>> substitutes_;  // of each listed target, see gateway::substitutes()
+  mutable std::mutex mutex_;                          // guards the settings; is also held while the limits are changed
+  std::vector<std::vector<target_set>> substitutes_;  // for each listed target: the result of gateway::substitutes()
   limit_terms terms_;
-  std::vector<limit_terms> of_targets_;  // the settings of each target; empty without a list of targets
+  std::vector<limit_terms> of_targets_;  // the settings of each target; empty if the upstream has no list of targets
   std::vector<model_limit> of_models_;
   const net::any_io_executor executor_;
   const int priorities_;

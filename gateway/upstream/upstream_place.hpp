@@ -19,8 +19,8 @@ namespace canigo::gateway {
 
 class upstream_limit;
 
-/// The place of a running call at its upstream. It consists of a permit of this instance's limit, a permit of the limit
-/// of all instances, and a pass of the breaker. They are held until release(), give_back() or the destructor.
+/// The place of a running call at its upstream: a permit of this instance's limit, a permit of the limit that all
+/// instances share, and a pass of the breaker. The place is held until release(), give_back() or the destructor.
 ///
 /// Threads: only the thread of the call's loop.
 class [[nodiscard]] upstream_place {
@@ -35,22 +35,23 @@ class [[nodiscard]] upstream_place {
   ~upstream_place() { release(); }
 
   explicit operator bool() const noexcept { return home_ != nullptr; }
-  /// The index of the call's target.
+  /// Returns the index of the target that serves the call.
   std::size_t target() const noexcept { return target_; }
 
-  /// Tells the breaker whether the call has failed. Returns true if this opens the breaker. Then the caller must end
+  /// Tells the breaker whether the call has failed. Returns true if this opens the breaker; the caller must then end
   /// the waits that are now too long.
   bool report(bool failed) noexcept;
-  /// Tells the breaker that a response, which was reported as a success, broke off. Returns true as report() does.
+  /// Tells the breaker that a response broke off after it was reported as a success. Returns true if this opens the
+  /// breaker, like report().
   bool report_broken_off() noexcept;
-  /// Calls `lost` on `executor` if the permit in Redis is lost while this place is held. It calls `lost` at most once.
-  /// A permit is lost if Redis does not answer for too long: then another instance may get it.
+  /// If the permit in Redis is lost while this place is held, calls `lost` on `executor`, at most once. A permit is
+  /// lost if Redis does not answer for too long: then another instance may get it.
   void watch(const net::any_io_executor& executor, std::function<void()> lost);
-  /// Charges the amounts `used` instead of the requested amounts.
+  /// Charges the call for the amounts `used`, instead of the amounts that it requested.
   void settle(std::span<const token_amount> used);
-  /// Releases the place and refunds all its tokens. Call it if nothing was sent.
+  /// Releases the place, and gives all its tokens back. Call it if nothing was sent.
   void give_back();
-  /// Releases the place. Idempotent.
+  /// Releases the place. Further calls have no effect.
   void release() noexcept;
 
  private:
@@ -73,8 +74,8 @@ class [[nodiscard]] upstream_place {
   upstream_limit* home_ = nullptr;
   std::size_t target_ = 0;
   permit local_;
-  std::shared_ptr<redis::permit> shared_;        // null: instances do not share the upstream's limits
-  std::shared_ptr<std::function<void()>> lost_;  // empty after the place was released
+  std::shared_ptr<redis::permit> shared_;        // null: the upstream's limits are not shared
+  std::shared_ptr<std::function<void()>> lost_;  // holds the handler of watch(); empty after the place was released
   upstream_breaker::pass pass_;
 };
 

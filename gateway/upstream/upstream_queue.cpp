@@ -13,7 +13,7 @@
 namespace canigo::gateway {
 namespace {
 
-// The max number of idle connections per loop.
+// The max number of idle connections that one event loop keeps.
 constexpr std::uint64_t most_connections = 4096;
 
 std::size_t connections_of(const upstream& u) { return std::min(u.concurrency, most_connections); }
@@ -33,8 +33,8 @@ flow_options terms_of(const tenant& t, const upstream& u) {
   return o;
 }
 
-/// Whether `b` may use a connection that was made for `a`: both have the same address and TLS, and the same rules for
-/// addresses.
+/// Whether a connection that was made for `a` may be used for `b`: both have the same address, the same TLS setting,
+/// and the same rule for private addresses.
 bool leads_to_the_same(const upstream& a, const upstream& b) {
   const auto place = [](const upstream& u) {
     return std::tie(u.url.is_tls, u.url.host, u.url.port, u.private_addresses);
@@ -42,7 +42,7 @@ bool leads_to_the_same(const upstream& a, const upstream& b) {
   return place(a) == place(b);
 }
 
-/// Whether the rates of two flows differ at most in their speed and period.
+/// Whether two flows have the same rates, except for their speeds and periods.
 bool has_same_bursts(const flow_options& a, const flow_options& b) {
   return std::ranges::equal(a.rates, b.rates, [](const rate_limit& x, const rate_limit& y) {
     return x.unit == y.unit && x.burst == y.burst && x.window == y.window;
@@ -136,9 +136,10 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
   request r{.priority = priority, .deadline = deadline, .flow = share_of(tenant).get(), .tag = tag};
   if (!upstream_.models.empty()) r.sublimit = limit_->models().of(model);
   for (const token_amount& a : amounts) {
-    // The unit of the first rate has the index 0.
+    // The unit with the index 0 is that of the first rate.
     const std::size_t unit = limit_->number_of(a.unit);
-    // A request takes at least one token of the first unit. The token is given back when the call is settled.
+    // A request must take at least one token of the first unit. A token too many is given back when the call is
+    // settled.
     if (unit == 0) {
       r.tokens = std::max<std::uint64_t>(a.amount, 1);
     } else if (a.amount > 0) {
@@ -248,8 +249,8 @@ void upstream_queue::learn(std::size_t target, const told_limits& told) {
 
 bool upstream_queue::is_as_new(time_point now) const {
   const limiter_stats limit = limit_->local().stats();
-  // Calls that began before a reload use this limit through the queue of the earlier configuration. So the limit's own
-  // statistics are checked.
+  // The statistics of the limit are checked, because calls that began before a reload use this limit, too, through the
+  // queue of the earlier configuration.
   if (limit.held > 0 || limit.waiting > 0) return false;
   for (std::size_t i = 0; i < limit.tokens.size(); ++i)
     if (limit.tokens[i] < 0 || static_cast<std::uint64_t>(limit.tokens[i]) < upstream_.rates[i].burst) return false;

@@ -24,87 +24,90 @@
 
 namespace canigo::gateway {
 
-/// The max number of tenants with their own flow at one host. A flow takes about 300 bytes, and there may be thousands
-/// of tenants at each of thousands of hosts.
+/// The max number of tenants that have a flow of their own at one host. A flow takes about 300 bytes, and there may be
+/// thousands of tenants at each of thousands of hosts.
 inline constexpr std::size_t most_flows_of_a_host = 256;
 
 /// Whether `u` describes a host of forward mode.
 inline bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
 
-/// The entrance to an upstream, or to a host of forward mode. It has one limit for all loops, with a flow for each
-/// tenant, and one pool of connections for each loop. Hosts can be numerous, so their flows are made on first use.
+/// Calls reach an upstream, or a host of forward mode, through its queue. The queue has one limit for all loops, with a
+/// flow for each tenant, and one pool of connections for each loop. There may be many hosts, so their flows are made on
+/// first use.
 ///
-/// A queue belongs to one configuration. The queue of the next configuration takes over the limit and other lasting
+/// A queue belongs to one configuration. The queue of the next configuration takes over its limit and other lasting
 /// state.
 class upstream_queue {
  public:
   /// The queue's limit runs on the first loop. Throws system_error for a setting that the library rejects.
   ///
-  /// `store`: keeps the limits that instances share; null: no limit is shared.
+  /// `store`: the Redis client for limits that several instances share; null: no limit is shared.
   ///
-  /// `before`: the queue of the same upstream in the configuration that is being replaced; null: there is none. Its
-  /// connections are taken over if they lead to the same address.
+  /// `before`: the queue of this upstream in the configuration that is being replaced; null: there is none. Connections
+  /// of `before` are taken over if they lead to the same address.
   upstream_queue(const config& c, upstream u, const std::vector<net::any_io_executor>& loops, redis::client* store,
                  const upstream_queue* before = nullptr);
   upstream_queue(const upstream_queue&) = delete;
   upstream_queue& operator=(const upstream_queue&) = delete;
 
-  /// Takes over the limit of `before`, and changes its settings for all waiting calls. Both queues have the same number
-  /// of rates, with the same units.
+  /// Takes over the limit of `before`, and changes its settings, also for calls that wait. Precondition: both queues
+  /// have the same number of rates, with the same units.
   ///
-  /// Until end_take_over(), the new settings grant no call earlier, and refuse none as too large. Call end_take_over()
-  /// after the waiting calls have moved from the flows of `before` to those of this queue.
+  /// Until end_take_over(), no call is granted earlier than under the settings of `before`, and none is refused as too
+  /// large. Call end_take_over() after the waiting calls have moved from the flows of `before` to those of this queue.
   void take_over(const upstream_queue& before);
   void end_take_over() { limit_->end_change(upstream_); }
 
   const upstream& settings() const noexcept { return upstream_; }
-  /// The upstream's settings for one target.
+  /// Returns the upstream's settings for one target.
   const upstream& settings(std::size_t target) const noexcept {
     return at_targets_.empty() ? upstream_ : at_targets_[target];
   }
-  /// The limits, pauses and breaker of the upstream. They survive reloads of the configuration.
+  /// The limits, pauses and breaker of the upstream. They are kept when the configuration is reloaded.
   upstream_limit& limits() noexcept { return *limit_; }
   limiter& limit() noexcept { return limit_->local(); }
-  /// The connections of one loop to one target.
+  /// Returns the connections of one loop to one target.
   link_pool& pool(std::size_t loop, std::size_t target) noexcept { return *(*pools_[target])[loop]; }
   std::size_t targets() const noexcept { return pools_.size(); }
   retry_budget& budget() noexcept { return *budget_; }
 
-  /// Returns how long a call waits for a response before it gets a second attempt in parallel. Nothing: it gets no
-  /// second attempt, or too few response times are known. Each call adds its share to the budget for such attempts.
+  /// Returns how long a call without a response waits before it gets a second attempt beside the first one. Nothing: it
+  /// gets no second attempt, because none is configured or too few response times are known. Each call of this function
+  /// adds a share to the budget for such attempts.
   std::optional<duration> hedge_after();
 
   /// Returns the targets that may serve a tenant's call for this model: those that serve the model and whose quota for
-  /// it is not used up. 0: find_spent() tells which quota is used up, or no target serves the model.
+  /// it is not used up. If the result is 0, no target serves the model, or find_spent() returns the used-up quota.
   target_set candidates(std::size_t tenant, std::string_view model) const;
 
-  /// Builds the request of a tenant's call for this model. The amounts are one for each unit that the upstream's rates
-  /// count.
+  /// Builds the request to the limit for a tenant's call for this model. `amounts`: one for each unit that the
+  /// upstream's rates count.
   request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
               std::span<const token_amount> amounts, std::string_view model) const;
-  /// The name of the limit that a request waits for.
+  /// Returns the name of the limit for which a request waits.
   std::string name_of_limit(const wait_reason& why) const;
-  /// Lowers the amounts of `r` to the largest that the tenant may ask for at its targets. Returns true if an amount was
-  /// lowered.
+  /// Lowers each amount of `r` to the largest that the tenant may ask for at the targets of `r`. Returns true if an
+  /// amount was lowered.
   bool lower_to_most(request& r, std::size_t tenant) const;
-  /// Returns the wait to tell a refused call that could be granted after `wait`. Calls that are told a wait get
-  /// different times, so that they do not come back together. The calls of a tenant with its own limits all get `wait`.
+  /// Returns how long a refused call is told to wait. `wait`: the time until the call could be granted. Several calls
+  /// are told different times, so that they do not come back together. The calls of a tenant with limits of its own are
+  /// all told `wait`.
   duration return_after(const request& refused, std::size_t tenant, duration wait);
-  /// Returns the first waiters of the queue, at most a second old. Listing them sorts all waiters under the lock of the
-  /// limit, so the result is cached.
+  /// Returns the first waiters of the queue, as they were at most a second ago. The list is cached, because making it
+  /// sorts all waiters under the lock of the limit.
   std::shared_ptr<const std::vector<waiting_request>> recent_line();
-  /// The flow that a tenant's requests use. It lives as long as a caller holds the pointer.
+  /// Returns the flow that a tenant's requests use. The flow lives at least as long as a caller holds the pointer.
   std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant); }
-  /// Pauses a target until `until`, because its response asks for it. If tenants bring their own credentials, only this
-  /// tenant is paused. It never shortens a running pause.
+  /// Pauses a target until `until`, because its response asks for it. If tenants bring their own credentials, pauses
+  /// only this tenant. Does not shorten a pause that already lasts longer.
   void pause(std::size_t target, std::size_t tenant, time_point until);
 
-  /// Returns the end of the pause after a refusal that names no wait, or a wait of zero, for the tenants that pause()
-  /// would pause. `started`: when the refused call began. `first`: see pause_growth.
+  /// Returns the end of the pause after a refusal that names no wait, or a wait of zero. The pause grows for those
+  /// tenants that pause() would pause. `started`: when the refused call began. `first`: see pause_growth.
   time_point end_of_growing_pause(std::size_t target, std::size_t tenant, time_point started, duration first) {
     return limit_->end_of_growing_pause(target, whose_pause(tenant), started, first);
   }
-  /// Notes that a call that began at `started` has succeeded.
+  /// Notes that a call that began at `started` has succeeded, so that the next growing pause is short again.
   void note_success(std::size_t target, std::size_t tenant, time_point started) {
     limit_->note_success(target, whose_pause(tenant), started);
   }
@@ -112,55 +115,57 @@ class upstream_queue {
   void note_whole_response(std::size_t target, time_point started) { limit_->note_whole_response(target, started); }
   /// See upstream_limit::note_failure().
   bool note_failure(std::size_t target, time_point started) { return limit_->note_failure(target, started); }
-  /// Calls upstream_limit::refuse_key(), unless tenants bring their own credentials: then the tenant's credential is
-  /// wrong, and the result is false.
+  /// Calls upstream_limit::refuse_key() and returns its result. If tenants bring their own credentials, does nothing
+  /// and returns false, because the rejected key is the tenant's.
   bool refuse_key(std::size_t target, time_point started) {
     return !upstream_.credential.is_passed() && limit_->refuse_key(target, started);
   }
-  /// Notes that a target's answer to the tenant's call reported a used-up quota. It covers `told.model`, or all models
-  /// if that is empty. Without a reported reset, it is a daily quota. If tenants bring their own credentials, it is
-  /// this tenant's quota.
+  /// Notes that a target's response to the tenant's call reported a used-up quota: for the model `told.model`, or for
+  /// all models if that is empty. If the response named no reset, it is a daily quota. If tenants bring their own
+  /// credentials, the quota is that of this tenant.
   void note_spent(std::size_t target, std::size_t tenant, spent_quota told);
   /// Returns the used-up quota that forbids a call of the tenant for this model. Nothing: a target that serves the
-  /// model can take the call. If several quotas forbid it, the one that resets first is returned.
+  /// model can take the call. If several quotas forbid the call, returns the one that resets first.
   std::optional<spent_quota> find_spent(std::size_t tenant, std::string_view model) const;
-  /// Returns when the target's last pause for the tenant ends. A time in the past means that there is no pause.
+  /// Returns when the last pause of the target, or of this tenant, ends. A time in the past: there is no pause.
   time_point paused_until(std::size_t target, std::size_t tenant) const;
 
-  /// Learns from the quotas that a target's response reports. If tenants bring their own credentials, it does nothing,
-  /// because the quotas are those of one tenant.
+  /// Lowers the limits' tokens to the quotas that a target's response reports. Does nothing if tenants bring their own
+  /// credentials, because the quotas are then those of one tenant.
   void learn(std::size_t target, const told_limits& told);
 
-  /// Whether this queue is in the same state as a new one: no call waits or runs, all rates are full, there is no
-  /// pause, and the breaker is closed. Call it only while no call uses the queue.
+  /// Whether this queue does not differ from a new one: no call waits or runs, all rates are full, there is no pause,
+  /// and the breaker is closed. Call it only while no call uses the queue.
   bool is_as_new(time_point now) const;
 
  private:
-  using pools = std::vector<std::unique_ptr<link_pool>>;  // one pool for each loop
+  using pools = std::vector<std::unique_ptr<link_pool>>;  // the pools of one target: one for each loop
 
   void take_pools(const upstream_queue* before, const std::vector<net::any_io_executor>& loops);
   bool takes(std::size_t target, std::size_t tenant, std::string_view model) const {
     return !limit_->find_spent(target, whose_pause(tenant), model);
   }
 
-  /// Names a group of pauses that grow together: a tenant's name, or the empty name for all tenants.
+  /// Returns the name under which pauses grow: the tenant's name if tenants bring their own credentials; otherwise the
+  /// empty name, for all tenants together.
   std::string_view whose_pause(std::size_t tenant) const noexcept {
     return upstream_.credential.is_passed() ? std::string_view{tenants_[tenant].name} : std::string_view{};
   }
-  /// Returns the tenant's flow, and makes it on first use.
+  /// Returns the tenant's flow, and creates it on first use.
   const std::shared_ptr<flow>& share_of(std::size_t tenant) const;
   std::shared_ptr<flow> make_share(std::size_t tenant) const;
   std::shared_ptr<flow> continue_share(std::size_t tenant, const upstream_queue& before, std::size_t old) const;
 
   const upstream upstream_;
-  const std::vector<upstream> at_targets_;  // the settings for each target; empty without a list of targets
+  // the settings for each target; empty if the upstream has no list of targets
+  const std::vector<upstream> at_targets_;
   const std::vector<tenant>& tenants_;
   std::shared_ptr<upstream_limit> limit_;
   mutable std::mutex mutex_;
   mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // the flows of tenants, by the tenant's index
-  // The flow that all further tenants of a host share after most_flows_of_a_host tenants have got a flow each.
+  // After most_flows_of_a_host tenants of a host have a flow of their own, all further tenants share this flow.
   mutable std::shared_ptr<flow> others_;
-  // The waits told to refused calls, by priority and tenant.
+  // The times that refused calls were told to come back, by priority and tenant.
   std::map<std::pair<int, std::size_t>, return_times> returns_;
   std::mutex line_mutex_;
   std::shared_ptr<const std::vector<waiting_request>> line_;

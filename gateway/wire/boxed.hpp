@@ -6,8 +6,8 @@
 
 namespace canigo::gateway {
 
-/// A value that is missing while a call waits. Like std::optional, but without a value it only has the size of a
-/// pointer.
+/// A value that is missing while a call waits. It works like std::optional, but has only the size of a pointer: the
+/// value is on the heap.
 ///
 /// Allocates: when an empty object gets a value.
 template <class T>

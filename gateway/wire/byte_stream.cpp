@@ -21,7 +21,7 @@ auto within(duration limit, error_code& error) {
   return canigo::cancel_after(limit, net::redirect_error(net::use_awaitable, error));
 }
 
-/// Returns the pieces without their first `n` bytes.
+/// Returns the pieces that remain after the first `n` bytes were written.
 std::span<net::const_buffer> without(std::span<net::const_buffer> pieces, std::size_t n) {
   while (!pieces.empty() && n >= pieces.front().size()) {
     n -= pieces.front().size();
@@ -31,7 +31,7 @@ std::span<net::const_buffer> without(std::span<net::const_buffer> pieces, std::s
   return pieces;
 }
 
-/// Joins the first pieces into one text if several of them fit into one TLS record; else returns an empty text.
+/// Joins the first pieces into one text if several of them fit into one TLS record; otherwise returns an empty text.
 std::string joined(std::span<const net::const_buffer> pieces) {
   constexpr std::size_t most = 16 << 10;  // the max length of a TLS record (RFC 8446, 5.1)
   std::size_t n = 0;
@@ -66,7 +66,7 @@ net::awaitable<void> byte_stream::secure_as_client(net::ssl::context& context, s
     error = net::error::invalid_argument;
     co_return;
   }
-  // RFC 9525: host names are compared with the certificate's SANs, and a wildcard must be a whole label.
+  // By RFC 9525, the host name is compared only with the SANs of the certificate, and a wildcard must be a whole label.
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   s.set_verify_mode(net::ssl::verify_peer);
   co_await s.async_handshake(net::ssl::stream_base::client, within(limit, error));
@@ -78,7 +78,7 @@ net::awaitable<void> byte_stream::secure_as_server(net::ssl::context& context, d
 }
 
 std::string byte_stream::why_not_secured(const error_code& error) const {
-  // X509_V_OK may also mean that the peer sent no certificate. Then the error's own message is used.
+  // X509_V_OK may also mean that the peer sent no certificate. Then the message of `error` is returned.
   const long verified = SSL_get_verify_result(tls_->stream.native_handle());
   if (verified != X509_V_OK) return X509_verify_cert_error_string(verified);
   return error.message();
@@ -87,7 +87,7 @@ std::string byte_stream::why_not_secured(const error_code& error) const {
 net::awaitable<std::size_t> byte_stream::read_some(net::mutable_buffer to, duration limit, error_code& error) {
   if (!tls_) co_return co_await socket_.async_read_some(to, within(limit, error));
   const std::size_t n = co_await tls_->stream.async_read_some(to, within(limit, error));
-  // A truncated TLS stream is an error. Otherwise a message that ends with the stream would seem complete. See relay().
+  // A truncated TLS stream is an error. Otherwise a message that ends with the stream would seem complete; see relay().
   if (error == net::ssl::error::stream_truncated) error = net::error::connection_reset;
   co_return n;
 }
@@ -97,7 +97,7 @@ net::awaitable<void> byte_stream::write(std::span<net::const_buffer> pieces, dur
   while (!pieces.empty() && !error) {
     std::size_t n = 0;
     if (tls_) {
-      // TLS makes a record of each buffer and sends one at a time, so small buffers are joined.
+      // OpenSSL makes a TLS record of each buffer, and sends one record at a time. So small buffers are joined.
       const std::string record = joined(pieces);
       const net::const_buffer next = record.empty() ? pieces.front() : net::buffer(record);
       n = co_await tls_->stream.async_write_some(next, within(stall, error));
@@ -131,7 +131,7 @@ net::awaitable<void> byte_stream::linger_and_close() {
   error_code error;
   if (!socket_.is_open()) co_return;
   if (tls_) {
-    // async_shutdown() also waits for the peer's TLS close message.
+    // This call also waits for the peer's TLS close message.
     co_await tls_->stream.async_shutdown(within(1s, error));
   }
   socket_.shutdown(stream_socket::shutdown_send, error);

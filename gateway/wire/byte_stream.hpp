@@ -33,50 +33,50 @@ class byte_stream {
   byte_stream(const byte_stream&) = delete;
   byte_stream& operator=(const byte_stream&) = delete;
 
-  /// Starts TLS as a client. It checks that the certificate is for `host`. It sends `host` as SNI, unless it is an
+  /// Starts TLS as a client. Checks that the peer's certificate is for `host`. Sends `host` as SNI, unless it is an IP
   /// address.
   net::awaitable<void> secure_as_client(net::ssl::context& context, std::string host, bool is_address, duration limit,
                                         error_code& error);
-  /// Returns why secure_as_client() has failed with this error. If the certificate is invalid, the text tells the
-  /// reason.
+  /// Returns the reason why secure_as_client() failed with `error`. If the peer's certificate is invalid, the text says
+  /// what is wrong with it.
   std::string why_not_secured(const error_code& error) const;
   net::awaitable<void> secure_as_server(net::ssl::context& context, duration limit, error_code& error);
 
-  /// Reads at least one byte, and at most what has already arrived. At the end of the stream the error is
-  /// net::error::eof.
+  /// Waits for bytes, and reads what has arrived: at least one byte, at most the size of `to`. At the end of the stream
+  /// the error is net::error::eof.
   net::awaitable<std::size_t> read_some(net::mutable_buffer to, duration limit, error_code& error);
 
-  /// Writes what the socket accepts at once, which is usually everything. Returns the rest, to be passed to write().
+  /// Writes what the socket accepts without a wait, which is usually everything. Returns the rest; pass it to write().
   /// With TLS it writes nothing, and returns all pieces. It needs no coroutine frame and no turn of the event loop.
   std::span<net::const_buffer> write_now(std::span<net::const_buffer> pieces, error_code& error) noexcept;
-  /// Writes everything. `stall`: the longest time during which the peer may accept no byte.
+  /// Writes everything. Fails if the peer accepts no byte for the time `stall`.
   net::awaitable<void> write(std::span<net::const_buffer> pieces, duration stall, error_code& error);
 
-  /// Ends the sending side only. The peer sees the end and may continue to send. Returns false if the connection has
-  /// TLS, which can only end both sides.
+  /// Ends only the sending side. The peer sees the end, and may continue to send. Returns false if the connection uses
+  /// TLS: then it does nothing, because only both sides together can be ended.
   bool end_sending() noexcept;
 
-  /// Ends the sending side, waits a little for the end of the peer's bytes, and closes. Without that wait, unread bytes
-  /// would reset the connection, and the peer might lose the last answer.
+  /// Ends the sending side, waits a little until the peer has stopped sending, and closes the connection. Without this
+  /// wait, unread bytes would reset the connection, and the peer might lose the last answer.
   net::awaitable<void> linger_and_close();
 
-  /// Ends the running operations with an error.
+  /// Makes the running operations end with an error.
   void cancel() noexcept;
-  /// Ends the running operations with an error, and closes the connection. Idempotent.
+  /// Makes the running operations end with an error, and closes the connection. Further calls have no effect.
   void close() noexcept;
   bool is_open() const noexcept { return socket_.is_open(); }
 
-  /// Reads the bytes that have already arrived, at most as many as `to` can hold. 0 bytes without an error: none have
-  /// arrived. Precondition: no other read is running.
+  /// Reads bytes that have already arrived, at most the size of `to`. A result of 0 without an error means that no byte
+  /// has arrived. Precondition: no other read is running.
   std::size_t read_now(net::mutable_buffer to, error_code& error) noexcept;
 
-  /// Whether nothing has arrived since the last message: neither bytes nor the end of the stream. Precondition: no
+  /// Whether nothing has arrived since the last message: neither a byte nor the end of the stream. Precondition: no
   /// other read is running.
   ///
-  /// With TLS it also detects bytes that the TLS engine has already read from the socket. Then one byte is lost, and
+  /// With TLS, bytes that the TLS engine has already read from the socket are found, too. Then one byte is lost, and
   /// the connection can't be used any more.
   bool is_quiet() noexcept;
-  /// Whether nothing is in the socket: neither bytes nor the end of the stream. It consumes nothing.
+  /// Whether the socket holds nothing: neither bytes nor the end of the stream. Consumes nothing.
   bool is_socket_quiet() noexcept;
 
   int descriptor() { return socket_.native_handle(); }

@@ -23,7 +23,7 @@ void disconnect_watch::wait() {
 }
 
 void disconnect_watch::look() {
-  // Only one event is taken at a time, because the listener of an entry may destroy another entry.
+  // Only one event is taken at a time, because the listener that gets the event may destroy another entry.
   epoll_event event{};
   while (::epoll_wait(watched_.native_handle(), &event, 1, 0) == 1) {
     auto& e = *static_cast<entry*>(event.data.ptr);
@@ -47,7 +47,7 @@ void disconnect_watch::entry::tell(listener& whom) noexcept {
 }
 
 disconnect_watch::entry::~entry() {
-  // If the socket is already closed, the kernel has removed it, and this call has no effect.
+  // If the socket is already closed, the kernel no longer watches it, and this call has no effect.
   ::epoll_ctl(home_.watched_.native_handle(), EPOLL_CTL_DEL, socket_, nullptr);
 }
 

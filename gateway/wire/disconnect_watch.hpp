@@ -7,11 +7,12 @@
 
 namespace canigo::gateway {
 
-/// Reports when the peer of a socket disconnects, even if bytes of the peer are unread. One watch serves a loop.
+/// Reports when the peer of a socket disconnects, even if bytes of the peer are unread. An event loop needs one such
+/// object.
 ///
-/// A read can't detect this: while a body is arriving, the socket is always readable. So this class asks the kernel
-/// only for the end (EPOLLRDHUP): a close, a reset or a half-close.
-/// Threads: only the thread of its loop.
+/// A read can't detect a disconnect early: while a body is arriving, the socket is always readable. So this class asks
+/// the kernel only for the end of the peer's stream (EPOLLRDHUP): a close, a reset or a half-close. Threads: only the
+/// thread of its loop.
 class disconnect_watch {
  public:
   /// Throws system_error if no file descriptor is free.
@@ -28,7 +29,7 @@ class disconnect_watch {
     ~listener() = default;
   };
 
-  /// Watches one socket during the lifetime of this object. The socket must stay open until then.
+  /// Watches one socket during the lifetime of this object. The socket must stay open until this object is destroyed.
   class entry {
    public:
     entry(disconnect_watch& home, int socket);
@@ -36,8 +37,9 @@ class disconnect_watch {
     entry(const entry&) = delete;
     entry& operator=(const entry&) = delete;
 
-    /// Makes the watch notify `whom` once when the peer disconnects, or at once if it has already disconnected. `whom`
-    /// must not destroy this entry. `whom` must outlive this entry, or the next call of tell_no_more().
+    /// Calls `whom.peer_left()` once when the peer disconnects; calls it immediately if the peer has already
+    /// disconnected. `whom` must not destroy this entry. `whom` must outlive this entry, or must be valid until
+    /// tell_no_more().
     void tell(listener& whom) noexcept;
     void tell_no_more() noexcept { whom_ = nullptr; }
 

@@ -21,7 +21,7 @@ bool is_label(std::string_view label) noexcept {
          std::ranges::all_of(label, [](char c) { return is_letter(c) || is_digit(c) || c == '-' || c == '_'; });
 }
 
-/// Whether a resolver may read the label as a number: digits, or 0x and hexadecimal digits.
+/// Whether a resolver may take the label for a number: digits, or 0x and hexadecimal digits.
 bool is_number(std::string_view label) noexcept {
   if (std::ranges::all_of(label, is_digit)) return true;
   return label.size() >= 2 && label[0] == '0' && lower(label[1]) == 'x' &&

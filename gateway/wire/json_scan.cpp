@@ -16,7 +16,8 @@ namespace {
 namespace boost_json = boost::json;
 using boost_error = boost::system::error_code;
 
-/// The handler for Boost.JSON's parser, which passes a text with escapes in several parts.
+/// Receives the events of Boost.JSON's parser and passes them to a json_visitor. The parser passes a text with escapes
+/// in several parts; this class joins them.
 class part_handler {
  public:
   static constexpr std::size_t max_object_size = std::size_t(-1);
@@ -109,7 +110,7 @@ class part_handler {
   std::string parts_;  // the parts of a name so far, or the beginning of a text
 };
 
-/// Returns the code unit of an escape such as `\u00e9` at the beginning of the text.
+/// If the text begins with an escape such as `\u00e9`, returns its UTF-16 code unit; otherwise returns nothing.
 std::optional<unsigned> escaped_unit(std::string_view text) noexcept {
   constexpr std::size_t length = 6;
   if (text.size() < length || text[0] != '\\' || text[1] != 'u') return std::nullopt;
@@ -119,8 +120,9 @@ std::optional<unsigned> escaped_unit(std::string_view text) noexcept {
   return error == std::errc{} && end == last ? std::optional{unit} : std::nullopt;
 }
 
-/// Replaces each lone half of an escaped surrogate pair in the document by U+FFFD. JavaScript writes such halves if it
-/// cuts a text there. Boost.JSON rejects them, but most servers accept them. Returns nothing if there is no such half.
+/// Replaces each lone half of an escaped surrogate pair in the document by U+FFFD. JavaScript writes a lone half if it
+/// cuts a text inside a pair. Boost.JSON rejects lone halves, but most servers accept them. Returns nothing if the
+/// document has none.
 std::optional<std::string> with_whole_characters(std::string_view document) {
   constexpr std::size_t length = 6;
   constexpr auto is_first = [](unsigned unit) { return unit >= 0xd800 && unit < 0xdc00; };
@@ -129,7 +131,7 @@ std::optional<std::string> with_whole_characters(std::string_view document) {
   for (std::size_t at = document.find('\\'); at < document.size(); at = document.find('\\', at)) {
     const auto unit = escaped_unit(document.substr(at));
     if (!unit) {
-      at += 2;  // skips the escaped character, which may be a backslash
+      at += 2;  // skips the backslash and the escaped character, which may be a backslash, too
       continue;
     }
     const auto next = escaped_unit(document.substr(at + length));

@@ -16,9 +16,9 @@ namespace canigo::gateway {
 namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
-// Only this file uses Boost.Beast, which parses the bytes. Boost's errors and buffers do not leave it.
+// Only this file uses Boost.Beast, which parses the bytes. No type of Boost is visible outside of this file.
 
-/// The common interface of the parsers of requests and of responses.
+/// The interface that the parser of requests and the parser of responses have in common.
 struct message_parser::machine {
   virtual ~machine() = default;
   virtual std::size_t put(std::string_view input, beast::error_code& e) = 0;
@@ -32,12 +32,12 @@ struct message_parser::machine {
   std::size_t head_bytes = 0;
   std::span<const char> piece;
   bool is_chunked = false;
-  std::uint64_t chunk_left = 0;  // the bytes of the current chunk that are still to come
+  std::uint64_t chunk_left = 0;  // how many bytes of the current chunk have not come yet
 };
 
 namespace {
 
-/// Returns the number of fields in a head, as far as the head has arrived.
+/// Returns the number of fields in that part of a head that has arrived.
 std::size_t fields_in(std::string_view head) noexcept {
   std::size_t n = 0;
   for (auto at = head.find('\n'); at != head.npos && !head.substr(at + 1).starts_with('\r');
@@ -62,7 +62,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
 
   std::size_t put(std::string_view input, beast::error_code& e) override {
     this->piece = {};
-    // A request keeps its head while it waits, so memory is reserved only for the fields that it has.
+    // Memory is reserved only for the fields that the request has, because a request keeps its head while it waits.
     if (IsRequest && !this->known.has_begun) this->head.fields.reserve(std::min(fields_in(input), this->most_fields));
     const std::size_t n = parser::put(boost::asio::const_buffer{input.data(), input.size()}, e);
     look();
@@ -98,12 +98,13 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
     this->head.version = version;
   }
   void on_field_impl(http::field f, beast::string_view name, beast::string_view value, beast::error_code& e) override {
-    if (this->known.has_head) return look_at_trailer(f, e);  // Boost before 1.90 reports the fields of a trailer here
+    // Boost before 1.90 also calls this function for the fields of a trailer
+    if (this->known.has_head) return look_at_trailer(f, e);
     if (this->head.fields.size() == this->most_fields) {
       e = http::error::header_limit;
       return;
     }
-    // Most responses have at most 8 fields.
+    // Most responses have at most 8 fields, so memory is reserved for 8.
     if (!IsRequest && this->head.fields.empty()) this->head.fields.reserve(8);
     this->head.fields.push_back({{name.data(), name.size()}, {value.data(), value.size()}});
   }
@@ -112,7 +113,7 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
     look_at_trailer(f, e);
   }
 #endif
-  // A trailer is not passed on. It may not contain fields that define where a message ends.
+  // Refuses a trailer with a field that defines where a message ends. Other trailer fields are not passed on.
   static void look_at_trailer(http::field f, beast::error_code& e) {
     if (f == http::field::content_length || f == http::field::transfer_encoding) e = http::error::bad_field;
   }
@@ -122,7 +123,8 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
   void on_chunk_header_impl(std::uint64_t size, beast::string_view, beast::error_code& e) override {
     e = {};
     this->chunk_left = size;
-    if (size == 0) this->is_chunked = false;  // the trailer follows; Boost from 1.90 on reads it in a separate step
+    // After the chunk of size 0 only the trailer follows, which Boost from 1.90 on reads in a separate step.
+    if (size == 0) this->is_chunked = false;
   }
   std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view body, beast::error_code& e) override {
     this->chunk_left -= body.size();
@@ -159,7 +161,8 @@ message_parser::step message_parser::read(read_buffer& buffer) {
   const bool is_chunk_line = machine_->is_chunked && machine_->chunk_left == 0;
   std::optional<mended_text> mended;
   if (!machine_->reads_requests && is_chunk_line) {
-    // Beast would count the bytes of the unfinished line, including blanks that are dropped later.
+    // The whole line of a chunk's size is awaited: Beast counts the bytes of an unfinished line, but some of them may
+    // be blanks that are dropped later.
     if (!has_chunk_line(input)) {
       s.wants_more = true;
       return s;
@@ -173,9 +176,9 @@ message_parser::step message_parser::read(read_buffer& buffer) {
     mended = mend_status_line(input);
   }
   if (mended) input = mended->text;
-  // Beast asserts that it gets "0" and two line ends in one step; otherwise it aborts the program. The rest of a
-  // message is never shorter than that. So the line of a chunk's size is passed on only together with at least that
-  // many bytes.
+  // Beast aborts the program if it gets "0" and the two line ends after it in more than one step. The rest of a message
+  // never has fewer bytes than these. So the line of a chunk's size is passed on only together with at least as many
+  // bytes.
   constexpr std::size_t least = 5;
   if (is_chunk_line && !(mended && mended->is_line) && input.size() < least) {
     s.wants_more = true;
@@ -185,7 +188,7 @@ message_parser::step message_parser::read(read_buffer& buffer) {
   const std::size_t used = machine_->put(input, e);
   buffer.consume(mended ? mended->of_server(used) : used);
   s.piece = machine_->piece;
-  // Beast limits only the bytes of one step, so the bytes of all steps of a head are counted here.
+  // Beast limits only the bytes of one step, so this function counts the bytes of all steps of a head.
   if (!known().has_head) machine_->head_bytes += used;
   const std::size_t unread = e == http::error::need_more && !known().has_head ? input.size() - used : 0;
   if (machine_->head_bytes + unread > machine_->most_head) e = http::error::header_limit;

@@ -21,15 +21,15 @@ struct parser_limits {
 /// Returns the reason phrase of a status in HTTP/1.1.
 std::string_view reason_of(int status) noexcept;
 
-/// Why a message can't be parsed.
+/// The reason why a message can't be parsed.
 enum class parse_failure : std::uint8_t { none, malformed, head_too_large, body_too_large, target_too_large };
 
-/// Parses one HTTP/1.1 message: its head, then its body in pieces that are not copied. It uses the parser of
+/// Parses one HTTP/1.1 message: first its head, then its body in pieces that are not copied. It uses the parser of
 /// Boost.Beast.
 class message_parser {
  public:
   static message_parser of_request(const parser_limits& limits);
-  /// `to_head`: the request was HEAD, so the response has no body.
+  /// `to_head`: the method of the request was HEAD, so the response has no body.
   static message_parser of_response(const parser_limits& limits, bool to_head);
   message_parser(message_parser&& other) noexcept;
   message_parser& operator=(message_parser&& other) noexcept;
@@ -37,7 +37,7 @@ class message_parser {
 
   struct step {
     std::span<const char> piece;  ///< a piece of the body; valid until the buffer's next prepare() or shrink()
-    bool wants_more = false;      ///< the next step needs more input
+    bool wants_more = false;      ///< true: the next step needs more bytes in the buffer
   };
   /// Parses up to the end of the head, or to the end of the next piece of the body. Precondition: the message is not
   /// done, and has no failure.
@@ -45,7 +45,7 @@ class message_parser {
   /// The step consumes the bytes that it parses. So when is_done() is true, the buffer begins with the first byte after
   /// the message, even if pieces are still in use.
   step read(read_buffer& input);
-  /// Call it when the peer has ended the stream, which may be the end of the message.
+  /// Call it when the peer has ended the stream. If the body ends with the stream, the message is then done.
   void end();
 
   bool has_begun() const noexcept;
@@ -53,15 +53,15 @@ class message_parser {
   bool is_done() const noexcept;
   parse_failure failure() const noexcept { return failure_; }
   const message_head& head() const noexcept;
-  /// Moves the head out. Call it once. If is_done(), this also frees the parser's memory.
+  /// Moves the head out of the parser. Call it once. If is_done(), this also frees the parser's memory.
   message_head take_head() noexcept;
 
-  /// Whether the message has a body, and the body's length if the head names it. Call it only if has_head().
+  /// Whether the message has a body; and the body's length, if the head names it. Precondition: has_head().
   bool has_body() const noexcept;
   std::optional<std::uint64_t> length() const noexcept;
-  /// Whether the body ends with the stream.
+  /// Whether the body has no other end than the end of the stream.
   bool ends_with_stream() const noexcept;
-  /// 10 for HTTP/1.0, 11 for HTTP/1.1; 0 before the head has arrived.
+  /// Returns 10 for HTTP/1.0 and 11 for HTTP/1.1; 0 if the head has not arrived yet.
   int version() const noexcept;
   /// Whether the connection may serve another message after this one.
   bool keep_alive() const noexcept;
@@ -82,7 +82,7 @@ class message_parser {
   const facts& known() const noexcept;
 
   std::unique_ptr<machine> machine_;
-  facts last_;  // the properties of the message, kept after machine_ was freed
+  facts last_;  // the facts about the message, kept after machine_ was freed
   parse_failure failure_ = parse_failure::none;
 };
 

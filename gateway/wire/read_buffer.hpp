@@ -12,7 +12,7 @@
 
 namespace canigo::gateway {
 
-/// Bytes that were read and not consumed yet. prepare() enlarges its memory, shrink() reduces it.
+/// Holds bytes that were read and are not consumed yet. prepare() may enlarge its memory; shrink() may reduce it.
 class read_buffer {
  public:
   std::span<const char> unread() const noexcept { return {data_.get() + begin_, end_ - begin_}; }
@@ -24,8 +24,8 @@ class read_buffer {
     if (begin_ == end_) begin_ = end_ = 0;
   }
 
-  /// Returns free space after the unread bytes, so that both together have at most `most` bytes. It is empty if there
-  /// are that many unread bytes.
+  /// Returns free space after the unread bytes. The unread bytes and the space together have at most `most` bytes; the
+  /// space is empty if there are already that many unread bytes.
   net::mutable_buffer prepare(std::size_t most) {
     if (capacity_ < most) {
       std::unique_ptr<char[]> larger{new char[most]};
@@ -43,8 +43,8 @@ class read_buffer {
   }
   void commit(std::size_t n) noexcept { end_ += n; }
 
-  /// Frees the memory that the unread bytes do not need. A buffer of up to `keep` bytes is kept, because the next read
-  /// soon needs it.
+  /// Frees the memory that the unread bytes do not need. Memory of up to `keep` bytes is kept, because the next read
+  /// will soon need it.
   void shrink(std::size_t keep = 0) {
     if (capacity_ <= std::max(keep, size())) return;
     std::unique_ptr<char[]> smaller{empty() ? nullptr : new char[size()]};

@@ -11,8 +11,8 @@ namespace canigo::gateway {
 namespace {
 
 constexpr std::size_t body_piece_size = 64 << 10;
-// The size in which kept bytes are given out. A piece of this size can be written within an upstream's time limit for a
-// write.
+// Kept bytes are given out in pieces of this size. It is small enough to be written within an upstream's time limit for
+// a write.
 constexpr std::size_t kept_piece_size = 256 << 10;
 
 }  // namespace
@@ -41,8 +41,8 @@ std::span<const char> request_body::piece_now() {
 }
 
 std::size_t request_body::next_now(std::span<std::span<const char>> to) {
-  // A piece of kept_ is returned alone. Another piece might be appended to kept_, which may move the first one in
-  // memory.
+  // If kept bytes are given out again, only one piece is returned: a further piece might be appended to kept_, which
+  // may move the first one in memory.
   const bool is_again = sent_ < kept_.size();
   std::size_t n = 0;
   while (n < (is_again ? 1 : to.size())) {
@@ -69,7 +69,7 @@ net::awaitable<void> request_body::read_more() {
     co_await client_.write(pieces, idle_, error);
   }
   const net::mutable_buffer room = input_.prepare(body_piece_size);
-  if (room.size() == 0) {  // the line between two chunks exceeds the buffer
+  if (room.size() == 0) {  // the line between two chunks is too long for the buffer
     status_ = status::malformed;
     co_return;
   }
@@ -80,7 +80,7 @@ net::awaitable<void> request_body::read_more() {
                                                      : status::client_failed;
 }
 
-/// Whether read_ahead() must read more.
+/// Whether read_ahead() must read more bytes.
 bool request_body::is_short_of(std::uint64_t most) const noexcept {
   return !parser_.is_done() && status_ == status::good && read_ < most && all_kept_.has_room(body_piece_size);
 }

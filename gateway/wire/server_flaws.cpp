@@ -13,7 +13,7 @@ constexpr bool is_hex(char c) noexcept { return is_digit(c) || (lower(c) >= 'a' 
 
 constexpr std::size_t status_end = 12;
 
-/// Whether the input begins with a status line's version and status, such as "HTTP/1.1 200".
+/// Whether the input begins with the version and the status of a status line, such as "HTTP/1.1 200".
 bool begins_with_status(std::string_view input) noexcept {
   constexpr std::string_view version = "HTTP/1.";
   constexpr std::size_t status = 9;
@@ -21,7 +21,8 @@ bool begins_with_status(std::string_view input) noexcept {
          input[status - 1] == ' ' && std::ranges::all_of(input.substr(status, status_end - status), is_digit);
 }
 
-/// Returns where the line with a chunk's size begins: after the line break that ends the previous chunk's data.
+/// Returns where the line with a chunk's size begins: after the line break, if any, that ends the data of the previous
+/// chunk.
 std::size_t start_of_line(std::string_view input) noexcept { return input.starts_with(line_end) ? line_end.size() : 0; }
 
 }  // namespace

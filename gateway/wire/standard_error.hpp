@@ -9,19 +9,19 @@
 
 namespace canigo::gateway {
 
-/// Writes to standard error what its reader accepts within `patience`. The rest is lost, because a reader that stops or
-/// ends must neither block calls nor end the program.
+/// Writes the text to standard error, as far as the reader accepts it within `patience`. The rest is lost: a reader
+/// that stops or ends must neither block calls nor end the program.
 ///
 /// Threads: any.
 void write_to_standard_error(std::string_view text, duration patience) noexcept;
 
-/// Writes a line while the program serves requests. It never waits.
+/// Writes a line to standard error without a wait. Use it while the program serves requests.
 template <class... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) noexcept {
   try {
     write_to_standard_error("canigo-gateway: " + fmt::format(format, std::forward<Args>(args)...) + '\n', duration{0});
   } catch (...) {
-    // Without memory for the text, the line is lost.
+    // If there is no memory for the text, the line is lost.
   }
 }
 

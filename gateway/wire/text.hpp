@@ -24,7 +24,7 @@ constexpr bool starts_with_text(std::string_view text, std::string_view start) n
   return text.size() >= start.size() && same_text(text.substr(0, start.size()), start);
 }
 
-/// A set of characters, stored as a table.
+/// A set of characters, stored as a table, so that a look-up is fast.
 class character_set {
  public:
   template <class Test>
@@ -43,7 +43,7 @@ class character_set {
 inline constexpr character_set token_characters{[](char c) {
   return is_letter(c) || is_digit(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
 }};
-/// RFC 3986, 2.3: percent-encoding one of these characters does not change the meaning of a URI.
+/// The characters of which percent-encoding does not change the meaning of a URI (RFC 3986, 2.3).
 inline constexpr character_set unreserved_characters{
     [](char c) { return is_letter(c) || is_digit(c) || std::string_view{"-._~"}.find(c) != std::string_view::npos; }};
 inline constexpr character_set value_characters{[](char c) { return !(c >= 0 && c < 0x20 && c != '\t') && c != 0x7f; }};
@@ -51,8 +51,8 @@ inline constexpr character_set value_characters{[](char c) { return !(c >= 0 && 
 /// Whether the text can be a method, or the name of a header field.
 constexpr bool is_token(std::string_view text) noexcept { return !text.empty() && token_characters.has_all_of(text); }
 
-/// Whether the text can be the value of a field: it has no control character except tabs. A line break in it would
-/// begin another field.
+/// Whether the text can be the value of a header field: it has no control character except tabs. A line break in it
+/// would begin another field.
 constexpr bool is_field_value(std::string_view text) noexcept { return value_characters.has_all_of(text); }
 
 /// Calls `use` with each element of a comma-separated list, trimmed. Skips empty elements.

@@ -13,7 +13,7 @@ bool begins_message(unsigned char first) noexcept {
   return opcode == text_frame || opcode == data_frame;
 }
 
-/// Returns the length of a frame's head, given the second byte of the head.
+/// Returns the length of a frame's head. `second`: the second byte of the head.
 std::size_t head_size(unsigned char second) noexcept {
   const unsigned length = second & length_bits;
   const std::size_t more = length == two_bytes ? 2 : length == eight_bytes ? 8 : 0;

@@ -41,7 +41,7 @@ double per_second(const canigo::rate& r) {
   return static_cast<double>(r.tokens()) / std::chrono::duration<double>(r.period()).count();
 }
 
-/// Returns the highest rate of one server that the options allow.
+/// Returns the highest rate at which the options allow calls to one server.
 double most_per_second(const options& o) {
   double most = std::numeric_limits<double>::infinity();
   if (o.rate) most = per_second(*o.rate);
@@ -51,8 +51,8 @@ double most_per_second(const options& o) {
 
 server_limits limits_of_each(const options& o) {
   server_limits limits = o.per_host;
-  // Without the adaptive limit, the limiter alone counts all connections, so a server that uses all of them stays in
-  // turn.
+  // With an adaptive limit, the queue must know how many connections a server can use. Without one, only the limiter
+  // counts connections, so a server that uses all of them still counts as able to get calls.
   if (limits.is_adaptive) limits.connections = std::min(limits.connections, o.connections);
   return limits;
 }
@@ -65,16 +65,17 @@ canigo::limiter_options limits_of(const options& o) {
 
 std::string to_text(canigo::duration d) {
   return canigo::to_string(d < 10s ? std::chrono::ceil<std::chrono::milliseconds>(d)
-                                   // The value is rounded down here, because duration::max() can't be rounded up.
+                                   // A long duration is rounded down, because duration::max() can't be rounded up.
                                    : std::chrono::floor<std::chrono::seconds>(d));
 }
 
-// Handles an error that ends the program, such as a closed reader of the output.
+// Completion handler of coroutines: throws their exception, which ends the program. An example is a closed reader of
+// the output.
 void rethrow(const std::exception_ptr& e) {
   if (e) std::rethrow_exception(e);
 }
 
-// Like rethrow(), but ignores the cancellation of an operation, which happens at the end of all calls.
+// Like rethrow(), but ignores that an operation was cancelled, as operations are at the end of all calls.
 void rethrow_failure(const std::exception_ptr& e) {
   try {
     rethrow(e);
@@ -95,7 +96,8 @@ fetcher::fetcher(asio::io_context& io, const options& o, report& r)
       limits_{io, limits_of(o)},
       http_{io,
             {.connections = o.connections,
-             .connections_per_host = canigo::unlimited,  // call_queue bounds the connections of each server
+             // unlimited, because call_queue limits the connections of each server
+             .connections_per_host = canigo::unlimited,
              .timeout = o.timeout,
              .max_redirects = 0,
              .decode_body = o.decodes_bodies,
@@ -158,7 +160,7 @@ asio::awaitable<void> fetcher::read_lines() {
   news_.give();
 }
 
-/// Makes the name of the call's file. Returns the problem with the name; empty if there is none.
+/// Sets the name of the file for the call's response. Returns the problem with the name; empty if there is none.
 std::string fetcher::name_file(call& c) const {
   if (!folder_) return {};
   auto [name, problem] = options_.name.name_of(c);
@@ -182,10 +184,10 @@ asio::awaitable<void> fetcher::let_go() {
     try {
       may_go = co_await limits_.acquire();
     } catch (const std::system_error&) {
-      co_return;  // limits_ was stopped
+      co_return;  // limits_ was stopped, so no further call is made
     }
-    // The next call is chosen only when the limiter has granted a token. If no server may get a call by then, the token
-    // is refunded.
+    // The next call is chosen only now, after the limiter has granted a token. If no server may get a call any more,
+    // the token is given back.
     auto c = queue_.take(now());
     refuse_hopeless();
     room_.give();
@@ -198,7 +200,7 @@ asio::awaitable<void> fetcher::let_go() {
   }
 }
 
-/// Returns why the call can't be made, as far as that is known before the call is sent.
+/// Returns why the call can't be made, if that is known before the call is sent; otherwise returns nothing.
 std::optional<std::system_error> fetcher::obstacle_of(const call& c) const {
   if (folder_) {
     if (const auto error = folder_->check(c.file)) {
@@ -214,7 +216,7 @@ std::optional<std::system_error> fetcher::obstacle_of(const call& c) const {
   return std::nullopt;
 }
 
-/// Ends the calls that can't be made. Returns whether there were such calls.
+/// Ends the calls that can't be made, with an error. Returns false if there were no such calls.
 bool fetcher::refuse_hopeless() {
   auto all = queue_.take_hopeless();
   for (call& c : all) {
@@ -240,7 +242,7 @@ asio::awaitable<void> fetcher::make(call c, canigo::permit may_go) {
       response = co_await http_.send(std::move(request));
     }
   } catch (const output_error&) {
-    throw;  // such an error ends the program
+    throw;  // an error of the output folder ends the program
   } catch (const std::system_error& e) {
     c.failed(e);
   }
@@ -253,7 +255,8 @@ asio::awaitable<void> fetcher::make(call c, canigo::permit may_go) {
   answered(std::move(c), response);
 }
 
-/// Builds the request. Throws std::system_error if its body can't be read, or if its output file already exists.
+/// Builds the next request of the call. Throws std::system_error if the request's body can't be read, or if the file
+/// for the response already exists.
 http::request fetcher::begin(call& c) {
   c.started = now();
   c.waited += c.started - c.queued;
@@ -266,7 +269,7 @@ http::request fetcher::begin(call& c) {
   return request;
 }
 
-/// Like http::client::send(), but stores the body of a successful response in the call's file.
+/// Sends a request like http::client::send(), but stores the body of a successful response in the call's file.
 asio::awaitable<http::response> fetcher::download(call& c, http::request request) {
   http::exchange x = co_await http_.open(std::move(request));
   http::response r = x.head();
@@ -295,10 +298,11 @@ asio::awaitable<http::response> fetcher::download(call& c, http::request request
   co_return r;
 }
 
-/// Reads the body to its end, and returns its size in bytes. If `to` is null, the body is dropped.
+/// Reads a response's body to its end, and returns the body's size in bytes. `to`: the file for the body; null: the
+/// body is dropped.
 asio::awaitable<std::uint64_t> fetcher::copy(http::exchange& from, output_dir::part* to) const {
   constexpr std::size_t room_size = 64 << 10;
-  // A body that is not stored is read to its end, so that its connection can serve further calls.
+  // A body that is not stored is read to its end, too, up to this size, so that its connection can serve further calls.
   constexpr std::uint64_t longest_dropped = 16 << 20;
   const std::uint64_t most = to != nullptr ? options_.longest_file : longest_dropped;
   std::vector<char> room(room_size);
@@ -315,7 +319,7 @@ asio::awaitable<std::uint64_t> fetcher::copy(http::exchange& from, output_dir::p
   co_return size;
 }
 
-/// Ends the call, or queues it again for its next request.
+/// Handles a response: ends the call, or queues the call again for its next request.
 void fetcher::answered(call c, const http::response& r) {
   server& s = queue_.server_of(c);
   give_back_place(c);
@@ -339,7 +343,7 @@ void fetcher::answered(call c, const http::response& r) {
   news_.give();
 }
 
-/// Reports the result of the call to the adaptive limit of its server, if there is one.
+/// Reports the result of the call to the adaptive limit of its server. Does nothing if the server has no such limit.
 void fetcher::give_back_place(call& c) {
   if (c.is_refused || c.error == canigo::errc::timed_out) {
     c.place_at_server.dropped();
@@ -350,15 +354,15 @@ void fetcher::give_back_place(call& c) {
   }
 }
 
-/// Handles a refusal. Returns when to try again; nothing: no further attempt. A pause of the server delays only calls
-/// to this server.
+/// Handles a refusal by the server. Returns when to try the call again; nothing: there is no further attempt. If the
+/// server asks for a pause, only calls to this server wait.
 std::optional<canigo::time_point> fetcher::told_to_wait(const call& c, server& s, const http::response& r) {
   const auto asked = http::asked_wait(r, std::chrono::system_clock::now(), canigo::duration::max()).value_or(0s);
   const auto pause = std::min(asked, options_.max_pause);
   const auto until = canigo::saturating_add(now(), pause);
   s.told_pace = std::max(s.told_pace, s.pace.per_second());
   s.pace.refused(c.started, now(), pause);
-  // Other running calls may get the same answer, so it is reported once.
+  // Several running calls may get such an answer for one pause. The pause is reported only once.
   const bool is_new_pause = pause > 0s && until > canigo::saturating_add(s.paused_until, pause / 2);
   if (pause > 0s) {
     s.paused_until = std::max(s.paused_until, until);
@@ -388,7 +392,8 @@ canigo::time_point fetcher::after_backoff(const call& c) {
   return canigo::saturating_add(now(), backoff_.delay(static_cast<std::uint32_t>(c.attempts), random_()));
 }
 
-/// Whether the call follows a redirect. The request for the next hop waits in the queue like any other request.
+/// Whether the response is a redirect that the call follows. The call's next request then waits in the queue like any
+/// other request.
 bool fetcher::is_led_on(call& c, const http::response& r) const {
   if (c.error || r.redirect.empty() || options_.max_redirects == 0) return false;
   if (is_stopping()) {
@@ -418,7 +423,8 @@ asio::awaitable<void> fetcher::obey_signals() {
   news_.give();
   room_.give();
   give_up_after(options_.grace);
-  // timeout(1) signals the process and then its process group, so one signal may arrive twice.
+  // A second signal within 100 ms is ignored: timeout(1) signals the process and then its process group, so one signal
+  // may arrive twice.
   const canigo::time_point one_until = now() + 100ms;
   do {
     co_await signals.async_wait(asio::use_awaitable);
@@ -429,7 +435,7 @@ asio::awaitable<void> fetcher::obey_signals() {
 void fetcher::give_up_after(canigo::duration grace) {
   const auto wait = [](fetcher* self, canigo::duration d) -> asio::awaitable<void> {
     co_await canigo::sleep_for(d);
-    self->http_.stop();  // ends the running requests now
+    self->http_.stop();  // ends the requests that still run
   };
   asio::co_spawn(io_, over_.wrap(wait(this, grace)), rethrow_failure);
 }

@@ -25,14 +25,15 @@
 
 namespace fetch {
 
-/// Reads calls ahead, as far as the queue allows, and makes them within the rate, the most important first.
+/// Reads calls from the input, as far ahead as the queue allows, and makes them within the rate. The most important
+/// calls come first.
 class fetcher {
  public:
   fetcher(asio::io_context& io, const options& o, report& r);
 
-  /// Returns when the input has ended and every call was reported.
+  /// Makes all calls. Returns when the input has ended and every call was reported.
   asio::awaitable<void> run();
-  /// The signal that ended the run early; 0: no signal came.
+  /// Returns the number of the signal that ended the run early; 0: no signal came.
   int signal() const noexcept { return signal_; }
 
  private:
@@ -63,17 +64,18 @@ class fetcher {
   report& report_;
   line_reader input_;
   call_queue queue_;
-  canigo::limiter limits_;  // takes a token of the rate and a connection in one step
+  canigo::limiter limits_;  // grants a token of the rate and a connection together
   canigo::http::client http_;
-  const canigo::backoff backoff_;  // the delays of calls to which the server named no wait
+  const canigo::backoff backoff_;  // computes the delay of a retry if the server has named no wait
   std::mt19937_64 random_{std::random_device{}()};
   std::optional<journal> journal_;
-  std::optional<output_dir> folder_;  // the folder for bodies
-  notice news_;                       // wakes let_go(): a call was read, a call ended, or the run ends
-  notice room_;                       // wakes read_lines(): the queue has space
-  canigo::cancel_source over_;        // cancels the coroutines that only accompany the calls
+  std::optional<output_dir> folder_;  // the folder for the bodies of responses; none: bodies are dropped
+  notice news_;                       // wakes let_go() when a call was read, when a call ended, and when the run ends
+  notice room_;                       // wakes read_lines() when the queue has space
+  // at the end of all calls, cancels the other coroutines, such as the display of progress
+  canigo::cancel_source over_;
   std::size_t running_ = 0;
-  std::size_t calls_read_ = 0;  // includes the calls that succeeded in an earlier run
+  std::size_t calls_read_ = 0;  // the number of calls read so far, including those that succeeded in an earlier run
   bool has_read_all_ = false;
   int signal_ = 0;
 };

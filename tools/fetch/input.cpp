@@ -36,7 +36,8 @@ line_reader::line_reader(const asio::any_io_executor& executor, const std::strin
 
 line_reader::~line_reader() {
   if (descriptor_.is_open()) descriptor_.release();
-  ::fcntl(file_, F_SETFL, flags_);  // a terminal that stays non-blocking would confuse the shell
+  // Restores the original flags, because a terminal that stays non-blocking would confuse the shell.
+  ::fcntl(file_, F_SETFL, flags_);
   ::close(file_);
 }
 
@@ -48,8 +49,8 @@ asio::awaitable<std::optional<line_reader::line>> line_reader::next() {
       read_ = end + 1;
       co_return l;
     }
-    // Of a line that is too long, only the beginning and one more byte are kept; that byte shows that the line is too
-    // long.
+    // Of a line that is too long, only the beginning and one more byte are kept. The additional byte shows that the
+    // line is too long.
     if (buffer_.size() - read_ > longest_line) buffer_.resize(read_ + longest_line + 1);
     if (!co_await read_more()) {
       if (read_ == buffer_.size()) co_return std::nullopt;
@@ -76,7 +77,7 @@ asio::awaitable<bool> line_reader::read_more() {
                                     asio::redirect_error(asio::use_awaitable, error));
   } else {
     co_await asio::post(descriptor_.get_executor(),
-                        asio::use_awaitable);  // other handlers run between two pieces of a long file
+                        asio::use_awaitable);  // lets other handlers run between two pieces of a long file
   }
   if (at_end_) co_return false;
   buffer_.erase(0, read_);
@@ -94,7 +95,7 @@ asio::awaitable<bool> line_reader::read_more() {
 std::optional<double> line_reader::part_read() const noexcept {
   if (size_ == 0) return std::nullopt;
   const double given = static_cast<double>(taken_) - static_cast<double>(buffer_.size() - read_);
-  return std::min(1.0, given / static_cast<double>(size_));  // the file may grow during the run
+  return std::min(1.0, given / static_cast<double>(size_));  // at most 1, because the file may grow during the run
 }
 
 void line_reader::stop() {

@@ -18,7 +18,8 @@ namespace {
 
 constexpr std::string_view head = "canigo-fetch journal 1";
 
-/// Reads a number that is followed by `after`, and removes both from the text.
+/// Reads a number that is followed by `after`, and removes both from the text. Returns false if the text does not begin
+/// so.
 template <class Number>
 bool take(std::string_view& text, Number& value, int base, std::string_view after) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
@@ -63,7 +64,7 @@ void journal::read() {
   for (;;) {
     constexpr std::size_t piece = 1 << 16;
     const std::size_t size = text.size();
-    // A line of a journal is never so long, even if a crash has damaged it.
+    // A journal has no line of this length, even if a crash has damaged it. So the file is no journal.
     if (size > piece) refuse("no journal of canigo-fetch");
     text.resize(size + piece);
     const ssize_t n = ::read(file_, text.data() + size, piece);
@@ -95,7 +96,7 @@ void journal::read_line(std::string_view line, std::size_t number) {
   done_[order] = hash;
 }
 
-// 64-bit FNV-1a. Source: G. Fowler, L. C. Noll, K.-P. Vo; RFC 9923.
+// Computes a 64-bit FNV-1a hash. Source: G. Fowler, L. C. Noll, K.-P. Vo; RFC 9923.
 std::uint64_t journal::hash_of(std::string_view line) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : line) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

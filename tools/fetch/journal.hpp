@@ -8,14 +8,15 @@
 
 namespace fetch {
 
-/// A file with a line for each call of a list that has succeeded, so that a later run can continue the list.
+/// A file that has a line for each call of an input list that has succeeded. With it, a later run can continue the
+/// list.
 ///
-/// A line has the call's order and a hash of its line in the list. The hash shows whether the journal belongs to this
-/// list. If the last line was cut off by a crash or a full disk, it does not count.
+/// A line has the number of the call and a hash of the call's line in the list. The hash shows whether the journal
+/// belongs to this list. If the last line was cut off by a crash or a full disk, it does not count.
 class journal {
  public:
-  /// Creates the file if there is none, and locks it. Throws std::system_error, which names the file, if the file is no
-  /// journal or another process uses it.
+  /// Opens and locks the file. Creates it if it does not exist. Throws std::system_error, which names the file, if the
+  /// file is no journal or another process uses it.
   explicit journal(const std::string& path);
   ~journal();
   journal(const journal&) = delete;
@@ -23,10 +24,10 @@ class journal {
 
   static std::uint64_t hash_of(std::string_view line) noexcept;
 
-  /// Whether the call succeeded in an earlier run. Call it once for each call. Throws std::system_error if the journal
-  /// has another line's hash for this order.
+  /// Whether the call with this number succeeded in an earlier run. Call it once for each call. Throws
+  /// std::system_error if the journal has another hash for this number, because then the journal is of another list.
   bool has(std::size_t order, std::uint64_t hash);
-  /// Stores that the call has succeeded. Throws std::system_error if the file can't be written.
+  /// Writes that the call has succeeded. Throws std::system_error if the file can't be written.
   void add(std::size_t order, std::uint64_t hash);
 
  private:
@@ -38,7 +39,8 @@ class journal {
 
   const std::string path_;
   int file_ = -1;
-  std::unordered_map<std::size_t, std::uint64_t> done_;  // the hash of the line, by the order of the call
+  // the hash of each successful call's line, by the call's number
+  std::unordered_map<std::size_t, std::uint64_t> done_;
 };
 
 }  // namespace fetch

@@ -19,13 +19,13 @@ namespace {
 
 using nlohmann::json;
 
-/// The text of a problem with a member.
+/// The problem with a member of the JSON object; its text names the member.
 struct bad_member : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
 std::string shown(const json& value) {
-  // dump() would use stack in proportion to the depth of the value.
+  // A list or an object is shown only by its type: dump() would use stack in proportion to the depth of the value.
   if (value.is_structured()) return value.type_name();
   constexpr std::size_t most = 40;
   std::string text = value.dump(-1, ' ', true);
@@ -38,7 +38,7 @@ std::string shown(const json& value) {
 }
 
 const std::string& text_of(std::string_view member, const json& value) {
-  // Even a value of another type may be a secret, so the message does not show it.
+  // The message names only the type of the value, because even a value of a wrong type may be a secret.
   if (!value.is_string()) refuse(member, value.type_name(), "a string");
   return value.get_ref<const std::string&>();
 }
@@ -146,7 +146,7 @@ parsed_line parse_json(std::string_view text, int priorities) {
     return {{}, e.what()};
   } catch (const json::parse_error& e) {
     return {{}, fmt::format("no JSON: the mistake is at byte {}", e.byte)};
-  } catch (const json::exception&) {  // a number is too large for its type
+  } catch (const json::exception&) {  // a number in the object is too large for its type
     return {{}, "no JSON that can be read: a number is too large"};
   }
 }

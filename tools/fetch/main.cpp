@@ -19,8 +19,9 @@
 
 namespace {
 
-// If a standard stream is closed, the next opened file would get its number, and would be read or written as that
-// stream. So this function occupies the number with a descriptor that can be neither read nor written.
+// Opens /dev/null for each standard stream that is closed. Otherwise the next opened file would get the number of the
+// stream, and would be read or written as that stream. Reads from such a standard input, and writes to such an output,
+// fail.
 void occupy_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     const bool is_closed = ::fcntl(fd, F_GETFD) < 0 && errno == EBADF;
@@ -32,10 +33,10 @@ void occupy_standard_streams() {
 
 int main(int argc, char** argv) {
   occupy_standard_streams();
-  std::setlocale(LC_CTYPE, "C.UTF-8");  // the name of a host may contain non-ASCII letters
-  // A server that closes its connection causes an error of its call, not the end of the program.
+  std::setlocale(LC_CTYPE, "C.UTF-8");  // needed for host names with non-ASCII letters
+  // Without this, a server that closes its connection could end the program. Now only the call fails.
   std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit causes an error, not the end of the program
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its size limit then causes an error instead of ending the program
   const fetch::options options = fetch::parse(argc, argv);
   try {
     asio::io_context io{1};

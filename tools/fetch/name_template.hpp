@@ -9,20 +9,22 @@
 
 namespace fetch {
 
-/// Makes the names of calls' files from a text that may contain {order}, {class}, {id}, {host} and {file}.
+/// Makes the names of the files for responses from a template, which may contain {order}, {class}, {id}, {host} and
+/// {file}.
 ///
-/// The values of a call can't lead to another folder: every character except ASCII letters, digits and -_.~@=+, is
-/// written as %XX, and so is a full stop at the beginning of a value.
+/// A value that comes from a call can't lead to another folder: every character except ASCII letters, digits and
+/// -_.~@=+, is written as %XX, and so is a full stop at the beginning of the value.
 class name_template {
  public:
-  /// Throws std::system_error with errc::invalid_argument, whose text describes the mistake.
+  /// `text`: the template. If it is invalid, throws std::system_error with errc::invalid_argument, whose text describes
+  /// the mistake.
   explicit name_template(std::string_view text);
 
   struct result {
     std::string name;
     std::string problem;  ///< the problem with the name; empty: there is none
   };
-  /// Returns the file name of the call, with / between its folders.
+  /// Returns the name of the file for the call's response. A name in a subfolder contains "/".
   result name_of(const call& c) const;
 
  private:

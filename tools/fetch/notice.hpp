@@ -12,7 +12,7 @@
 
 namespace fetch {
 
-/// Wakes the coroutine that waits for an event. The coroutine then checks the state itself.
+/// Wakes the one coroutine that waits for an event. After waking, the coroutine must check what has changed.
 class notice {
  public:
   explicit notice(const asio::any_io_executor& executor) : timer_{executor} {}

@@ -52,7 +52,7 @@ CLI::Option* count_option(CLI::App& app, const std::string& name, Number& target
 }
 
 canigo::duration to_time(const std::string& option, const std::string& text) {
-  constexpr double longest = 277'777;  // the longest duration, in hours
+  constexpr double longest = 277'777;  // the longest duration that an option accepts, in hours
   const auto refuse = [&](const std::string& why) { throw CLI::ValidationError{option, text + why}; };
   double number = 0;
   const char* end = text.data() + text.size();
@@ -108,7 +108,7 @@ void header_option(CLI::App& app, canigo::http::headers& target) {
   const auto add = [&target](const std::vector<std::string>& fields) {
     for (const std::string& field : fields) {
       const auto colon = field.find(':');
-      // The text may be a secret, so the message does not show it.
+      // The message does not show the text, because the text may be a secret.
       if (colon == std::string::npos) throw CLI::ValidationError{"--header", "has no ':'; allowed: NAME: VALUE"};
       std::string name = field.substr(0, colon);
       std::string value = field.substr(colon + 1);
@@ -124,7 +124,8 @@ void header_option(CLI::App& app, canigo::http::headers& target) {
       ->take_all()
       ->type_size(1)
       ->expected(1)
-      ->allow_extra_args(false);  // the words after this option are the input or another option
+      // A word after the option's value is not a second value, but the input or another option.
+      ->allow_extra_args(false);
 }
 
 void request_options(CLI::App& app, common_parts& common) {
@@ -198,7 +199,7 @@ void tls_options(CLI::App& app, options& o) {
   app.add_option("--pass", o.key_password, "Password of that key")->type_name("TEXT")->needs("--cert");
 }
 
-/// Checks combinations of options.
+/// Throws if the options give a body to requests with the method GET or HEAD.
 void check(const common_parts& common) {
   if (!common.body.empty() && (common.method == "GET" || common.method == "HEAD")) {
     throw CLI::ValidationError{"--request", common.method + " has no body; allowed with --data: another method"};
@@ -251,7 +252,7 @@ options parse(int argc, char** argv) {
       ->check(CLI::IsMember({"text", "json", "none"}).description(""))
       ->default_str("text")
       ->type_name("text|json|none");
-  // CLI11 sets a flag of type std::optional to false if it is not given, so a callback sets it.
+  // The flag is set by a callback, because CLI11 would set a std::optional to false if the flag is not given.
   app.add_flag_callback(
       "--progress", [&o] { o.shows_progress = true; },
       "Show how far it is in a line on the standard error; by default if that is a terminal");

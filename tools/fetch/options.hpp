@@ -27,35 +27,35 @@ enum class output { text, json, none };
 
 struct options {
   std::string input = "-";
-  std::optional<canigo::rate> rate;  ///< the rate of all calls together; unset: only per_host has a rate
+  std::optional<canigo::rate> rate;  ///< the max rate of all calls together; none: only per_host limits the rate
   std::uint64_t burst = 1;
   server_limits per_host;
   int priorities = 3;
   common_parts common;
   std::size_t connections = 16;
-  int max_redirects = 5;  ///< 0: a redirect counts as the result
+  int max_redirects = 5;  ///< how many redirects a call follows; 0: a redirect is the result of the call
   bool verify_tls = true;
-  std::string ca_file;       ///< empty: the system's trusted certificates
-  std::string cert_file;     ///< the client's own certificate; empty: none
-  std::string key_file;      ///< empty: cert_file also contains the key
-  std::string key_password;  ///< empty: the key has no password
+  std::string ca_file;       ///< the trusted certificate authorities; empty: those of the system
+  std::string cert_file;     ///< the certificate that the client shows; empty: none
+  std::string key_file;      ///< the key of cert_file; empty: cert_file also contains the key
+  std::string key_password;  ///< the password of the key; empty: it has none
   bool decodes_bodies = false;
-  bool only_public = false;  ///< refuses servers with private addresses
+  bool only_public = false;  ///< whether servers with private addresses are refused
   canigo::duration timeout = std::chrono::seconds{10};
   std::size_t queue_limit = 1000;
   int attempts = 5;
   canigo::duration max_pause = std::chrono::minutes{5};
   canigo::duration grace = std::chrono::seconds{5};
   std::string journal;     ///< the path of the journal; empty: no journal
-  std::string output_dir;  ///< empty: bodies are dropped
+  std::string output_dir;  ///< the folder for the bodies of responses; empty: bodies are dropped
   name_template name{"{order}"};
   bool overwrite = false;
   std::uint64_t longest_file = std::uint64_t{1} << 30;  ///< the max size of a stored body, in bytes
   output format = output::text;
-  std::optional<bool> shows_progress;  ///< unset: progress is shown only on a terminal
+  std::optional<bool> shows_progress;  ///< whether progress is shown; none: only if standard error is a terminal
 };
 
-/// Parses the command line. For help, the version or a mistake it prints the text and ends the process.
+/// Parses the command line. If it asks for help or the version, or has a mistake, prints the text and ends the process.
 options parse(int argc, char** argv);
 
 }  // namespace fetch

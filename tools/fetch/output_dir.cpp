@@ -41,7 +41,7 @@ output_dir::part::part(output_dir& folder, std::string name)
     : folder_{folder},
       name_{std::move(name)},
       unfinished_{fmt::format(".canigo-fetch.{}.{}.part", ::getpid(), ++folder.parts_)} {
-  // A killed process with the same number may have left a file of this name.
+  // Removes a file of this name that a killed process with the same process number may have left.
   ::unlinkat(folder_.folder_, unfinished_.c_str(), 0);
   file_ = ::openat(folder_.folder_, unfinished_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (file_ < 0) folder_.fail(errno, name_);

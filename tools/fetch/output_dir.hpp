@@ -7,12 +7,12 @@
 
 namespace fetch {
 
-/// The folder or one of its files can't be written. Then further files can't be written either.
+/// Thrown if the output folder or one of its files can't be written. Further files could not be written either.
 struct output_error : std::system_error {
   using std::system_error::system_error;
 };
 
-/// A folder with a file for each body. A file is either complete or does not exist.
+/// The folder in which the bodies of responses are stored, one file each. A file is either complete or does not exist.
 class output_dir {
  public:
   class part;
@@ -23,7 +23,8 @@ class output_dir {
   output_dir(const output_dir&) = delete;
   output_dir& operator=(const output_dir&) = delete;
 
-  /// Returns std::errc::file_exists if a file or folder of that name exists that part::keep() would not replace.
+  /// Returns std::errc::file_exists if part::keep() would fail because a file or a folder with this name exists;
+  /// otherwise returns no error.
   std::error_code check(const std::string& name) const;
 
  private:
@@ -33,13 +34,13 @@ class output_dir {
   const std::string path_;
   const bool may_replace_;
   int folder_ = -1;
-  std::size_t parts_ = 0;  // the number of parts made so far
+  std::size_t parts_ = 0;  // how many parts were made so far
 };
 
 /// A file that is being written. The destructor removes the file, unless keep() was called. `folder` must outlive this
 /// object.
 ///
-/// The members throw output_error, which names the file.
+/// The member functions throw output_error, which names the file.
 class output_dir::part {
  public:
   part(output_dir& folder, std::string name);
@@ -48,14 +49,14 @@ class output_dir::part {
   part& operator=(const part&) = delete;
 
   void write(std::string_view text);
-  /// Gives the file its name, and creates the missing folders of that name. Returns std::errc::file_exists as check()
-  /// does.
+  /// Gives the finished file its name, and creates the folders in that name that are missing. Returns
+  /// std::errc::file_exists if check() would.
   std::error_code keep();
 
  private:
   const output_dir& folder_;
   const std::string name_;
-  const std::string unfinished_;  // the name of the file until keep()
+  const std::string unfinished_;  // the name that the file has until keep()
   int file_ = -1;
   bool is_there_ = true;
 };

@@ -10,13 +10,16 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr double least = 0.5;  // the lowest rate per second: only a request can show that the server has recovered
-constexpr double a_bit_less = 0.93;      // the factor for a rate that was right until it last rose
-constexpr double acceleration = 0.02;    // after t seconds without a refusal, the rate rises by 2·t percent per second
-constexpr auto settles_in = 1500ms;      // the time after which the rate rises, if the server named no pause
-constexpr int pauses_cost_a_tenth = 10;  // the rate rises after this many times the pause
+// The lowest rate per second. It is above 0, because only a request can show that the server has recovered.
+constexpr double least = 0.5;
+constexpr double a_bit_less = 0.93;    // the factor for a rate that the server accepted until the rate last rose
+constexpr double acceleration = 0.02;  // after t seconds without a refusal, the rate rises by 2·t percent per second
+// If the server named no pause, the rate rises after this time without a refusal.
+constexpr auto settles_in = 1500ms;
+// If the server named a pause, the rate rises only after this many times the pause without a refusal.
+constexpr int pauses_cost_a_tenth = 10;
 constexpr double usual_burst = 5;
-constexpr double sample_seconds = 1.5;  // longer than one window of a server that counts per second
+constexpr double sample_seconds = 1.5;  // longer than one window of a server that counts requests per second
 constexpr double sample_requests = 10;
 constexpr double longest_sample = 10;
 
@@ -40,7 +43,8 @@ void pace::taken(canigo::time_point sent, canigo::time_point now) noexcept {
 
 void pace::rise(canigo::time_point now) noexcept {
   if (now >= rises_from_) {
-    // A time without requests shows nothing about the server, so it counts for at most this long.
+    // Of the time since the rate last rose, at most this many seconds count, because a time without requests shows
+    // nothing about the server.
     const double longest_step = std::max(1.0, 2 / rate_);
     const double step = std::min(seconds(now - std::max(rose_, rises_from_)), longest_step);
     rising_ += step;
@@ -55,7 +59,8 @@ void pace::refused(canigo::time_point sent, canigo::time_point now, canigo::dura
     return;
   }
   first_sent_ = std::min(first_sent_, sent);
-  // If the server accepts nothing before it names a pause, it is closed, and the rate is not the cause.
+  // If the server has accepted no request since the last change, and now names a pause, its reason is not the rate. So
+  // the rate does not change.
   if (pause > 0ns && taken_ == 0) {
     since_ = canigo::saturating_add(now, pause);
     first_sent_ = canigo::time_point::max();

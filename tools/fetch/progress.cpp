@@ -75,7 +75,7 @@ status_line::status_line(std::optional<bool> is_wanted)
 
 void status_line::show(const progress& p) {
   if (!is_on_) return;
-  // The last column stays empty, because some terminals begin a new line when it is written.
+  // The last column of the terminal stays empty, because some terminals begin a new line when the column is written.
   std::fputs(fmt::format("\r\033[K{}", to_line(p, columns_of_terminal() - 1)).c_str(), stderr);
   std::fflush(stderr);
   is_there_ = true;

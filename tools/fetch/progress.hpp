@@ -10,22 +10,23 @@
 
 namespace fetch {
 
-/// The progress of the calls.
+/// How far the calls of a run have got.
 struct progress {
-  std::size_t done = 0;  ///< the number of ended calls
+  std::size_t done = 0;  ///< the number of calls that have ended
   std::size_t failed = 0;
   std::size_t running = 0;
-  std::vector<std::size_t> waiting;   ///< the number of waiting calls of each class
-  std::optional<std::size_t> unread;  ///< the estimated number of calls in the unread input; unset: unknown
-  double per_second = 0;              ///< the recent number of calls that end per second
+  std::vector<std::size_t> waiting;  ///< the number of waiting calls of each class
+  /// the estimated number of calls in the part of the input that is not read yet; none: unknown
+  std::optional<std::size_t> unread;
+  double per_second = 0;  ///< how many calls have recently ended per second
 };
 
-/// Formats the progress as one line of at most `columns` ASCII characters. The most important parts come first, and
-/// parts that do not fit are left out.
+/// Formats the progress as one line of at most `columns` ASCII characters. Its most important parts come first; parts
+/// that do not fit are left out.
 std::string to_line(const progress& p, std::size_t columns);
 
-/// Computes the number of calls that end per second, over the last ten seconds. If fewer than ten changes fall into
-/// these seconds, the span goes back to the tenth last change.
+/// Computes how many calls end per second, from the last ten seconds. If the number of ended calls changed fewer than
+/// ten times in these seconds, computes it from the last ten changes.
 class recent_rate {
  public:
   explicit recent_rate(canigo::time_point begin) : looks_{{begin, 0}} {}
@@ -37,13 +38,13 @@ class recent_rate {
     canigo::time_point at;
     std::size_t done;
   };
-  std::deque<look> looks_;  // one for each time at which the number had grown
+  std::deque<look> looks_;  // one element for each time at which the number of ended calls had grown
 };
 
-/// A line on standard error that is overwritten repeatedly, and removed at the end.
+/// A line on standard error that shows the progress. It is overwritten repeatedly, and removed at the end.
 class status_line {
  public:
-  /// `is_wanted`: unset means that the line is shown only on a terminal that supports it.
+  /// `is_wanted`: whether to show the line; none: only if standard error is a terminal that supports it.
   explicit status_line(std::optional<bool> is_wanted);
   ~status_line() { clear(); }
   status_line(const status_line&) = delete;

@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 auto ms(canigo::duration d) { return d / 1ms; }
-// Rounds up, because the values are upper bounds.
+// The times of a summary are upper bounds, so they are rounded up.
 auto ms_at_most(canigo::duration d) { return std::chrono::ceil<std::chrono::milliseconds>(d).count(); }
 
 void print(std::string_view text) {
@@ -130,7 +130,8 @@ void report::of_class::merge(const of_class& other) {
   last_start = std::max(last_start, other.last_start);
 }
 
-// Returns the number of requests between the first and the last start, divided by the time between them.
+// Returns the rate of requests: their number after the first one, divided by the time from the first start to the last
+// one.
 double report::of_class::rate() const noexcept {
   if (requests < 2 || last_start <= first_start) return 0;
   return static_cast<double>(requests - 1) / std::chrono::duration<double>(last_start - first_start).count();

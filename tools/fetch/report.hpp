@@ -15,28 +15,28 @@
 
 namespace fetch {
 
-/// Prints a line per ended call and a summary to standard output, and all other messages to standard error.
+/// Prints a line for each ended call and a summary to standard output, and all other messages to standard error.
 ///
-/// If standard output can't be written, a std::system_error ends the program. If standard error can't be written, the
-/// text is lost.
+/// If standard output can't be written, throws std::system_error, which ends the program. If standard error can't be
+/// written, the text is lost.
 class report {
  public:
   explicit report(const options& o);
 
   /// Counts a request that is sent now.
   void sent(const call& c);
-  /// Counts requests that the HTTP client itself has sent again, `times` times.
+  /// Counts `times` requests of the call that the HTTP client has sent again by itself.
   void sent_again(const call& c, int times);
   void finished(const call& c);
-  /// Counts a call that is skipped, because it succeeded in an earlier run.
+  /// Counts a call that is not made, because it succeeded in an earlier run.
   void done_before() noexcept { ++done_before_; }
   void bad_line(std::size_t number, std::string_view problem);
   void input_failed(std::string_view name, std::error_code why);
   void note(std::string_view text);
   bool shows_progress() const noexcept { return status_.is_on(); }
-  /// Shows the progress. The numbers of ended and failed calls in `p` are set by this function.
+  /// Shows the progress `p`, after setting the numbers of ended and failed calls in it.
   void show(progress p);
-  /// Prints the summary. `signal`: the signal that ended the run early; 0: none.
+  /// Prints the summary. `signal`: the number of the signal that ended the run early; 0: none.
   void summary(int signal);
 
   int exit_code(int signal) const noexcept;

@@ -25,7 +25,7 @@ constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOP
 
 bool is_one_of(char c, std::string_view set) { return set.find(c) != std::string_view::npos; }
 
-// Whether the text is a token of RFC 9110, 5.6.2: ASCII letters only, independent of the locale.
+// Whether the text is a token of RFC 9110, 5.6.2. Unlike std::isalnum(), the check does not depend on the locale.
 bool is_token(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](char c) {
     return is_one_of(c, digits) || is_one_of(c, letters) || is_one_of(c, "!#$%&'*+-.^_`|~");
@@ -51,10 +51,10 @@ struct open_file {
   int fd;
 };
 
-/// Opens a regular file. Throws std::system_error, which names the path, if that is not possible.
+/// Opens a regular file. If that fails, throws std::system_error, which names the path.
 open_file opened(const std::string& path) {
   const auto fail_with = [&](int why) { throw std::system_error{why, std::system_category(), printable(path)}; };
-  // O_NONBLOCK: the opening of a pipe without a writer must not block other calls.
+  // With O_NONBLOCK, opening a pipe that has no writer does not block the other calls.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) fail_with(errno);
   open_file file{fd};

@@ -10,7 +10,8 @@ namespace fetch {
 using tools::json_text;
 using tools::printable;
 
-/// Returns the client's message about an option, with the option's name in canigo-fetch.
+/// Returns a message of the HTTP client about an option, with the client's name of the option replaced by that of
+/// canigo-fetch.
 std::string in_words_of_options(std::string text);
 
 /// Returns the URL without its password, in printable characters.

@@ -13,8 +13,8 @@ bool has_scheme(std::string_view url, std::string_view scheme) {
   return url.size() >= scheme.size() && std::ranges::equal(url.substr(0, scheme.size()), scheme, {}, lower);
 }
 
-/// The positions of the name, password, host and port in a URL with a scheme. More than two slashes are skipped, as in
-/// libcurl.
+/// The positions of the name, password, host and port in a URL with a scheme. More than two slashes after the scheme
+/// are skipped, as in libcurl.
 struct authority {
   explicit authority(std::string_view url)
       : begin{std::min(url.find_first_not_of('/', url.find("://") + 1), url.size())},
@@ -82,7 +82,8 @@ std::string without_credentials(std::string_view url) {
   std::string shown;
   while (url.find("://") != none) {  // a URL may contain another URL
     const authority a{url};
-    // A slash in a password makes the name look like the host, and the password like the port.
+    // If a password contains a slash, the name looks like the host, and the beginning of the password looks like the
+    // port.
     const auto host = url.substr(a.host, a.end - a.host);
     const auto colon = host.find(':', host.starts_with('[') ? host.find(']') : 0);
     const bool has_port = colon == none || host.find_first_not_of("0123456789", colon + 1) == none;

@@ -37,7 +37,7 @@ net::awaitable<bool> list(jobs::store& store, const options& o) {
   co_return true;
 }
 
-/// Formats a count. Stores count up to a maximum, which is shown as "100000+".
+/// Formats the number of jobs in a state. A store counts only up to a maximum; a greater number is shown as "100000+".
 std::string count_text(const jobs::queue_count& q, job_state s) {
   return fmt::format("{}{}", q.of(s), q.has_more[static_cast<std::size_t>(s)] ? "+" : "");
 }
@@ -63,7 +63,7 @@ net::awaitable<bool> stats(jobs::store& store, const options& o) {
   co_return true;
 }
 
-/// Prints the counts repeatedly, with the changes since the last time.
+/// Prints the numbers of jobs in each queue repeatedly, with their changes since the last time.
 net::awaitable<bool> top(jobs::store& store, const options& o) {
   std::map<std::string, jobs::queue_count> before;
   auto seen_at = std::chrono::steady_clock::now();
@@ -80,7 +80,7 @@ net::awaitable<bool> top(jobs::store& store, const options& o) {
       const auto rate = [&](job_state s) -> std::string {
         const auto i = static_cast<std::size_t>(s);
         if (last == before.end() || q.has_more[i] || last->second.has_more[i]) return "-";
-        // The change may be negative, because ended jobs may have been removed since the last time.
+        // The change is computed with a sign, because it is negative if ended jobs were removed since the last time.
         const double change = static_cast<double>(q.of(s)) - static_cast<double>(last->second.of(s));
         return fmt::format("{:.1f}", change / seconds);
       };
@@ -171,7 +171,8 @@ net::awaitable<bool> trim(jobs::store& store, const options& o) {
   co_return true;
 }
 
-/// pause() and resume() of a store create an unknown queue. The name may be mistyped, so this function first checks it.
+/// Pauses or resumes a queue. A store would create an unknown queue. As the name may be mistyped, an unknown queue is
+/// an error unless --create is given.
 net::awaitable<bool> pause_or_resume(jobs::store& store, const options& o) {
   bool is_known = o.makes_queue;
   if (!is_known) is_known = co_await has_queue(store, o, "; --create makes it");

@@ -20,7 +20,7 @@ using namespace canigo;
 
 std::unique_ptr<jobs::store> open(net::io_context& io, const std::string& place) {
   if (place.starts_with("postgres://") || place.starts_with("postgresql://")) return open_postgres(io, place);
-  // The check is needed, because a store would create the file.
+  // A missing file is an error, because the store would create an empty one.
   if (!std::filesystem::exists(place)) {
     throw std::runtime_error{place + ": there is no such file; the URL of a server begins with postgresql://"};
   }

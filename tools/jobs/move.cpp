@@ -16,17 +16,18 @@ using jobs::job_state;
 
 namespace {
 
-/// Returns why a job can't be moved; empty if it can.
+/// Returns the reason why a job can't be moved; empty if it can be moved.
 std::string_view obstacle(const jobs::job_info& j) {
   if (j.state == job_state::running) return "was left: it runs";
   if (j.state != job_state::waiting) return "was left: it has ended";
   if (!j.batch.empty() || !j.after_batch.empty()) return "was left: it has a batch, or waits for one";
-  // A store does not tell how long the key of a job stays unique, so such a job is not moved.
+  // A job with a unique key is not moved, because a store does not tell how long the key stays unique.
   if (!j.unique_key.empty()) return "was left: it has a key, which is unique where it is";
   return "";
 }
 
-/// Returns the time until `then` by the clock of this machine. A time more than 292 years away counts as no limit.
+/// Returns the time from now until `then`, by the clock of this machine. Returns duration::max(), which means no limit,
+/// if `then` is more than 292 years away.
 duration time_until(jobs::instant then) {
   using std::chrono::microseconds;
   const auto left = then - std::chrono::floor<microseconds>(std::chrono::system_clock::now());
@@ -34,7 +35,7 @@ duration time_until(jobs::instant then) {
   return std::max(left, microseconds{1});
 }
 
-/// Makes a new job with the same content, for another queue or store.
+/// Returns a new job with the same content, for the other queue or store.
 jobs::new_job copy_of(const jobs::job_info& j, const options& o) {
   jobs::new_job n;
   n.queue = o.to_queue.empty() ? j.queue : o.to_queue;
@@ -47,8 +48,8 @@ jobs::new_job copy_of(const jobs::job_info& j, const options& o) {
   return n;
 }
 
-/// Cancels the job, puts its copy, and then removes the job. So the job never runs twice, and one of the two exists
-/// after any failure.
+/// Moves one job: cancels it, puts its copy, and then removes it. So the job never runs twice, and after any failure
+/// either the job or its copy exists.
 net::awaitable<bool> move_one(jobs::store& from, jobs::store& to, jobs::job_id id, const options& o) {
   const auto j = co_await from.look(id);
   if (!j) co_return told(id, "is unknown", false);
@@ -75,7 +76,7 @@ net::awaitable<bool> move(jobs::store& store, const options& o) {
   if (!o.to_place.empty()) {
     const auto executor = co_await net::this_coro::executor;
     other = open(static_cast<net::io_context&>(net::query(executor, net::execution::context)), o.to_place);
-    co_await other->count();  // throws before any job is changed, if the other store can't be used
+    co_await other->count();  // throws if the other store can't be used, before any job is changed
   }
   bool all = true;
   for (const jobs::job_id id : o.ids) all &= co_await move_one(store, other ? *other : store, id, o);

@@ -17,7 +17,8 @@ namespace {
 
 using canigo::jobs::job_state;
 
-/// CLI11's own check would accept the nearest number that it can represent, and octal and hexadecimal numbers.
+/// Accepts only a whole decimal number in the range. CLI11's own check would also accept octal and hexadecimal numbers,
+/// and would replace a number that is too large by the nearest one that it can represent.
 CLI::Validator whole(std::int64_t least, std::int64_t most) {
   const std::string range = std::to_string(least) + " to " + std::to_string(most);
   const auto check = [=](const std::string& text) -> std::string {
@@ -38,7 +39,7 @@ CLI::Validator name_of(const std::string& what) {
   return {check, {}, "name"};
 }
 
-/// Unlike CLI::Range, this check refuses a text that is not a number.
+/// Accepts only a number in the range. Unlike CLI::Range, this check refuses a text that is not a number.
 CLI::Validator number_of(const std::string& unit, double least, double most) {
   const std::string range = fmt::format("{} from {} to {}", unit, least, most);
   const auto check = [=](const std::string& text) -> std::string {
@@ -111,7 +112,7 @@ std::string versions() {
       "canigo-jobs", fmt::format("SQLite/{}{}{}", ::sqlite3_libversion(), postgres.empty() ? "" : " libpq/", postgres));
 }
 
-/// Checks what CLI11 does not check: required options and combinations.
+/// Checks what CLI11 does not check: that required options are there, and that options fit together.
 void check(const options& o) {
   if (o.command.empty()) throw CLI::RequiredError{"a command"};
   if (o.place.empty()) throw CLI::RequiredError{"place, a file or URL,"};
@@ -129,7 +130,7 @@ options parse(int argc, char** argv) {
   CLI::App app{"Looks at the jobs of a store, and changes what becomes of them.", "canigo-jobs"};
   app.set_version_flag("--version", versions, "print the version, and those of the libraries");
   tools::add_page_option(app);
-  // With required(), CLI11 would take the name of a command for the place.
+  // The option is not declared as required(), because CLI11 would then take the name of a command for the place.
   app.add_option("place", o.place,
                  "a file of SQLite, or a URL of PostgreSQL, such as\n"
                  "postgresql://user@host/database; the environment has\n"

@@ -4,13 +4,13 @@
 
 #include <string_view>
 
-/// Prints a job. `is_whole`: prints all fields; otherwise only the fields that a list shows.
+/// Prints a job. `is_whole`: prints all fields of the job; otherwise only the fields that a list shows.
 void print(const canigo::jobs::job_info& j, bool as_json, bool is_whole);
 
 void print_head_of_list();
 
-/// Prints the counts of a queue as a line of JSON.
+/// Prints the numbers of jobs in a queue as a line of JSON.
 void print_as_json(const canigo::jobs::queue_count& q);
 
-/// Prints what happened to a job. Returns `is_wanted`.
+/// Prints what happened to the job, which is the text `what`. Returns `is_wanted`.
 bool told(canigo::jobs::job_id id, std::string_view what, bool is_wanted);

@@ -34,29 +34,30 @@ namespace {
 
 double number(const std::string& text) { return text.empty() ? 0 : std::strtod(text.c_str(), nullptr); }
 
-/// Returns the double that begins at this byte of a text, in little-endian order.
+/// Returns the double that begins at byte `at` of a text, in little-endian order.
 double packed(const std::string& text, std::size_t at) {
   std::uint64_t bits = 0;
   for (std::size_t i = 8; i-- > 0;) bits = bits << 8 | static_cast<unsigned char>(text.at(at + i));
   return std::bit_cast<double>(bits);
 }
 
-/// Returns where the further rates of a limiter begin in its record; 0 if there are none. Before them are the form,
-/// three texts with their lengths, the shape of the rates, and the number of rates.
+/// Returns at which byte the further rates of a limiter begin in its record; 0 if the record is too short to have any.
+/// Before them, the record has its form, three texts with their lengths, the shape of the rates, and the number of
+/// rates.
 std::size_t further_rates(const std::string& record) {
   std::size_t at = 153;
   for (int text = 0; text < 3 && at < record.size(); ++text) at += 1 + static_cast<unsigned char>(record[at]);
   return record.size() >= at + 16 ? at + 16 : 0;
 }
 
-/// Formats a rate as "10/s, burst 20". Its three numbers begin at this byte.
+/// Formats a rate as "10/s, burst 20". The three numbers of the rate begin at byte `at` of the record.
 std::string rate_text(const std::string& record, std::size_t at) {
   const double tokens = packed(record, at), us = packed(record, at + 8), burst = packed(record, at + 16);
   const auto span = std::chrono::microseconds{static_cast<std::int64_t>(us)};
   return fmt::format("{}, burst {}", to_string(canigo::rate{static_cast<std::int64_t>(tokens), span}), burst);
 }
 
-/// Decodes a name from a key. In keys, all characters except letters, digits and "_.-" are written as %XX.
+/// Decodes the name of a limit in a key. In keys, all characters except letters, digits and "_.-" are written as %XX.
 std::string given(std::string_view name) {
   std::string text;
   for (std::size_t i = 0; i < name.size(); ++i) {
@@ -94,8 +95,9 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
     of[state.elements()[i].text()] = state.elements()[i + 1].text();
   }
   const std::string all = of["*"];
-  if (all.empty()) co_return;  // the limit was deleted meanwhile
-  // This byte is the number of the record's form. Records of old versions without a number have a printable byte here.
+  if (all.empty()) co_return;  // the limit was deleted between two reads
+  // Byte 152 is the number of the record's form. Old versions of canigo wrote no such number, but a printable character
+  // at this place.
   const int form = all.size() > 152 ? static_cast<unsigned char>(all[152]) : 0;
   fmt::print("{}\n", title(prefix));
   if (form != 3) {
@@ -103,14 +105,14 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
     co_return;
   }
   const auto field = [&all](std::size_t place) { return packed(all, place * 8); };
-  // The fields in their order: last fence total zu zr epoch hold off lying qseq due reap keep version cap n p burst
-  // pause
+  // The numbers in the record, in this order: last fence total zu zr epoch hold off lying qseq due reap keep version
+  // cap n p burst pause
   const double now = number(time.elements().at(0).text()) * 1e6 + number(time.elements().at(1).text()) + field(7);
   const double quarantine = field(6) - now;
   const double pause = field(18) - now;
   const auto seconds = [](double us) { return us / 1e6; };
 
-  // A limiter without a cap of its own has this cap if its alternatives have caps.
+  // The cap of a limiter that has no cap of its own, but whose alternatives have caps.
   constexpr double no_cap = std::uint64_t{1} << 31;
   if (field(14) == no_cap) fmt::print("  {} permits held\n", field(2));
   if (field(14) > 0 && field(14) != no_cap) fmt::print("  {} of {} permits held\n", field(2), field(14));
@@ -187,7 +189,7 @@ asio::awaitable<void> show_all(redis::client& client, std::string space) {
 
 struct options {
   std::string url;
-  std::string space;  // empty: all spaces
+  std::string space;  // only limits of this space are printed; empty: those of all spaces
   double every = 2;
   std::uint64_t rounds = UINT64_MAX;
 };
@@ -204,7 +206,8 @@ asio::awaitable<void> look_again_and_again(redis::client& client, const options&
   }
 }
 
-/// Parses the whole text as a number. Throws std::invalid_argument if that is not possible.
+/// Parses the whole text as a number from `least` to `most`. Throws std::invalid_argument if the text is no such
+/// number. `name`: the name of the option, for the error.
 double number_of(const std::string& name, const std::string& text, double least, double most) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);
@@ -214,7 +217,7 @@ double number_of(const std::string& name, const std::string& text, double least,
   return value;
 }
 
-/// Parses the command line. Throws std::invalid_argument for wrong usage.
+/// Parses the command line. Throws std::invalid_argument if an option is unknown or has a wrong value.
 options options_of(const std::vector<std::string>& words) {
   options o;
   std::vector<std::string> places;

@@ -26,7 +26,7 @@ std::string joined(const std::vector<std::string>& words, std::string_view betwe
   return fmt::format("{}", fmt::join(words, between));
 }
 
-/// An option, or a positional argument.
+/// An option or a positional argument, as the pages describe it.
 struct entry {
   explicit entry(const CLI::Option& o)
       : text{o.get_description()},
@@ -65,19 +65,19 @@ std::vector<std::string> names_of(const std::vector<const CLI::App*>& commands) 
   return names;
 }
 
-/// Makes a valid name of a shell function from the text.
+/// Makes a valid name of a shell function from the name of a program or a command.
 std::string identifier(std::string name) { return with_all(std::move(name), "-", "_"); }
 
-// The manual page.
+// The following functions make the manual page.
 
-/// Encodes a text for roff, so that no line begins with a full stop and quotes are kept.
+/// Encodes a text for roff, the format of manual pages. So no line begins with a full stop, and quotes are kept.
 std::string roff(std::string text) {
   text = with_all(with_all(std::move(text), "\\", "\\e"), "-", "\\-");
   text = with_all(with_all(std::move(text), "'", "\\(aq"), "\n.", "\n\\&.");
   return text.starts_with('.') ? "\\&" + text : text;
 }
 
-/// Formats paragraphs. Indented paragraphs keep their lines.
+/// Formats paragraphs for roff. In an indented paragraph, the lines are kept as they are.
 std::string roff_paragraphs(const std::string& text) {
   std::string out;
   std::vector<std::string> lines = CLI::detail::split(text, '\n');
@@ -129,7 +129,7 @@ std::string man_page(const CLI::App& app) {
   return out;
 }
 
-// Completions for bash.
+// The following functions make the completions for bash.
 
 std::string bash_values(const CLI::App& app) {
   std::string out;
@@ -186,7 +186,7 @@ complete -F _{} {}
                            identifier(app.get_name()), app.get_name());
 }
 
-// Completions for zsh.
+// The following functions make the completions for zsh.
 
 std::string zsh_action(const entry& e) {
   if (e.takes_words()) return "(" + with_all(e.value, "|", " ") + ")";
@@ -194,7 +194,7 @@ std::string zsh_action(const entry& e) {
   return e.value == "DIR" ? "_directories" : " ";
 }
 
-/// Puts a text into single quotes, for an argument of _arguments.
+/// Puts a text into single quotes, for an argument of zsh's function _arguments.
 std::string zsh(std::string text) {
   for (const std::string_view c : {"\\", "[", "]", ":"}) text = with_all(std::move(text), c, "\\" + std::string{c});
   return with_all(std::move(text), "'", "'\\''");
@@ -239,7 +239,7 @@ std::string zsh_page(const CLI::App& app) {
   return out + fmt::format("  esac\n}}\n_{} \"$@\"\n", name);
 }
 
-// Completions for fish.
+// The following functions make the completions for fish.
 
 std::string fish(std::string text) { return "'" + with_all(with_all(std::move(text), "\\", "\\\\"), "'", "\\'") + "'"; }
 
@@ -290,12 +290,12 @@ void add_page_option(CLI::App& app) {
          "--page",
          [&app](const std::string& kind) {
            std::string text = page_of(app, kind);
-           text.pop_back();  // removes the line end, because the caller prints one
+           text.pop_back();  // removes the line end, because the caller prints one after the text
            throw CLI::CallForVersion{text, 0};
          },
          "Print the manual page, or what completes these options in a shell")
       ->check(CLI::IsMember({"man", "bash", "zsh", "fish"}).description(""))
-      ->trigger_on_parse()  // runs before CLI11 reports missing required options
+      ->trigger_on_parse()  // runs before CLI11 reports that a required option is missing
       ->type_name("man|bash|zsh|fish");
 }
 

@@ -8,8 +8,8 @@ namespace tools {
 
 /// Adds the option `--page`, which prints the program's manual page or its completions for a shell.
 ///
-/// The page is made from the options and commands that `app` has when it parses. The type of an option determines its
-/// completion: FILE, DIR, or words separated by `|`.
+/// The page describes the options and commands that `app` has when it parses the command line. The type of an option
+/// determines how its value is completed: FILE, DIR, or words separated by `|`.
 void add_page_option(CLI::App& app);
 
 /// Returns a page. `kind`: man, bash, zsh or fish.

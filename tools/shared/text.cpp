@@ -17,7 +17,8 @@ struct character {
   std::size_t size;
 };
 
-/// Decodes the first character of a non-empty text; nothing if it is not UTF-8. Source: RFC 3629.
+/// Decodes the first character of a text. Returns nothing if the text does not begin with a character in UTF-8.
+/// Precondition: the text is not empty. Source: RFC 3629.
 std::optional<character> first_of(std::string_view text) {
   const unsigned lead = byte(text.front());
   if (lead < 0x80) return character{lead, 1};
@@ -34,8 +35,8 @@ std::optional<character> first_of(std::string_view text) {
   return character{code, size};
 }
 
-/// Whether the character controls a terminal or the direction of writing. Such a character can make a line look like
-/// another one.
+/// Whether the character controls a terminal or the direction of writing. With such a character, a line can look like
+/// another line.
 bool steers(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
          (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);

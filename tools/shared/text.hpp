@@ -5,7 +5,8 @@
 
 namespace tools {
 
-/// Returns the text in printable form. Control characters, and bytes that are not UTF-8, are written as in \x1b.
+/// Returns the text in a form that is safe to print. Control characters, and bytes that are not UTF-8, are written like
+/// \x1b.
 std::string printable(std::string_view text);
 
 /// Returns the text as a JSON string. Valid UTF-8 is unchanged, and any other byte becomes U+FFFD.
