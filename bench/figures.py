@@ -228,9 +228,9 @@ class Run:
             else:
                 least = round(self.ratio(work, floor, other, what), 5)
             ratio = self.figure(work, ours, what) if other == "value" else self.ratio(work, ours, other, what)
-            label = {"ns": "time", "cpu": "CPU", "bytes": "bytes", "missed": "share of the rate that was missed",
-                     "peak": "the most of any 100 ms, times the rate",
-                     "lost": "share of the goodput that was lost"}[what]
+            label = {"ns": "time in ns" if other == "value" else "time", "cpu": "CPU time",
+                     "bytes": "memory in bytes", "missed": "missed share of the rate",
+                     "peak": "peak in 100 ms as a multiple of the rate", "lost": "lost share of the goodput"}[what]
             found.append({"id": work, "what": label, "than": "" if other == "value" else other,
                           "ratio": round(ratio, 5), "target": round(most, 4), "met": ratio <= most, "floor": least})
         for work, ours in NO_ALLOCATIONS.items():

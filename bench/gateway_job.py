@@ -149,13 +149,14 @@ def judge_job(out, number, what, best):
     found = {name: shown for n, name, shown in out.job if n == number}
     ours = found[OURS]
     all_of_them = f"{CALLS} of {CALLS}"
-    out.row(number, f"{what}: succeed", ours["succeed"], all_of_them, ours["succeed"] == all_of_them)
-    out.row(number, "429 that the upstream had to send", ours["refused"], "0", ours["refused"] == 0)
-    out.row(number, f"the last answer; the quota allows {best:.1f} s at best", f"{ours['last']:.1f} s",
+    out.row(number, f"calls that succeed with a quota of {what}", ours["succeed"], all_of_them,
+            ours["succeed"] == all_of_them)
+    out.row(number, "answers 429 of the upstream", ours["refused"], "0", ours["refused"] == 0)
+    out.row(number, f"time of the last answer; with the quota at least {best:.1f} s", f"{ours['last']:.1f} s",
             f"≤ {1.1 * best:.1f} s", ours["last"] <= 1.1 * best)
     important, batch = map(statistics.median, ours["waits"])
-    out.row(number, f"median wait of the important; of batch {batch:.1f} s", f"{important:.1f} s",
-            "≤ a half of batch's", important <= batch / 2)
+    out.row(number, f"median wait of the important calls; of batch calls {batch:.1f} s", f"{important:.1f} s",
+            "≤ half of the batch calls'", important <= batch / 2)
 
 
 def row_13(bench, options, out):
@@ -251,9 +252,9 @@ def row_15(bench, options, out):
         print(f"== 15: {peer.name}: {found[peer.name]}", file=sys.stderr, flush=True)
     good, refused, most = found.pop(OURS)
     others = "; ".join(f"{name}: {g} succeed, {r} × 429" for name, (g, r, _) in found.items())
-    out.row(15, f"40 bodies 3 s late, 20 calls a second: {good} succeed; {others}", f"{refused} × 429", "0",
+    out.row(15, f"40 calls whose bodies are 3 s late, 20 a second: {good} succeed; {others}", f"{refused} × 429", "0",
             refused == 0)
-    out.row(15, "the most calls in any second", most, "≤ 21", most <= 21)
+    out.row(15, "max number of calls in any second", most, "≤ 21", most <= 21)
     if not (python := openai_python(bench, options, out, 15)):
         return
     calls, log = with_upstream(peers[0], quota, lambda g, _: openai_calls(python, g.port))
@@ -261,7 +262,7 @@ def row_15(bench, options, out):
     print(f"== 15: openai: {refused} × 429, {most} in a second", file=sys.stderr, flush=True)
     out.row(15, f"{CALLS} calls of the openai SDK at once: {sum(c[0] for c in calls)} succeed", f"{refused} × 429",
             "0", refused == 0)
-    out.row(15, "the most calls in any second", most, "≤ 21", most <= 21)
+    out.row(15, "max number of calls in any second", most, "≤ 21", most <= 21)
 
 
 def row_16(bench, options, out):
@@ -299,9 +300,10 @@ def row_16(bench, options, out):
 
     for (worst, used, refused), length in zip(asyncio.run(both()), ("60 s", "6 s")):
         print(f"== 16: {length}: {worst:.4f}, {used:.4f}, {refused}", file=sys.stderr, flush=True)
-        out.row(16, f"a strict window of {length}: the worst closed one; {refused} refused", f"{100 * worst:.1f} %",
-                "≤ 100 %, 0 refused", worst <= 1 and refused == 0)
-        out.row(16, "used while calls wait", f"{100 * used:.1f} %", "≥ 95 %", used >= 0.95)
+        out.row(16, f"strict windows of {length}: tokens in the fullest window, in percent of its quota; {refused} "
+                "calls refused", f"{100 * worst:.1f} %", "≤ 100 %, 0 refused", worst <= 1 and refused == 0)
+        out.row(16, f"strict windows of {length}: share of the quota that is used while calls wait",
+                f"{100 * used:.1f} %", "≥ 95 %", used >= 0.95)
 
 
 def row_17(bench, options, out):
@@ -315,9 +317,9 @@ def row_17(bench, options, out):
     (calls, refused), log = with_upstream(gateway_peers.Peer(OURS, "", start), gateway_peers.Quota(calls=20), do)
     good = sum(c[0] for c in calls)
     print(f"== 17: {good}, {refused} refusals, {sum(e[1] == 429 for e in log)} × 429", file=sys.stderr, flush=True)
-    out.row(17, f"{CALLS} calls of the openai SDK at once, `max_wait` of 2 s, 20 a second: succeed",
+    out.row(17, f"share of {CALLS} calls of the openai SDK that succeed, with `max_wait` of 2 s and 20 calls a second",
             f"{100 * good / CALLS:.1f} %", "≥ 95 %", good >= 0.95 * CALLS)
-    out.row(17, "refusals", f"{refused / CALLS:.2f} a call", "≤ 1", refused <= CALLS)
+    out.row(17, "refusals for each call of the openai SDK", f"{refused / CALLS:.2f}", "≤ 1", refused <= CALLS)
 
 
 def row_18(bench, options, out):
@@ -332,10 +334,10 @@ def row_18(bench, options, out):
         print(f"== 18: {peer.name}: {found[peer.name]}", file=sys.stderr, flush=True)
     good, last, refused = found.pop(OURS)
     others = "".join(f"; {name}: {g} of {CALLS} in {t:.1f} s" for name, (g, t, _) in found.items())
-    out.row(18, f"others use a half of 20 calls a second: succeed{others}", f"{good} of {CALLS}", f"{CALLS} of {CALLS}",
-            good == CALLS)
-    out.row(18, f"the last answer, with {refused} × 429 of the upstream; at best 19 s", f"{last:.1f} s", "≤ 22 s",
-            last <= 22)
+    out.row(18, f"calls that succeed while other programs use half of 20 calls a second{others}", f"{good} of {CALLS}",
+            f"{CALLS} of {CALLS}", good == CALLS)
+    out.row(18, f"time of the last answer, with {refused} × 429 of the upstream; at least 19 s", f"{last:.1f} s",
+            "≤ 22 s", last <= 22)
 
 
 def table_row(number, name, s):
@@ -346,8 +348,9 @@ def table_row(number, name, s):
 
 def table(job):
     """Returns the table with each program's results in the same job."""
-    lines = ["| | | succeed | the last answer | important, median | batch, median | 429 of the upstream "
-             "| tokens in them | processor, a call |", "|---|---|---|---|---|---|---|---|---|"]
+    lines = ["| row | gateway | calls that succeed | last answer after | median wait, important | median wait, batch "
+             "| answers 429 of the upstream | tokens of these calls | processor time for a call |",
+             "|---|---|---|---|---|---|---|---|---|"]
     return "\n".join(lines + [table_row(*entry) for entry in job])
 
 

@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   std::vector<double> means(others.size() + 1);
   std::vector<double> settled;
   if (shows) {
-    std::printf("| | knee | p99 | settled");
+    std::printf("| trace | knee | p99 with knee | knee settles in");
     for (const auto& o : others) std::printf(" | %s", o.name.c_str());
     std::printf(" |\n|---|---|---|---|");
     for (std::size_t i = 0; i < others.size(); ++i) std::printf("---|");
@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
   if (played == 0) return 1;
   for (double& m : means) m /= played;
   if (shows) {
-    std::printf("| mean | **%.1f** | |", means[0]);
+    std::printf("| mean goodput | **%.1f** | |", means[0]);
     for (std::size_t i = 0; i < others.size(); ++i) std::printf(" | %.1f", means[i + 1]);
     std::printf(" |\n");
   }

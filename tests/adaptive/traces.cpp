@@ -52,9 +52,9 @@ std::vector<row> rows() {
   std::vector<row> all;
   all.push_back({{.name = "1.3 times overload", .phases = steps({50}, .05, 120)}});
   all.push_back({{.name = "capacity 50, 10, 50", .phases = steps(dip)}, 95, 80, 2});
-  all.push_back({{.name = "the same, 50 ms away", .phases = steps(dip), .rtt = .05}});
+  all.push_back({{.name = "capacity 50, 10, 50; 50 ms away", .phases = steps(dip), .rtt = .05}});
   all.push_back({{.name = "service 3 times slower", .phases = slower}});
-  all.push_back({{.name = "the same, not overloaded", .phases = slower_idle}, 90, 80, 3.5, false});
+  all.push_back({{.name = "service 3 times slower, not overloaded", .phases = slower_idle}, 90, 80, 3.5, false});
   all.push_back({{.name = "lognormal, sigma 1.5", .phases = steps({50}, .05, 120), .sigma = 1.5}});
   all.push_back({{.name = "slow leak to 3 times", .phases = leak}, 90, 80, 3.5, false});
   all.push_back({{.name = "refuses beyond its bound", .phases = steps(dip), .refuse = 1.2}, 80, 70, 3.5, false});

@@ -29,36 +29,37 @@ measured; they are the library's own values. Each setting in the last column was
 Some clients [send their time limit](gateway.md#priorities-and-waits). The gateway does not send a call that would end
 after this limit.
 
-| client | for | version | gives up after | and then | tells its limit | to wait longer |
+| client | language | version | gives up after | what it does then | sends its time limit | setting to wait longer |
 |---|---|---|---|---|---|---|
 """
 
 REFUSALS = """
 ## What they do with a refusal
 
-The gateway refused a call with 429 or 503, and with a wait of 20 or 130 s in `Retry-After` and `Retry-After-Ms`. "As
-told" means that the client repeated the call after that time, and was answered. "Sooner" means that the client repeated
-the call before that time. For the last three columns the gateway refused every attempt. These columns show how often
-the call was sent in total, the final error, and whether the error's text contains the gateway's reason. Clients without
-an error return the answer with its status. The errors of requests, httpx, aiohttp and reqwest are those of
-`raise_for_status` or `error_for_status`.
+The gateway refused a call with 429 or 503, and with a wait of 20 or 130 s in `Retry-After` and `Retry-After-Ms`.
+"Repeats after the wait" means that the client repeated the call after that time, and was answered. "Repeats too soon"
+means that the client repeated the call before that time. For the last three columns the gateway refused every attempt.
+These columns show how often the call was sent in total, the final error, and whether the error contains the gateway's
+reason. Clients without an error return the answer with its status. The errors of requests, httpx, aiohttp and reqwest
+are those of `raise_for_status` or `error_for_status`.
 
-| client | 429, 20 s | 429, 130 s | 503, 20 s | sent in all | error | has the reason |
+| client | after 429, 20 s | after 429, 130 s | after 503, 20 s | always refused | final error | reason in the error |
 |---|---|---|---|---|---|---|
 """
 
 FAILURES = """
 ## What they do when the upstream fails
 
-The numbers say how often the client sent its call in total. If the gateway could not connect, the upstream has not
+The table says how often the client sent its call in total. If the gateway could not connect, the upstream has not
 received the call. After a lost connection or a timeout, the upstream may already have executed the call. The gateway
 itself repeats calls that are safe to repeat. To other calls it answers with `X-Should-Retry: false`.
 
-| client | call | 502, no connection | 502, connection lost | 504 | error | a resend is known by |
+| client | call | 502, no connection | 502, connection lost | 504, timeout | final error | mark of a repeated call |
 |---|---|---|---|---|---|---|
 """
 
-SHOWN = {"text": "yes", "field": "in a field", "": "no"}
+SHOWN = {"text": "in the text", "field": "in a field", "": "no reason"}
+PAUSES = {"as told": "repeats after the wait", "its own": "repeats too soon", "not sent again": "does not repeat"}
 
 
 def row(*cells):
@@ -70,25 +71,29 @@ def wait_row(client, facts):
     given_up = [wait for wait in waits if "gives up after" in wait]
     if given_up:
         after = f"{min(wait['gives up after'] for wait in given_up)} s"
-        then = "sends it again" if given_up[0]["again"] else f"`{given_up[0]['end']}`"
+        then = "repeats the call" if given_up[0]["again"] else f"`{given_up[0]['end']}`"
     else:
         after, then = f"{facts['limit']:g} s" if "limit" in facts else "more than 70 s", ""
-    tells = "yes" if facts["tells"] else "no"
+    tells = "sends it" if facts["tells"] else "does not send it"
     return row(client.name, client.ecosystem.capitalize(), facts["version"], after, then, tells, client.setting)
 
 
 def error_of(client, fact):
-    return f"`{fact['end']}`" if client.raises else "none"
+    return f"`{fact['end']}`" if client.raises else "no error"
 
 
 def pause(fact):
-    word = {"as told": "as told", "its own": "sooner", "not sent again": "not again"}[fact["pause"]]
-    return word if fact["end"] == "answered" or fact["pause"] == "not sent again" else f"{word}, then the error"
+    word = PAUSES[fact["pause"]]
+    return word if fact["end"] == "answered" or fact["pause"] == "not sent again" else f"{word}, then fails"
+
+
+def times_sent(fact):
+    return "sent once" if fact["sends"] == 1 else f"sent {fact['sends']} times"
 
 
 def refusal_row(client, facts):
     full = facts["full"]
-    return row(client.name, pause(facts["told_20"]), pause(facts["told_130"]), pause(facts["open"]), full["sends"],
+    return row(client.name, pause(facts["told_20"]), pause(facts["told_130"]), pause(facts["open"]), times_sent(full),
                error_of(client, full), SHOWN[full["reason"]])
 
 
@@ -96,7 +101,7 @@ def failure_row(client, facts):
     cases = [facts[case] for case in ("unreachable", "lost", "slow")]
     errors = ", ".join(dict.fromkeys(error_of(client, case) for case in cases))
     marks = ", ".join(f"`{mark}`" for mark in facts.get("marks", []))
-    return row(client.name, client.method, *[case["sends"] for case in cases], errors, marks)
+    return row(client.name, client.method, *[times_sent(case) for case in cases], errors, marks)
 
 
 def write(clients, seen):
