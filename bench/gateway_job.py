@@ -260,8 +260,8 @@ def row_15(bench, options, out):
     calls, log = with_upstream(peers[0], quota, lambda g, _: openai_calls(python, g.port))
     refused, most = sum(e[1] == 429 for e in log), most_within(log, 1)
     print(f"== 15: openai: {refused} × 429, {most} in a second", file=sys.stderr, flush=True)
-    out.row(15, f"{CALLS} calls of the openai SDK at once: {sum(c[0] for c in calls)} succeed", f"{refused} × 429",
-            "0", refused == 0)
+    out.row(15, f"{CALLS} calls of the openai SDK, sent at the same time: {sum(c[0] for c in calls)} succeed",
+            f"{refused} × 429", "0", refused == 0)
     out.row(15, "max number of calls in any second", most, "≤ 21", most <= 21)
 
 

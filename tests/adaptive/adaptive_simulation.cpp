@@ -71,7 +71,7 @@ int main(int argc, char** argv) {
   std::vector<double> means(others.size() + 1);
   std::vector<double> settled;
   if (shows) {
-    std::printf("| trace | knee | p99 with knee | knee settles in");
+    std::printf("| trace | goodput with knee | p99 with knee | knee settles in");
     for (const auto& o : others) std::printf(" | %s", o.name.c_str());
     std::printf(" |\n|---|---|---|---|");
     for (std::size_t i = 0; i < others.size(); ++i) std::printf("---|");

@@ -13,8 +13,8 @@ changed.
 
 ## In short
 
-- Set `max_wait` of a tenant to a little less than the time limit of its clients. Then the gateway refuses a call with a
-  reason and a Retry-After, before the client gives up and perhaps sends the call again.
+- Set `max_wait` of a tenant to a little less than the time limit of its clients. With such a `max_wait`, the gateway
+  refuses a call with a reason and a Retry-After before its client gives up.
 - Or raise the client's time limit, so that the client waits for the call's turn.
 - Libraries of model providers show the gateway's reason in the text of their errors. With a general HTTP client, read
   the member `message` of the answer's JSON body.
@@ -39,9 +39,9 @@ REFUSALS = """
 The gateway refused a call with 429 or 503, and with a wait of 20 or 130 s in `Retry-After` and `Retry-After-Ms`.
 "Repeats after the wait" means that the client repeated the call after that time, and was answered. "Repeats too soon"
 means that the client repeated the call before that time. For the last three columns the gateway refused every attempt.
-These columns show how often the call was sent in total, the final error, and whether the error contains the gateway's
-reason. Clients without an error return the answer with its status. The errors of requests, httpx, aiohttp and reqwest
-are those of `raise_for_status` or `error_for_status`.
+The last three columns show how often the call was sent in total, the final error, and whether the error contains the
+gateway's reason. Clients without an error return the answer with its status. The errors of requests, httpx, aiohttp and
+reqwest are those of `raise_for_status` or `error_for_status`.
 
 | client | after 429, 20 s | after 429, 130 s | after 503, 20 s | always refused | final error | reason in the error |
 |---|---|---|---|---|---|---|
@@ -50,9 +50,9 @@ are those of `raise_for_status` or `error_for_status`.
 FAILURES = """
 ## What they do when the upstream fails
 
-The table says how often the client sent its call in total. If the gateway could not connect, the upstream has not
-received the call. After a lost connection or a timeout, the upstream may already have executed the call. The gateway
-itself repeats calls that are safe to repeat. To other calls it answers with `X-Should-Retry: false`.
+The following table says how often each client sent its call in total. If the gateway could not connect, the upstream
+has not received the call. After a lost connection or a timeout, the upstream may already have executed the call. The
+gateway itself repeats calls that are safe to repeat. To other calls it answers with `X-Should-Retry: false`.
 
 | client | call | 502, no connection | 502, connection lost | 504, timeout | final error | mark of a repeated call |
 |---|---|---|---|---|---|---|
