@@ -24,7 +24,7 @@ def options_of(name, *command):
     """The names in the help."""
     text = subprocess.run([PROGRAMS[name], *command, "--help"], check=True, capture_output=True, text=True).stdout
     # CLI11 2.5 puts spaces before and behind the comma.
-    listed = re.findall(r"^ +(-\S+(?:, +--\S+)?)", text, re.M)
+    listed = re.findall(r"^ +(-[^\s,]+(?:, *--[^\s,]+)?)", text, re.M)
     return {option.strip() for names in listed for option in names.split(",")} - {""}
 
 

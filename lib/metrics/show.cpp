@@ -269,8 +269,7 @@ void show(families& f, const std::string& object, const shared_limit_stats& s) {
             number(s.lost_leases));
   for (const auto& [how, count] : {std::pair{"ahead", s.granted_ahead}, std::pair{"alone", s.granted_locally}}) {
     f.counter("canigo_shared_granted_here_total",
-              "Requests granted without a round trip: from tokens or permits taken in advance, or without Redis during "
-              "an outage.",
+              "Requests granted without a round trip: from a reserve, or during an outage of Redis.",
               {{"name", object}, {"how", how}}, number(count));
   }
 }
@@ -334,8 +333,7 @@ void show(families& f, const std::string& object, const jobs_stats& s) {
         {"snoozed", q.snoozed}, {"given_back", q.given_back}, {"lost", q.lost}};
     for (const auto& [outcome, n] : ends) {
       f.counter("canigo_jobs_runs_total",
-                "Runs by how they ended. discarded: the last attempt failed. lost: the lease was lost, so the run does "
-                "not count.",
+                "Runs by how they ended. discarded: the last attempt failed. lost: the run lost its lease.",
                 {{"name", object}, {"queue", q.name}, {"outcome", outcome}}, number(n));
     }
     if (q.by_state.empty()) continue;

@@ -262,7 +262,7 @@ message_reader::framing client::head_came(const message_head& head, message_read
   const std::string name = std::to_string(status_) + (error.empty() ? "" : " " + error);
   behind_ = std::exchange(last_answer_, name + (error.empty() ? " of the upstream" : ""));
   if (!is_begun(answers_)) {
-    const bool is_behind = answers_ > 0 && plan_.requests[answers_ - 1].behind > 0;
+    const bool is_behind = answers_ > 0 && plan_.requests[last_answered()].behind > 0;
     wrong(
         (is_behind ? "bytes of another protocol were answered, behind " : "an answer that nobody asked for, behind ") +
             behind_,
@@ -374,13 +374,16 @@ void client::become_tunnel() {
   if (plan_.requests[answers_].behind == 0 && !has_left_) wire_->send(inner_request());
 }
 
+/// The index of the request that the last answer belongs to. A broken gateway may give more answers than requests came.
+std::size_t client::last_answered() const noexcept { return std::min(answers_, plan_.requests.size()) - 1; }
+
 /// Whether the connection may end behind the last answer although that has not said so. The operator may have ended its
 /// request at that moment; or it came before its upstream had the whole body, of which the upstream then took no more.
 bool client::may_be_last() const {
-  if (answers_ > 0 && model_.called_off.contains(state_->requests[answers_ - 1].number)) return true;
-  if (answers_ == 0 || !plan_.requests[answers_ - 1].has_body()) return false;
+  if (answers_ > 0 && model_.called_off.contains(state_->requests[last_answered()].number)) return true;
+  if (answers_ == 0 || !plan_.requests[last_answered()].has_body()) return false;
   for (std::size_t attempt = 0; attempt < 4; ++attempt)
-    if (plan_answer(model_.seed(), plan_.requests[answers_ - 1], attempt).begins != answer_plan::start::whole)
+    if (plan_answer(model_.seed(), plan_.requests[last_answered()], attempt).begins != answer_plan::start::whole)
       return true;
   return false;
 }

@@ -32,6 +32,7 @@ class client : public std::enable_shared_from_this<client> {
   void body_came(std::string_view bytes);
   void answer_ended();
   void received(std::string_view bytes);
+  std::size_t last_answered() const noexcept;
   bool may_be_last() const;
   void over(wire::ended how);
   void linger();
