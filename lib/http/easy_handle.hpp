@@ -164,7 +164,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   net::ip::address refused_address_;
   int local_port_ = 0;
   int sent_hop_ = -1;      // the number of redirects before the request was last sent; -1: not sent yet
-  int sent_connects_ = 0;  // the number of connections made when the request was last sent
+  int sent_connects_ = 0;  // how many connections the transfer had made when its request was sent last
   bool is_worn_ = false;
   // whether the connection was shut down, so that curl must take another one; until then the body is not sent
   bool is_spoiled_ = false;

@@ -77,8 +77,8 @@ class sync_plan {
   /// Call it when the call has failed. Returns true if this begins an outage.
   bool failed(time_point now, std::error_code cause, std::string text, bool is_permanent,
               const limit_settings& s) noexcept;
-  /// Call it when the client knows, before the end of the call, why Redis does not answer. Returns true if this begins
-  /// an outage.
+  /// Call this function when the client knows why Redis does not answer, even if the call of the script has not ended.
+  /// Returns true if an outage begins by this failure.
   bool fails(std::error_code cause, std::string text, bool is_permanent) noexcept;
   /// Returns true once for each call: when the requests that can't wait for its answer must be decided.
   bool turns_late(time_point now) noexcept;

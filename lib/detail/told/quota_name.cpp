@@ -31,7 +31,8 @@ struct window_word {
 constexpr window_word windows[] = {{"second", 1s}, {"secondly", 1s}, {"minute", 1min}, {"hour", 1h},
                                    {"day", 24h},   {"daily", 24h},   {"month", 720h},  {"monthly", 720h}};
 
-/// Combines the words of a field's name. Each kind of information may occur only once.
+/// Combines the words of a header field's name, such as "limit", "requests" and "minute", into one quota_name. At most
+/// one word may name the kind of number, at most one the unit, and at most one the period.
 class words {
  public:
   bool take(std::string_view word) noexcept {

@@ -57,7 +57,8 @@ class child : public std::enable_shared_from_this<child> {
   child(const child&) = delete;
   child& operator=(const child&) = delete;
 
-  /// Lives on the strand while the operation of the child runs, that is while the child can be cancelled.
+  /// Exists while the operation of the child runs, and is used only on the strand. During this time the child can be
+  /// cancelled.
   class life {
    public:
     explicit life(child& c);

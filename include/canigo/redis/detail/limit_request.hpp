@@ -15,7 +15,7 @@ struct limit_request {
 
   const request wanted;
   const bool waits;  // if false, the request ends with the next call of the Redis script, granted or not
-  canigo::detail::amounts_by_unit amounts;  // the amount of each unit; for the first unit, the weight in Redis
+  canigo::detail::amounts_by_unit amounts;  // the amount of each unit; Redis calls that of the first unit its weight
   std::uint64_t set = 0;                    // the alternatives that can serve the request
   std::size_t alternative = 0;              // the alternative that granted the request
   std::uint64_t id = 0;                     // the number of the request in Redis, which changes with the session
