@@ -34,7 +34,7 @@ int main() {
   auto work = asio::make_work_guard(io);
   std::thread loop{[&io] { io.run(); }};
   stdexec::sync_wait(stdexec::when_all(call("batch", 1, io, slots), call("user", 0, io, slots), std::move(in_a_hurry)));
-  fmt::print("free in the end: {}\n", slots.try_acquire().has_value());
   work.reset();
-  loop.join();
+  loop.join();  // the last call has given its slot back
+  fmt::print("free in the end: {}\n", slots.try_acquire().has_value());
 }

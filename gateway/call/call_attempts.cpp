@@ -156,22 +156,22 @@ net::awaitable<bool> call::get_turn() {
 /// retry budget allows an attempt, the call waits for all targets, including those that it has tried. Otherwise it
 /// waits only for the untried targets.
 net::awaitable<bool> call::get_turn_to_repeat() {
-  if (!to().targets.empty()) choose_targets();
   if (has_other_target() && !turn_.is_called_off()) {
-    auto asking = turn_.spare_place();
-    upstream_place spare = co_await std::move(asking);
-    if (spare) {
-      held_ = std::move(spare);
+    turn_.choose(untried());
+    auto asking = turn_.next_place();
+    upstream_place next = co_await std::move(asking);
+    if (next) {
+      held_ = std::move(next);
       co_return true;
     }
     const bool can_return = (candidates() & tried_ & ~barred_) != 0;
-    if (can_return && pays_for_repeat()) {
-      may_return_ = true;
+    if (can_return && !may_return_ && !turn_.is_called_off() && pays_for_repeat()) {
+      choose_targets();
       auto sleeping = turn_.sleep(delay_before_repeat());
       co_await std::move(sleeping);
-      choose_targets();
     }
   }
+  if (!to().targets.empty()) choose_targets();
   auto turning = get_turn();
   co_return co_await std::move(turning);
 }
@@ -294,7 +294,11 @@ bool call::may_repeat() {
   return has_other_target() || pays_for_repeat();
 }
 
-bool call::pays_for_repeat() { return record_.attempts < to().retry.attempts && queue().budget().try_take(); }
+/// Pays for another attempt, which may then be at a tried target.
+bool call::pays_for_repeat() {
+  may_return_ = record_.attempts < to().retry.attempts && queue().budget().try_take();
+  return may_return_;
+}
 
 duration call::delay_before_repeat() const {
   const auto n = static_cast<std::uint32_t>(record_.attempts);

@@ -65,8 +65,9 @@ target_set call::serving_model() const {
 /// targets. Does not check budgets.
 std::optional<refusal> call::refusal_by_quotas() const {
   const token_estimate& needs = account_->estimate();
-  if (!to().targets.empty() && serving_model() == 0) return refusal_of_model(needs.model);
-  return refusal_by_quota(queue(), route_.tenant, needs);
+  const target_set able = serving_model();
+  if (!to().targets.empty() && able == 0) return refusal_of_model(needs.model);
+  return refusal_by_quota(queue(), route_.tenant, needs, able);
 }
 
 /// Returns a refusal if no target can serve the call, even after a wait. Checks models, quotas and the budgets of
@@ -247,10 +248,12 @@ bool call::has_other_target() {
   return false;
 }
 
-/// Returns the targets for the next attempt: only the untried targets, if one of them may serve the call in time. If
-/// the retry budget has paid for a return to a tried target, returns the tried targets, too.
+/// Returns the targets for which the next attempt may wait. Once an attempt was made, the tried targets are among them
+/// only if the retry budget has paid for a return, or if no other target is left.
 target_set call::wanted() {
-  if (!may_return_ && has_other_target()) return untried();
+  if (tried_ != 0 && !may_return_) {
+    if (const target_set others = untried()) return others;
+  }
   const target_set all = candidates();
   const target_set useful = all & ~barred_;
   return useful != 0 ? useful : all;

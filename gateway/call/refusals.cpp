@@ -65,9 +65,10 @@ refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenan
   return why;
 }
 
-std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs) {
+std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs,
+                                        target_set among) {
   if (needs.is_free) return std::nullopt;
-  const auto spent = q.find_spent(tenant, needs.model);
+  const auto spent = q.find_spent(tenant, needs.model, among);
   if (!spent) return std::nullopt;
   std::string detail = "paused until " + text_of_reset(spent->resets, spent->reset) +
                        (spent->resets == quota_reset::unknown ? ": the quota" : ": the day's quota");

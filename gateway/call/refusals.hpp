@@ -31,7 +31,8 @@ refusal refusal_of_model(std::string_view model);
 
 /// Builds the refusal of a call for which a quota is used up at all targets that could serve it; returns nothing if a
 /// target is left.
-std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs);
+std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs,
+                                        target_set among);
 
 /// Builds the answer to a call whose attempt ended before the client got a byte of a response. Returns nothing if no
 /// answer is sent for this end of an attempt.

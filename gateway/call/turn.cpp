@@ -61,6 +61,15 @@ error_code judged(const error_code& error, bool is_draining) {
   return is_late && is_draining ? error_code{errc::stopped} : error;
 }
 
+/// Whether the limit can serve the request before its deadline.
+bool can_serve_in_time(const limiter& l, const request& ask) {
+  try {
+    return saturating_add(clock::now(), l.estimate(ask)) < ask.deadline;
+  } catch (const system_error&) {  // for example, a reload made a burst smaller
+    return false;
+  }
+}
+
 /// Waits in the queue of a limit. The wait allocates no memory besides the waiter.
 template <class Limit>
 auto wait_for_place(Limit& limit, const request& ask, wait_result& result, net::cancellation_slot stop) {
@@ -98,7 +107,8 @@ void turn::choose(target_set of, std::optional<std::size_t> first) noexcept {
 void turn::move_to(target_set of) noexcept {
   if (!waits_ || of == ask_.alternatives) return;
   next_targets_ = of;
-  wake();
+  // The delay before a retry does not depend on the targets.
+  if (waits_for_ != std::string_view{"retry"}) wake();
 }
 
 refusal turn::why_ended() const { return ended_by_ == call_ender::operator_ ? ended_by_operator() : ended_by_drain(); }
@@ -233,12 +243,12 @@ bool turn::asks_for_less() {
 /// Waits for a grant by the limit in Redis that all instances share, and makes a place from `local` and that grant.
 /// Precondition: the upstream has such a limit. `is_first`: `local` is a permit of the target to which calls with the
 /// same key go, so the call first waits up to a second for that target alone.
-net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code& error,
+net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tries& tries, error_code& error,
                                         boxed<upstream_place>& granted) {
-  constexpr duration usual_round_trip = std::chrono::milliseconds{10};
+  constexpr duration usual_round_trip = std::chrono::milliseconds{10}, outage = std::chrono::milliseconds{150};
   redis_limit& all = *queue().limits().shared();
   redis::permit shared;
-  bool has_waited = false;
+  duration waited{};
   {
     const time_point asked = clock::now();
     const outside waiting{*this, "shared"};
@@ -253,36 +263,52 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, error_code
     while (!shared && !error) {
       time_point again_at = time_point::max();
       request ask = queue().limits().ask_all(ask_, local, again_at);
-      if (stays_) ask.alternatives = target_set{1} << local.alternative();
+      tries.full &= ~(target_set{1} << local.alternative());
+      const target_set others = ask.alternatives & ~tries.full;
+      if (others != 0) ask.alternatives = others;
       shared = co_await all.acquire(ask, wait_.slot(), error, again_at);
-      // The wait ended at `again_at`, because another target may serve calls now: ask again.
       const time_point now = clock::now();
-      if (error == errc::timed_out && now >= again_at && now < ask_.deadline) error.clear();
+      const bool is_too_late = error == errc::timed_out || error == errc::deadline_unreachable;
+      // The wait ended at `again_at`, because another target may serve calls now: ask again.
+      if (error == errc::timed_out && now >= again_at && now < ask_.deadline) {
+        error.clear();
+      } else if (is_too_late && tries.full != 0 && now < ask_.deadline) {
+        // The other targets can't serve the call in time. So it waits for a place at a target that was full.
+        error.clear();
+        ask_.alternatives = std::exchange(tries.full, 0);
+        break;
+      }
     }
-    has_waited = clock::now() - asked > usual_round_trip;
-    if (has_waited) record_.bound_by = "shared";
+    waited = clock::now() - asked;
+    if (waited > usual_round_trip) record_.bound_by = "shared";
+  }
+  if (!shared && !error) {
+    queue().limits().give_back(local);
+    co_return;
   }
   // Redis did not answer, so only this instance's rates limit the call. They have refilled during the wait, so all
-  // calls that waited could go at the same time. To prevent this, the call asks the rates again. It gets no refund of
-  // the tokens that it took before, because waiting calls could pass such tokens on.
-  if (has_waited && all.is_unlimited(shared) && !std::exchange(has_asked_rates_again_, true)) {
+  // calls that waited could go at the same time. To prevent this, the call asks the rates again, if they can serve it
+  // in time. It gets no refund of the tokens that it took before, because waiting calls could pass such tokens on.
+  if (waited > outage && all.is_unlimited(shared) && !is_called_off() && !tries.has_asked_rates_again &&
+      can_serve_in_time(queue().limit(), ask_)) {
+    tries.has_asked_rates_again = true;
     local.release();
     co_return;
   }
-  enter(local, std::move(shared), error, granted);
+  enter(local, std::move(shared), error, tries.full, granted);
 }
 
 /// Makes a place from the permits. After an error, or if the call was called off, gives the permits back instead.
-/// `granted` also stays empty if the circuit breaker has opened since the permits were granted.
-void turn::enter(permit& local, redis::permit shared, const error_code& error, boxed<upstream_place>& granted) {
+/// `granted` also stays empty if the circuit breaker has opened since the permits were granted, or if the target's cap
+/// is used up, which adds the target to `full`.
+void turn::enter(permit& local, redis::permit shared, const error_code& error, target_set& full,
+                 boxed<upstream_place>& granted) {
   if (!local) return;
   // The client may have disconnected just before the grant. Then the permits are given back, with their tokens.
   if (error || is_called_off()) {
     queue().limits().give_back(local, shared);
   } else {
-    granted = queue().limits().enter(std::move(local), std::move(shared));
-    // The target that Redis has chosen may be at its cap here.
-    if (!granted) stays_ = true;
+    granted = queue().limits().enter(std::move(local), std::move(shared), full);
   }
 }
 
@@ -312,14 +338,15 @@ bool turn::take_place(boxed<upstream_place>& granted) {
   error_code error;
   permit local = taken_at_once(queue().limit(), ask_, error);
   if (!local) return false;
-  enter(local, {}, error, granted);
+  target_set full = 0;
+  enter(local, {}, error, full, granted);
   ask_.since = std::min<time_point>(ask_.since, clock::now());
   return static_cast<bool>(granted);
 }
 
 net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& granted, boxed<refusal>& why) {
   const time_point start = clock::now();
-  has_asked_rates_again_ = stays_ = false;
+  shared_tries tries;
   wait_result waited;
   if (first_) {
     auto getting = get_first(waited);
@@ -339,10 +366,10 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
       co_await wait_for_place(queue().limit(), ask_, waited, wait_.slot());
     }
     if (!waited.error && !is_called_off() && queue().limits().shared() != nullptr) {
-      auto asking_all = enter_shared(waited.granted, std::exchange(is_first, false), waited.error, granted);
+      auto asking_all = enter_shared(waited.granted, std::exchange(is_first, false), tries, waited.error, granted);
       co_await std::move(asking_all);
     } else {
-      enter(waited.granted, {}, waited.error, granted);
+      enter(waited.granted, {}, waited.error, tries.full, granted);
     }
     if (waited.error == errc::too_large && asks_for_less()) waited.error = {};
     ask_.since = std::min<time_point>(ask_.since, start);  // a repeated request keeps the call's position in the queue
@@ -421,7 +448,16 @@ net::awaitable<upstream_place> turn::spare_place() {
       co_return granted;
     }
   }
-  if (auto entered = limits.enter(std::move(local), std::move(shared))) granted = std::move(*entered);
+  target_set full = 0;
+  if (auto entered = limits.enter(std::move(local), std::move(shared), full)) granted = std::move(*entered);
+  co_return granted;
+}
+
+net::awaitable<upstream_place> turn::next_place() {
+  const here waiting{*this};
+  auto asking = spare_place();
+  upstream_place granted = co_await std::move(asking);
+  if (granted && is_called_off()) granted.give_back();
   co_return granted;
 }
 

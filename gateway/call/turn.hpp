@@ -73,6 +73,8 @@ class turn {
   /// Takes a place if one is free without a wait; otherwise returns an empty place. So another attempt of a call does
   /// not overtake waiting calls.
   net::awaitable<upstream_place> spare_place();
+  /// Like spare_place(), for the next attempt of the call. Returns an empty place if the call is called off meanwhile.
+  net::awaitable<upstream_place> next_place();
   /// Waits outside of the upstream's queue for a permit of the limiter `of`. `what_for`: a string literal that names
   /// the wait. `until`: the latest end of the wait, which waits_until() then returns; min() if it is unknown.
   net::awaitable<void> wait_outside(limiter& of, const char* what_for, time_point until, wait_result& got);
@@ -140,6 +142,13 @@ class turn {
     const bool has_place_;
   };
 
+  /// The earlier tries of one wait for the limit of all instances.
+  struct shared_tries {
+    target_set full = 0;  // targets that Redis has chosen, and whose caps are used up in this instance
+    bool has_asked_rates_again =
+        false;  // whether the call has asked this instance's rates again after a wait for Redis
+  };
+
   upstream_queue& queue() const noexcept { return *route_.queue; }
   bool asks_again(const error_code& error) const noexcept;
   bool asks_for_less();
@@ -147,8 +156,10 @@ class turn {
   void take_next_terms() noexcept;
   void look_at_what_binds();
   std::string what_binds() const;
-  net::awaitable<void> enter_shared(permit& local, bool is_first, error_code& error, boxed<upstream_place>& granted);
-  void enter(permit& local, redis::permit shared, const error_code& error, boxed<upstream_place>& granted);
+  net::awaitable<void> enter_shared(permit& local, bool is_first, shared_tries& tries, error_code& error,
+                                    boxed<upstream_place>& granted);
+  void enter(permit& local, redis::permit shared, const error_code& error, target_set& full,
+             boxed<upstream_place>& granted);
 
   call_services& services_;
   call_loop& loop_;
@@ -170,8 +181,6 @@ class turn {
   bool is_on_ = false;
   bool is_for_tunnel_ = false;
   bool waits_ = false;
-  bool stays_ = false;                  // whether the call asks Redis only for the target that this instance has chosen
-  bool has_asked_rates_again_ = false;  // whether the call has asked this instance's rates again after a wait for Redis
   bool has_left_ = false;
   call_ender ended_by_ = call_ender::none;
 };

@@ -116,12 +116,13 @@ request upstream_limit::ask_all(const request& ask, const permit& local, time_po
   return all;
 }
 
-std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit shared) {
+std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit shared, target_set& full) {
   const bool has_chosen = has_list_ && shared_ != nullptr && shared_->has_chosen(shared);
   const bool is_moved = has_chosen && shared.alternative() != local.alternative();
   if (is_moved) local.move_to(shared.alternative());
   // If Redis keeps only the rates, it may have chosen a target whose cap is used up in this instance.
   if (is_moved && !shared_->has_leases() && is_over_cap(local.alternative())) {
+    full |= target_set{1} << local.alternative();
     give_back(local, shared);
     return std::nullopt;
   }

@@ -63,8 +63,9 @@ class upstream_limit {
   /// call should then end this request and ask again.
   request ask_all(const request& ask, const permit& local, time_point& again_at) const;
   /// Begins a call that has permits of the limits. If the breaker has opened since the grant, gives the permits back
-  /// and returns nothing; the call must then wait again.
-  std::optional<upstream_place> enter(permit local, redis::permit shared);
+  /// and returns nothing; the call must then wait again. If the reason is the cap of the target that Redis has
+  /// chosen, adds this target to `full`.
+  std::optional<upstream_place> enter(permit local, redis::permit shared, target_set& full);
   /// Gives the permits back, with all tokens that they took.
   void give_back(permit& local, redis::permit& shared) const;
   void give_back(permit& local) const;

@@ -215,9 +215,10 @@ void upstream_queue::pause(std::size_t target, std::size_t tenant, time_point un
   }
 }
 
-std::optional<spent_quota> upstream_queue::find_spent(std::size_t tenant, std::string_view model) const {
+std::optional<spent_quota> upstream_queue::find_spent(std::size_t tenant, std::string_view model,
+                                                      target_set among) const {
   std::optional<spent_quota> first;
-  const target_set of = serving(upstream_, model);
+  const target_set of = serving(upstream_, model) & among;
   for (std::size_t i = 0; i < targets(); ++i) {
     if (!has(of, i)) continue;
     auto spent = limit_->find_spent(i, whose_pause(tenant), model);

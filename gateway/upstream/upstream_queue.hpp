@@ -126,7 +126,7 @@ class upstream_queue {
   void note_spent(std::size_t target, std::size_t tenant, spent_quota told);
   /// Returns the used-up quota that forbids a call of the tenant for this model. Nothing: a target that serves the
   /// model can take the call. If several quotas forbid the call, returns the one that resets first.
-  std::optional<spent_quota> find_spent(std::size_t tenant, std::string_view model) const;
+  std::optional<spent_quota> find_spent(std::size_t tenant, std::string_view model, target_set among) const;
   /// Returns when the last pause of the target, or of this tenant, ends. A time in the past: there is no pause.
   time_point paused_until(std::size_t target, std::size_t tenant) const;
 

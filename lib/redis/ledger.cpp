@@ -392,7 +392,7 @@ limit_stats ledger::stats() const {
     a.paused_until = terms_.alternative_paused_until(i);
   }
   s.available = !plan_.is_failing();
-  s.has_session = session_.is_registered();
+  s.has_session = session_.is_registered() || plan_.is_under_way();
   if (plan_.is_failing()) {
     s.last_error_code = plan_.cause();
     s.last_error = plan_.cause_text();

@@ -91,10 +91,10 @@ if known[1] and A[6] then
   if tail > #known[1] or unpacked('<d', known[1], tail) ~= shape then
     if #call('ZRANGEBYSCORE', KEYS[2], raw, '+inf') > 0 then return {'SHAPE'} end
     known = {false, false}
-    -- If all sessions have left and nothing was lost, no process holds a permit. Then no quarantine is needed. During a
-    -- quarantine of the former limit, a process that holds a permit may not have called yet.
-    is_unheld = members == 0 and parts[#parts - 3] == counts() and parts[#parts - 2] == A[1]
-                and parts[7] <= raw + parts[8]
+    -- If nothing was lost and no permit is out, no quarantine is needed. During a quarantine of the former limit, a
+    -- process that holds a permit may not have called yet. The run id "?" means that a restart can't be noticed.
+    is_unheld = parts[3] == 0 and parts[#parts - 3] == counts() and parts[#parts - 2] == A[1]
+                and string.byte(A[1]) ~= 63 and parts[7] <= raw + parts[8]
   end
 end
 if known[1] then

@@ -240,6 +240,19 @@ class Targets(GatewayCase):
         self.assertEqual((status, fields["x-canigo-error"]), (404, "no_target"))
         self.assertEqual(curl("-H", JSON, "-d", "{}", f"{g.url}/ai/other")[0], 200)
 
+    def test_a_call_without_a_model_is_refused_if_the_quota_of_its_only_target_is_used_up(self):
+        a = self.answering()
+        body = json.dumps({"error": {"code": 429, "status": "RESOURCE_EXHAUSTED", "message": "x", "details": [
+            {"@type": "type.googleapis.com/google.rpc.QuotaFailure",
+             "violations": [{"quotaId": "GenerateRequestsPerDayPerProject-FreeTier"}]}]}}).encode()
+        b = self.answering(refusal(429, JSON, body=body))
+        g = self.served(self.target("a", a.port, 'path = { "/chat" = "/of/{model}/chat" }'),
+                        self.target("b", b.port, "prefer = 2"), more='provider = "gemini"')
+        for _ in range(2):
+            status, fields, _ = curl("-H", JSON, "-d", "{}", f"{g.url}/ai/chat")
+            self.assertEqual(status, 429)
+        self.assertEqual((fields["x-canigo-error"], len(a.heads), len(b.heads)), ("quota_used_up", 0, 1))
+
     def test_a_403_goes_on_at_another_target_and_takes_none_out_alone(self):
         a, b = self.answering(refusal(403), OK, refusal(403), OK), self.answering()
         g = self.served(self.target("a", a.port), self.target("b", b.port, "prefer = 2"))
@@ -290,7 +303,7 @@ class Targets(GatewayCase):
         self.assertEqual(old.heads, [])
 
     def test_a_call_that_waits_to_return_during_a_reload_has_the_new_url(self):
-        a, old, new = self.holding(), self.answering(refusal(429, "Retry-After: 2")), self.answering()
+        a, old, new = self.holding(), self.answering(refusal(429, "Retry-After: 10")), self.answering()
         g = self.served(self.target("a", a.port, "concurrency = 1"), self.target("b", old.port, "prefer = 2"))
         first = Curls([f"{g.url}/ai/1"])
         wait_until(lambda: a.heads, "the preferred target is busy")

@@ -1121,7 +1121,7 @@ TEST_CASE("script: a limit of another shape is not touched while a lease lasts, 
   CHECK(other({.session = "a", .sequence = 2, .cap = 0}) == "NOSESS");
 }
 
-TEST_CASE("script: a limit of another shape begins with a quarantine unless all sessions have left it") {
+TEST_CASE("script: a limit of another shape begins with a quarantine unless no permit can be out") {
   const auto begins_with_quarantine = [](several& sync, const std::string& run_id) {
     sync.shape = 78;
     sync.further.pop_back();
@@ -1138,10 +1138,21 @@ TEST_CASE("script: a limit of another shape begins with a quarantine unless all 
     CHECK(sync({.session = "a", .sequence = 2, .cap = 1, .flags = "l"}) == "OK queue=0 out=0");
     CHECK(begins_with_quarantine(sync, "r2"));
   }
-  SECTION("one has not called for longer than its lease") {
+  SECTION("one that held nothing has not called for longer than its lease") {
     several sync;
     sync.expire("a");
+    CHECK(!begins_with_quarantine(sync, "r1"));
+  }
+  SECTION("one that holds a permit has not called for longer than its lease") {
+    several sync;
+    CHECK(sync({.session = "a", .sequence = 2, .held = 1, .cap = 1}) == "OK queue=0 out=1");
+    sync.expire("a");
     CHECK(begins_with_quarantine(sync, "r1"));
+  }
+  SECTION("all have left a server that tells no run id") {
+    several sync;
+    CHECK(sync({.session = "a", .sequence = 2, .run_id = "?", .cap = 1, .flags = "l"}) == "OK queue=0 out=0");
+    CHECK(begins_with_quarantine(sync, "?"));
   }
   SECTION("all have left during an earlier quarantine") {
     several sync;

@@ -101,7 +101,7 @@ void* create_integer(const redisReadTask* task, long long n) {
 void* create_nil(const redisReadTask* task) { return builder_of(task).add(*task, 0, reply::kind::nil); }
 
 /// Ends the reply, because the client does not support the type of one of its elements.
-void* refuse(const redisReadTask& task) noexcept {
+[[maybe_unused]] void* refuse(const redisReadTask& task) noexcept {
   builder_of(&task).is_unsupported = true;
   return nullptr;
 }
