@@ -11,7 +11,8 @@
 #include <thread>
 #include <utility>
 
-using exec::asio::use_sender;
+namespace senders = exec::asio;
+using senders::use_sender;
 
 /// A call that needs a slot. A sender has no executor, so the call runs on the loop of the limit.
 auto call(const char* who, int priority, asio::io_context& io, canigo::semaphore& slots) {
