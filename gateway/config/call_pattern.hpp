@@ -15,8 +15,8 @@ struct call_pattern {
   /// Whether a call matches. `called`: its method. `target`: the request target that the upstream gets. Its query is
   /// ignored, and bytes are compared without decoding.
   ///
-  /// A path that may_be_another_path() matches only the pattern "*". A pattern that ends with '/' allows an empty part
-  /// at the end of the path.
+  /// If may_be_another_path() is true for the path, only the pattern "*" matches. A pattern that ends with '/' also
+  /// matches a path whose last part is empty.
   bool matches(std::string_view called, std::string_view target) const noexcept;
 
   friend bool operator==(const call_pattern&, const call_pattern&) = default;

@@ -145,9 +145,9 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   return ec;
 }
 
-/// Called when curl waits for no socket of a paused transfer. If an HTTP/1 server ends its response and closes the
-/// connection, curl stops sending the request without a callback. Over HTTP/2 the transfer may only be waiting for
-/// other transfers of its connection.
+/// Called when curl waits for no socket of a paused transfer. Over HTTP/1 this means that the server has ended its
+/// response and has closed the connection: curl has stopped sending the request, without a callback. Over HTTP/2 it
+/// means nothing, because the transfer may be waiting for other transfers of its connection.
 void easy_handle::waits_for_nothing() noexcept {
   if (transfer_ == nullptr || !is_paused_ || is_starved_) return;
   const int version = number(CURLINFO_HTTP_VERSION);

@@ -52,7 +52,7 @@ void lingering::tell() {
 
 void lingering::post() {
   if (!is_left_ && waiting_ != nullptr) end_ = {error_, std::move(response_)};
-  is_left_ = true;  // set before the post, because the engine calls post() again if there is no memory for it
+  is_left_ = true;  // set before the post: if there is no memory for the post, the engine calls post() again
   tell();
   const auto keep = std::move(self_);
 }

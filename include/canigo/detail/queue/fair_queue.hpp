@@ -310,8 +310,8 @@ class fair_queue {
     std::size_t coming = 0;
     std::uint64_t failed = 0;
     std::unique_ptr<wait_histogram> waits;
-    time_point late_at = time_point::max();      // the flow's key in late_
-    std::uint64_t made = 0;                      // waiters with a lower sequence number had an earlier flow here
+    time_point late_at = time_point::max();  // the flow's key in late_
+    std::uint64_t made = 0;  // when this slot got its flow; a waiter with a lower number is of a former flow
     time_point due = time_point::max();          // when the ceiling had capacity for the flow again
     time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };
