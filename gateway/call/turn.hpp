@@ -142,6 +142,10 @@ class turn {
     const bool has_place_;
   };
 
+  /// If `sticky` is configured, calls with the same key go to the same target. A call waits this long for that target
+  /// alone; afterwards any target that may serve the call is taken.
+  static constexpr duration longest_wait_for_first = std::chrono::seconds{1};
+
   /// The earlier tries of one wait for the limit of all instances.
   struct shared_tries {
     target_set full = 0;  // targets that Redis has chosen, and whose caps are used up in this instance
