@@ -132,8 +132,8 @@ int serve(const std::string& file, bool only_check) {
 
 int main(int argc, char** argv) try {
   fill_standard_descriptors();
-  // A failed write then returns an error instead of ending the process. A SIGHUP before the server runs is ignored,
-  // because the configuration is read anyway.
+  // If SIGPIPE and SIGXFSZ are ignored, a failed write returns an error and does not end the process. A SIGHUP that
+  // comes before the server runs is ignored, because the configuration will be read anyway.
   for (const int number : {SIGPIPE, SIGXFSZ, SIGHUP}) std::signal(number, SIG_IGN);
   CLI::App app{"Outbound HTTP calls within quotas, the important ones first", "canigo-gateway"};
   app.footer(

@@ -26,7 +26,7 @@
 #include <utility>
 #include <vector>
 
-// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
+// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
 namespace canigo::gateway {
 namespace {
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <utility>
 
-// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
+// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
 namespace canigo::gateway {
 
 net::awaitable<std::shared_ptr<const std::string>> admin_session::recent_state(service& s) {

@@ -32,7 +32,7 @@ class admin_session {
   process_commands commands;
 
   /// Returns the state as JSON, without the configuration. Returns the previous result again if it is less than 0.8 s
-  /// old. So many clients cost no more time than one client.
+  /// old. So the cost does not grow with the number of clients.
   net::awaitable<std::shared_ptr<const std::string>> recent_state(service& s);
 
   /// Returns a number that grows each time `g` differs from the `g` of the previous call. So the page notices that a

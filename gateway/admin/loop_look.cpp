@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
+// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
 namespace canigo::gateway {
 namespace {
 
@@ -33,8 +33,8 @@ std::vector<request_view> first_of(by_upstream& all, std::size_t most) {
   return first;
 }
 
-/// The addresses of the names of an upstream and of a priority class. The names need no comparison of texts, because
-/// the configuration stores each name once.
+/// The addresses of the names of an upstream and of a priority class. The configuration stores each name once, so two
+/// equal names have the same address.
 using name_pair = std::pair<const char*, const char*>;
 
 net::awaitable<own_part> look_at(const loop& l, const std::vector<std::uint64_t>& numbers, std::size_t most) {

@@ -46,8 +46,8 @@ void metric_text::write(std::string_view suffix, labels l, std::string_view edge
 void metric_text::sample(labels l, double value) { write("", l, "", fmt::format("{}", value)); }
 
 void metric_text::sample(labels l, const wait_histogram& times) {
-  // The histogram can count exactly the times below 256 ns times a power of two. So the edges of the buckets are such
-  // times: from 33 µs to 37 minutes, each edge four times the previous one.
+  // The edges of the buckets are 256 ns times a power of two, because the histogram counts the times below such an edge
+  // exactly. The edges go from 33 µs to 37 minutes, and each edge is four times the previous edge.
   constexpr int first = 7;
   constexpr int last = 33;
   for (int power = first; power <= last; power += 2) {

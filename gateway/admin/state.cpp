@@ -24,7 +24,7 @@
 #include <utility>
 #include <vector>
 
-// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
+// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
 namespace canigo::gateway {
 namespace {
 
@@ -231,7 +231,7 @@ json errors_of(const recent_errors& errors) {
   return all;
 }
 
-/// The state of a limit, and its waiters. It is read before each event loop describes the requests that wait.
+/// The state of a limit, and its waiters. Both are read before the event loops describe their waiting requests.
 struct queue_look {
   limiter_stats stats;
   wait_reason why;
@@ -263,7 +263,8 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
            {"running", json::array()}};
   for (const waiting_request& w : own.waiters) {
     const request_view* const v = view_in(look, w.tag);
-    // A request that has left the queue since the limit was read, and now waits outside of the queue, is added below.
+    // A request may have left the queue after the limit was read, and now wait outside of the queue. It is left out
+    // here, and added below.
     if (v == nullptr || v->waits_for.empty()) one["waiters"].push_back(waiter_of(w, v, q, c, now));
   }
   if (const auto found = look.outside.find(u.name); found != look.outside.end())

@@ -64,8 +64,8 @@ json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now) {
                    {"limits", limits_of(t.rates, stats.alternatives[i])},
                    {"breaker", {{"state", to_string(state.breaker)}, {"opened", state.opened}}},
                    {"pauses", pauses_of(state.pauses, now)}});
-    // Redis knows the number of running calls of a target only if its permits have leases. A limit of rates alone has
-    // no leases.
+    // Redis counts the running calls of a target only if the limit's permits have leases. A limit that has only rates
+    // has no leases.
     if (shared != nullptr && shared->has_leases()) all.back()["held_by_all"] = of_all[i].held_by_all;
   }
   return all;

@@ -113,7 +113,8 @@ void attempt::obey(const told_limits& told, int status) {
   of_.services.pause(queue(), target(), tenant, until, of_.record, status);
 }
 
-/// Waits before another attempt to get a file descriptor: it polls, because no event tells that a descriptor was freed.
+/// Waits before another attempt to get a file descriptor. The call polls for a free descriptor, because no event
+/// reports one.
 net::awaitable<void> attempt::wait_for_descriptor(time_point last_try) {
   constexpr duration between_looks = std::chrono::milliseconds{20};
   of_.services.close_idle_links();

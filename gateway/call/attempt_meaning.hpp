@@ -11,7 +11,7 @@
 
 namespace canigo::gateway {
 
-/// Whether a call is sent to an upstream again, as far as this depends on how its last attempt ended.
+/// Whether a call is sent to an upstream again, judged only by how its last attempt ended.
 enum class another_attempt : std::uint8_t {
   never,
   if_safe,  ///< yes if the method is idempotent; otherwise no, because the upstream may have received the request
@@ -19,7 +19,7 @@ enum class another_attempt : std::uint8_t {
   follows,  ///< yes: the gateway dropped the response to send the call again
 };
 
-/// Says for an attempt that has ended how the call's place (its permits at the upstream) and its tokens are settled.
+/// How a call's place (its permits at the upstream) and its tokens are settled after an attempt.
 enum class settlement : std::uint8_t {
   give_back,  ///< nothing was sent: the place and all tokens are given back
   keep,       ///< the place is released; tokens are charged by the usage read so far, else by the estimate
@@ -27,7 +27,8 @@ enum class settlement : std::uint8_t {
   release,    ///< the place is released; the tokens are charged after the next attempt
 };
 
-/// The consequences for a call of the way in which its attempt ended. There is one such value for each attempt_end.
+/// The consequences of an attempt for its call, which depend on how the attempt ended. There is one such value for each
+/// attempt_end.
 struct attempt_meaning {
   another_attempt again = another_attempt::never;
   retry_reason counted_as = retry_reason::connect;  ///< the reason under which metrics count the further attempt

@@ -47,8 +47,9 @@ class call final : private response_sink {
   call(call_host& host, call_services& services, call_loop& loop, message_parser& request);
   ~call() override;
 
-  /// Returns the next step of the call. Await the step, and pass its result to this function to get the next one, until
-  /// the returned awaitable is not valid(). So a waiting call has only one coroutine frame: that of its wait.
+  /// Returns the next step of the call. Await the step, and pass its result to this function to get the step after it.
+  /// The call has ended if the returned awaitable is not valid(). So a waiting call has only one coroutine frame: that
+  /// of its wait.
   net::awaitable<bool> next_step(bool went_well);
 
   /// Call it when the client has disconnected.
@@ -56,8 +57,8 @@ class call final : private response_sink {
   /// Ends the call. The client gets an error; if it already has the beginning of the response, its connection is
   /// closed.
   void end_by(call_ender who) noexcept;
-  /// Ends the current wait, if there is one. The answer then says that the wait would be too long, or that the process
-  /// ends.
+  /// Ends the current wait, if there is one. If the process is about to end, the client's answer says so. Otherwise the
+  /// answer says that the wait would be too long.
   void wake() noexcept { turn_.wake(); }
   /// Call it when the process will end at `end`. The connection then serves no request after this one.
   void drain(time_point end) noexcept;
@@ -151,7 +152,8 @@ class call final : private response_sink {
   bool may_answer() override { return true; }
   std::string head_for_client(const message_head& h) override;
   void see_piece(std::string_view piece) override { account_->take(piece); }
-  // The client is not watched during a tunnel: it may end its sending side, which looks like a disconnect.
+  // During a tunnel the client is not watched. A tunnel's client may end its sending side, which looks like a
+  // disconnect.
   void begin_tunnel() override { host_.unwatch_client(); }
   void watch_client(bool is_on) override { is_on ? host_.watch_client() : host_.unwatch_client(); }
 

@@ -17,7 +17,7 @@
 
 namespace canigo::gateway {
 
-/// The facts about a client that the gateway knows from its connection.
+/// The facts about a client that its connection shows.
 struct connected_client {
   std::string address;  ///< the client's address; empty: the client came over a unix socket
   std::vector<std::string> certificate_names;
@@ -26,8 +26,8 @@ struct connected_client {
   bool is_secured = false;           ///< whether the connection uses TLS
 };
 
-/// The client's connection, as the call that it carries sees it. It outlives the call. Threads: only the thread of its
-/// loop.
+/// The interface through which a call uses its client's connection. The connection outlives the call. Threads: only the
+/// thread of its loop.
 class call_host {
  public:
   call_host() = default;
@@ -49,8 +49,8 @@ class call_host {
   /// client has received the response.
   virtual void note_answered() noexcept = 0;
 
-  /// From now on the connection calls call::end_by_client() when the client disconnects; it does so immediately if the
-  /// client has disconnected already.
+  /// From now on, the connection calls call::end_by_client() when the client disconnects. If the client has already
+  /// disconnected, the connection calls it immediately.
   virtual void watch_client() = 0;
   virtual void unwatch_client() noexcept = 0;
 

@@ -8,7 +8,7 @@
 #include <chrono>
 #include <utility>
 
-// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
+// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
 namespace canigo::gateway {
 namespace {
 
@@ -32,15 +32,15 @@ void call::keep_client() {
   }
 }
 
-/// Whether the first comment, and each later one, comes before the client's read timeout expires. `silence`: the part
-/// of the timeout that remains for the wait.
+/// Whether the gateway sends the first comment, and each later comment, before the client's read timeout expires.
+/// `silence`: the part of the read timeout that the wait may use.
 bool call::outlasts(duration silence) const noexcept {
   if (!keeper_ || route_.granted.interim) return false;
   return to().keep_alive->after < silence && to().keep_alive->every < silence;
 }
 
 /// Whether the client may get comments of an event stream while its call waits. A client that is still sending its body
-/// gets none, because it may read the response only after the body.
+/// gets none, because it may read the response only after it has sent the whole body.
 bool call::may_be_kept_by_events() const {
   return to().keep_alive && head_.method != "HEAD" && body_->is_read() && asks_for_events(head_, body_->ahead());
 }
@@ -71,7 +71,8 @@ std::string call::waiting_events() {
   return text;
 }
 
-/// Gives the granted place back: the call was ended while a message was written to its client. Returns false.
+/// Gives the granted place back. Call it if the call was ended while a message was written to its client. Returns
+/// false.
 bool call::give_up_turn() {
   held_->give_back();
   held_.reset();

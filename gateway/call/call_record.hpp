@@ -41,8 +41,7 @@ class maybe {
   T value_ = none;
 };
 
-/// Facts about a request that are stored apart, because few requests have them, or because they are known only after
-/// the wait.
+/// Facts that few requests have, or that are known only after the wait. So they are stored outside of call_record.
 struct call_texts {
   std::string upstream_id;  ///< the X-Request-Id of the upstream's response, shortened
   std::string detail;       ///< the explanation of the error, a sentence for people

@@ -41,8 +41,8 @@ class call_services {
   call_services& operator=(const call_services&) = delete;
 
   surroundings around(const config_snapshot& g, bool of_client) noexcept {
-    // Host names that clients choose have a resolver of their own, so that slow lookups of them do not delay the names
-    // of upstreams.
+    // Look-ups of host names that clients choose may be slow. They have a resolver of their own, so that they do not
+    // delay the look-ups of upstreams' names.
     return {g.trust(), own_, of_client ? names_of_clients_ : names_, most_files};
   }
   /// Adds an address at which the gateway itself listens, so that calls to this address are refused as loops. Call it

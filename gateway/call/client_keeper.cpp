@@ -13,7 +13,7 @@
 #include <exception>
 #include <utility>
 
-// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
+// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
 namespace canigo::gateway {
 
 client_keeper::client_keeper(const net::any_io_executor& loop, byte_stream& client, duration stall,
@@ -37,7 +37,8 @@ net::awaitable<bool> client_keeper::keep_during(net::awaitable<bool> wait) {
   }
   is_on_ = false;
   over_.cancel();
-  // From here on a cancellation of this coroutine has no effect, so that it can't cut off a message that is being sent.
+  // From here on, a cancellation of this coroutine has no effect. Otherwise it could cut off a message that is being
+  // sent.
   const bool throws = co_await net::this_coro::throw_if_cancelled();
   co_await net::this_coro::throw_if_cancelled(false);
   error_code ignored;
@@ -55,7 +56,8 @@ void client_keeper::begin() {
   net::co_spawn(loop, keep(), [this](const std::exception_ptr& failed) {
     is_running_ = false;
     ended_.cancel();
-    // If keep() threw, for lack of memory, the client may have only a part of a message, and counts as lost.
+    // If keep() threw because memory was exhausted, the client may have only a part of a message. So the client is
+    // treated as disconnected.
     if (failed && has_written_) lost_();
   });
 }

@@ -38,9 +38,9 @@ class config_snapshot {
   config_snapshot(const config_snapshot&) = delete;
   config_snapshot& operator=(const config_snapshot&) = delete;
 
-  /// Takes over the limits of `before`, with the calls that wait there, and applies the settings of this configuration.
-  /// Settings that allow more than before take effect in end_take_over(). Call end_take_over() once no call waits under
-  /// a tenant's flow of `before`.
+  /// Takes over the limits of `before`, with the calls that wait for these limits, and applies the settings of this
+  /// configuration. Settings that allow more than before take effect in end_take_over(). Call end_take_over() once no
+  /// call waits under a tenant's flow of `before`.
   void take_over(const config_snapshot& before);
   void end_take_over();
 

@@ -54,8 +54,9 @@ attempt_end race::take_result() {
     x.lacks_descriptor = second_->lacks_descriptor;
     x.bytes_out = second_->bytes_out;
   }
-  // The response of this attempt was dropped because the other attempt still ran, but the other attempt brought no
-  // response either. Nothing has decided about a retry yet, so the result is treated like a lost connection.
+  // `made_way` means: this attempt's response was dropped because the other attempt still ran. If the other attempt
+  // then brought no response either, nothing has decided about a retry. So the result is treated like a lost
+  // connection.
   const lane& l = lanes_[of];
   return *l.end == attempt_end::put_back && l.made_way ? attempt_end::lost : *l.end;
 }

@@ -49,9 +49,9 @@ class race {
   bool is_open() const noexcept { return winner_ == nullptr && !lanes_[0].end; }
   bool is_running() const noexcept { return lanes_[0].runs() || lanes_[1].runs(); }
   bool has_second_won() const noexcept { return winner_ == &lanes_[1]; }
-  /// Returns the attempt, 0 or 1, whose end is the end of the race: the attempt whose response goes to the client.
-  /// Without such a response, an attempt that the upstream may have received counts before an attempt that was not
-  /// sent.
+  /// Returns the attempt, 0 or 1, whose end decides the result of the race. If the client gets the response of an
+  /// attempt, that attempt decides. Otherwise, an attempt that the upstream may have received takes precedence over an
+  /// attempt that was not sent.
   std::size_t decisive() const noexcept;
   attempt_end end_of_other() const noexcept { return *lanes_[1 - decisive()].end; }
   /// Returns the end of the decisive attempt. Copies that attempt's results to the exchange of the first attempt.

@@ -48,8 +48,8 @@ refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenan
     why = {503, "store_unavailable", "Redis, which keeps this limit, does not serve it: " + error.message()};
   }
   why.is_final = error == errc::too_large;
-  // The estimate ignores that running calls take time. If running calls delay the request, the answer names at least a
-  // second: after a few milliseconds, clients would use up all their retries immediately.
+  // The estimate ignores that running calls take time. If running calls delay the request, the answer asks for a wait
+  // of at least a second. If it asked for a few milliseconds, clients would use up all their retries immediately.
   constexpr duration unknown = std::chrono::seconds{1};
   why.retry_after = estimate(q.limit(), ask).value_or(unknown);
   const bool is_known = error == errc::deadline_unreachable || q.limit().why_waiting().until != time_point::max();

@@ -17,14 +17,14 @@
 #include <chrono>
 #include <utility>
 
-// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
+// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
 namespace canigo::gateway {
 namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Takes a permit for a tunnel into `granted` if one is free now, and returns whether it did. An error also returns
-/// false, because the wait that follows reports the same error.
+/// Takes a permit for a tunnel into `granted` if one is free now. Returns whether it took a permit. After an error it
+/// also returns false, because the wait that follows reports the same error.
 bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   try {
     auto free = tunnels.try_acquire(ask);
@@ -35,8 +35,8 @@ bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   }
 }
 
-/// Takes a permit if one is free now; otherwise returns an empty permit. It ignores the request's deadline: the
-/// deadline of a call that may not wait is its arrival, which has passed.
+/// Takes a permit if one is free now; otherwise returns an empty permit. It ignores the request's deadline, because a
+/// call that may not wait has its arrival time as its deadline, and that time has passed.
 permit taken_at_once(limiter& l, request ask, error_code& error) {
   ask.deadline = time_point::max();
   try {
@@ -51,8 +51,8 @@ permit taken_at_once(limiter& l, request ask, error_code& error) {
 /// process ends.
 error_code judged(const error_code& error, bool is_draining) {
   if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
-  // During a drain, waits are shorter than usual. Another instance may allow the full wait, so the client is told of
-  // the drain.
+  // During a drain, waits are shorter than usual. Another instance may allow the full wait, so the client gets an error
+  // that names the drain.
   const bool is_late = error == errc::deadline_unreachable || error == errc::timed_out;
   return is_late && is_draining ? error_code{errc::stopped} : error;
 }
@@ -94,7 +94,7 @@ void turn::choose(target_set of, std::optional<std::size_t> first) noexcept {
 void turn::move_to(target_set of) noexcept {
   if (!waits_ || of == ask_.alternatives) return;
   next_targets_ = of;
-  // The delay before a retry does not depend on the targets.
+  // The delay before a retry does not depend on the targets, so a change of the targets does not end it.
   if (waits_for_ != std::string_view{"retry"}) wake();
 }
 
@@ -132,7 +132,8 @@ void turn::follow(const config_snapshot& next, const std::shared_ptr<void>& unti
   // While the client sent its body, one reload may have removed the upstream, and a later one may have added it again.
   // The call can't move to the new upstream's limit.
   const bool has_new_limit = successor != nullptr && &successor->limits() != &queue().limits();
-  // A host of forward mode that the new configuration allows, but has not made yet: the call stays at the old host.
+  // The new configuration may allow this host of forward mode, but have no queue for it yet. The call then stays in the
+  // queue of the old configuration.
   const bool is_new_host =
       successor == nullptr && is_host(to) && next.hosts() != nullptr && next.hosts()->allows(to.url);
   if (successor == nullptr && !is_new_host) {
@@ -178,8 +179,8 @@ net::awaitable<void> turn::wait_outside(limiter& of, const char* what_for, time_
   ask_.since = std::min<time_point>(ask_.since, start);
 }
 
-/// Applies changes to the call's next request to the limit: another flow after a reload, or other targets after a quota
-/// of a target was used up.
+/// Changes the call's next request to the limit, if needed. After a reload, the request gets the new flow. After
+/// move_to(), it gets the new targets.
 void turn::take_next_terms() noexcept {
   if (const target_set other = std::exchange(next_targets_, 0)) ask_.alternatives = other;
   if (!next_share_) return;
@@ -212,8 +213,8 @@ std::optional<refusal> turn::why_called_off() const {
   return ended_by_ != call_ender::none ? why_ended() : *dismissed_;
 }
 
-/// Whether the call requests a place again: the last request ended without an error, or it was cancelled to change its
-/// flow or its targets.
+/// Whether the call must request a place again. It must if the last request ended without an error, or was cancelled to
+/// change the call's flow or targets.
 bool turn::asks_again(const error_code& error) const noexcept {
   return !error || (error == net::error::operation_aborted && (next_share_ || next_targets_ != 0));
 }
@@ -245,8 +246,8 @@ net::awaitable<void> turn::get_first(wait_result& got) {
   first_.reset();
 }
 
-/// Takes a place if that needs no wait, as for most calls. It is no coroutine, so most calls need no coroutine frame of
-/// get_place().
+/// Takes a place if that needs no wait. Most calls need no wait. This function is no coroutine, so these calls need no
+/// coroutine frame of get_place().
 bool turn::take_place(boxed<upstream_place>& granted) {
   if (first_ || is_called_off() || queue().limits().shared() != nullptr) return false;
   take_next_terms();
@@ -277,7 +278,8 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
       if (input.empty()) input.shrink();
       look_at_what_binds();
       const here waiting{*this};
-      // This wait may be long. It is not in a coroutine of its own, so that each waiter needs one coroutine frame less.
+      // This wait may be long. It is awaited here and not in another coroutine, so that each waiter needs one coroutine
+      // frame less.
       co_await wait_for_place(queue().limit(), ask_, waited, wait_.slot());
     }
     if (!waited.error && !is_called_off() && queue().limits().shared() != nullptr) {

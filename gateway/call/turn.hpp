@@ -56,7 +56,7 @@ class turn {
   /// Sets the targets that may serve the call. If `first` is set, the call first waits up to a second for that target
   /// alone.
   void choose(target_set of, std::optional<std::size_t> first = std::nullopt) noexcept;
-  /// Makes the call, if it waits, wait for these targets instead of the earlier ones.
+  /// If the call waits, replaces the targets for which it waits.
   void move_to(target_set of) noexcept;
   /// Call it when the call has stopped waiting. Afterwards follow() does nothing.
   void end() noexcept { is_on_ = false; }
@@ -146,7 +146,7 @@ class turn {
   /// alone; afterwards any target that may serve the call is taken.
   static constexpr duration longest_wait_for_first = std::chrono::seconds{1};
 
-  /// The earlier tries of one wait for the limit of all instances.
+  /// The facts that are kept between the tries of one wait for the limit that all instances share.
   struct shared_tries {
     target_set full = 0;  // targets that Redis has chosen, and whose caps are used up in this instance
     bool has_asked_rates_again =
@@ -174,7 +174,7 @@ class turn {
   // the flow that the next request to the limit names after a reload; null: no change
   std::shared_ptr<const flow> next_share_;
   target_set next_targets_ = 0;        // the targets that the next request to the limit names; 0: no change
-  std::optional<std::uint8_t> first_;  // the target for which alone the call waits at first
+  std::optional<std::uint8_t> first_;  // at first the call waits only for this target; none: for any target
   // the answer after dismiss(), or after a reload that removed the upstream or the tenant
   std::unique_ptr<refusal> dismissed_;
   // the object given to follow(); released when the wait that follow() has cancelled has ended

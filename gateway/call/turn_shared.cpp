@@ -5,9 +5,9 @@
 #include <chrono>
 #include <utility>
 
-// The limit in Redis that all instances share, and the places that need no wait.
+// The functions of turn that wait for the limit in Redis that all instances share, or that take a place without a wait.
 //
-// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
+// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
 namespace canigo::gateway {
 namespace {
 
@@ -53,11 +53,11 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tri
       shared = co_await all.acquire(ask, wait_.slot(), error, again_at);
       const time_point now = clock::now();
       const bool is_too_late = error == errc::timed_out || error == errc::deadline_unreachable;
-      // The wait ended at `again_at`, because another target may serve calls now: ask again.
+      // The wait ended at `again_at`, because another target may serve calls now. So the call asks Redis again.
       if (error == errc::timed_out && now >= again_at && now < ask_.deadline) {
         error.clear();
       } else if (is_too_late && tries.full != 0 && now < ask_.deadline) {
-        // The other targets can't serve the call in time. So it waits for a place at a target that was full.
+        // The other targets can't serve the call in time. So the call waits for a place at a target that was full.
         error.clear();
         ask_.alternatives = std::exchange(tries.full, 0);
         break;
@@ -70,9 +70,10 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tri
     queue().limits().give_back(local);
     co_return;
   }
-  // Redis did not answer, so only this instance's rates limit the call. They have refilled during the wait, so all
-  // calls that waited could go at the same time. To prevent this, the call asks the rates again, if they can serve it
-  // in time. It gets no refund of the tokens that it took before, because waiting calls could pass such tokens on.
+  // Redis did not answer, so only this instance's rates limit the call. These rates have refilled during the wait, so
+  // all calls that waited could go at the same time. To prevent this, the call asks the rates again, if they can serve
+  // the call in time. The tokens that it took before are not refunded, because waiting calls could pass refunded tokens
+  // on.
   if (waited > outage && all.is_unlimited(shared) && !is_called_off() && !tries.has_asked_rates_again &&
       can_serve_in_time(queue().limit(), ask_)) {
     tries.has_asked_rates_again = true;
@@ -84,7 +85,7 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tri
 
 /// Makes a place from the permits. After an error, or if the call was called off, gives the permits back instead.
 /// `granted` also stays empty if the circuit breaker has opened since the permits were granted, or if the target's cap
-/// is used up, which adds the target to `full`.
+/// is used up. In the second case, the target is added to `full`.
 void turn::enter(permit& local, redis::permit shared, const error_code& error, target_set& full,
                  boxed<upstream_place>& granted) {
   if (!local) return;

@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 // The standard library of g++ has time zones only since version 14. Older versions use Howard Hinnant's date library,
-// after which the time zones of the standard were designed.
+// on which the time zones of the standard are based.
 namespace canigo::gateway {
 namespace {
 
@@ -77,8 +77,8 @@ calendar_window window_of(calendar_unit u, const std::string& zone_name, sys_sec
   local_days first = first_day(u, date::floor<date::days>(local));
   const auto window = [&] { return calendar_window{instant_of(zone, first), instant_of(zone, next_day(u, first))}; };
   calendar_window w = window();
-  // If a clock goes back over midnight, the local date is the day before again, but the window of that day has ended
-  // already. So this loop moves on to the window that contains `at`.
+  // If the clocks go back over midnight, the local date becomes the previous day again, although the window of that day
+  // has already ended. So this loop moves on to the window that contains `at`.
   while (at >= w.end) {
     first = next_day(u, first);
     w = window();

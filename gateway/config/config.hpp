@@ -86,7 +86,7 @@ struct size_limits {
 struct time_limits {
   duration header = std::chrono::seconds{10};     ///< how long a client may take to send a request's head
   duration body_idle = std::chrono::seconds{30};  ///< the longest pause between two bytes of a request's body
-  /// how long a client may accept no byte of a response; then it is cut off
+  /// if a client accepts no byte of a response for this time, its connection is closed
   duration write_stall = std::chrono::seconds{60};
   duration keep_alive = std::chrono::seconds{75};  ///< how long a client's connection may be idle between two requests
 };
@@ -177,7 +177,7 @@ struct upstream_timeouts {
 struct retry_options {
   int attempts = 3;              ///< the max number of attempts, including the first one
   std::uint32_t budget = 20;     ///< the max number of retries, in percent of the number of first attempts
-  std::uint64_t body = 1 << 20;  ///< a larger body, in bytes, is not kept for another attempt
+  std::uint64_t body = 1 << 20;  ///< the max number of bytes of a body that is kept for another attempt
 
   friend bool operator==(const retry_options&, const retry_options&) = default;
 };
@@ -187,13 +187,13 @@ struct breaker_options {
   std::uint64_t of = 20;                       ///< the breaker opens only if the window has at least this many calls
   duration within = std::chrono::seconds{30};  ///< the length of the window in which calls are counted
   duration open = std::chrono::seconds{5};     ///< how long the breaker stays open the first time
-  duration most = std::chrono::seconds{60};    ///< each failed probe doubles the time `open`, up to this value
+  duration most = std::chrono::seconds{60};    ///< the upper bound of the time `open`, which each failed probe doubles
 
   friend bool operator==(const breaker_options&, const breaker_options&) = default;
 };
 
-/// Sends a call for one path of the client to another path and query at a target. The client's path is taken without
-/// the prefix of its route.
+/// Replaces one path of the clients by another path and query in a call to a target. The client's path is compared
+/// without the prefix of its route.
 struct path_change {
   std::string from;  ///< the client's path, without a query
   std::string to;    ///< "{model}" in it is replaced by the model that the call names
@@ -204,7 +204,7 @@ struct target {
   std::string name;
   origin url;
   gateway::credential credential;
-  std::string provider = "generic";  ///< the preset that tells how this target words its refusals
+  std::string provider = "generic";  ///< the preset that describes the form of this target's refusals
   std::vector<rate_limit> rates;     ///< its elements have the form of those of upstream::rates
   std::uint64_t concurrency = 64;
   int prefer = 1;                    ///< a call goes to a target with the lowest number among those with capacity
@@ -265,7 +265,7 @@ struct upstream {
   std::string prefix;  ///< begins with '/'; does not end with '/', unless the prefix is "/"
   gateway::credential credential;
   std::string provider = "generic";           ///< the preset that supplies the values of keys that the file leaves out
-  rate_window window = rate_window::average;  ///< the kind of window of each rate that names none
+  rate_window window = rate_window::average;  ///< the kind of window of each rate for which the file sets none
   std::vector<rate_limit> rates;              ///< the unit of each element is one of rate_units
   std::uint64_t concurrency = 64;
   std::size_t queue = 5'000;
@@ -274,7 +274,7 @@ struct upstream {
   bool shared = false;
   redis_failure on_redis_failure;
   token_options tokens;
-  std::optional<bool> refusal_body;  ///< whether the body of a 429 reports limits; none: only if the usage is read
+  std::optional<bool> refusal_body;  ///< whether to read limits from a 429's body; none: only if the usage is read
   /// When daily quotas are full again. With `unknown`, no call is refused because a daily quota is used up.
   quota_reset quota_resets = quota_reset::unknown;
   upstream_timeouts timeout;

@@ -8,8 +8,8 @@
 
 namespace canigo::gateway {
 
-/// The values of a configuration file by their names. With them, an error that is found only when a value is used can
-/// name the value's line in the file.
+/// The values of a configuration file by their names. An error may be found only when a value is used. With these
+/// values, the error's message can name the value's line in the file.
 class file_values {
  public:
   explicit file_values(toml::table root) : root_{std::move(root)} {}

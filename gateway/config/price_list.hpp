@@ -38,8 +38,8 @@ struct price_list {
   const price* of(std::string_view model) const noexcept;
 };
 
-/// Reads the text of a price file. Reports each mistake with its line in the price file. `source`: where the
-/// configuration names the price file; mistakes are reported for this place.
+/// Reads the text of a price file. `source`: the place in the configuration that names the price file. Each mistake is
+/// reported at this place, and the message has the mistake's line in the price file.
 price_list parse_prices(std::string_view text, const text_at& source, report& problems);
 
 /// Reads the price file that `source` names in the form "file:/PATH". Reports an error and returns nothing if the file

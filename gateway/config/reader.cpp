@@ -57,8 +57,8 @@ void read_ageing(table_view& t, config& c) {
 void read_redis(table_view& t, config& c) {
   const auto given = t.text("redis");
   if (!given) return;
-  // The source is set even if the secret can't be read: then only this error is reported, and no errors for settings
-  // that need Redis.
+  // The source is set even if the secret can't be read. So only this error is reported, and settings that need Redis
+  // cause no further errors.
   c.redis.source = given->text;
   auto found = read_secret(*given, t.problems());
   if (!found) return;
@@ -130,8 +130,7 @@ void read_limits(table_view& t, config& c) {
 /// listener for forward mode.
 void check_ways(table_view& t, const config& c) {
   if (t.is_none("listen")) t.problems().complain(t.where("listen"), "listen", "names nothing; allowed: 1 to 64 tables");
-  // A part that seems to be missing may be in the file, but have an error of its own. So this check is left out after
-  // errors.
+  // A part that is in the file, but has an error, would seem to be missing. So this check is left out after errors.
   if (!t.problems().is_empty()) return;
   const auto leads = [&](listen_mode mode) {
     return std::ranges::any_of(c.listeners,

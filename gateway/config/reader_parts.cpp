@@ -209,7 +209,7 @@ std::vector<listener_place> read_listeners(table_view& t, config& c) {
                                 "is true; allowed: false for a unix socket and for one of systemd");
     given.word("mode", l.mode,
                {{"reverse", listen_mode::reverse}, {"forward", listen_mode::forward}, {"both", listen_mode::both}});
-    // Anonymous clients need a local listener, and only a valid address tells whether the listener is local.
+    // Anonymous clients need a local listener. Only a valid address shows whether the listener is local.
     if (address) {
       read_anonymous(given, l);
     } else {

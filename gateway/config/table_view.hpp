@@ -59,8 +59,8 @@ class table_view {
   std::optional<std::vector<text_at>> texts(std::string_view key);
   void time(std::string_view key, duration& out, duration least, duration most);
   void size(std::string_view key, std::uint64_t& out, std::uint64_t least, std::uint64_t most);
-  /// Reads an amount of US dollars, which is a string or a number in the file. A floating-point number is read by its
-  /// shortest decimal form, which equals the text in the file if that text has at most 15 digits.
+  /// Reads an amount of US dollars, which is a string or a number in the file. A floating-point number is converted to
+  /// its shortest decimal form, which equals the text in the file if that text has at most 15 digits.
   void usd(std::string_view key, micro_usd& out);
   template <std::integral T>
   void percent(std::string_view key, T& out, int least, int most) {

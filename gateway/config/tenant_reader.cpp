@@ -37,8 +37,8 @@ std::optional<key_digest> parse_key(std::string_view text) noexcept {
   return digest;
 }
 
-/// The values that earlier tenants have. Two tenants may not have the same value, because a client with this value
-/// could then be either of them.
+/// The values that identify the tenants read so far. Two tenants may not have the same value, because a client with
+/// this value could then belong to either tenant.
 struct taken {
   std::set<std::string> names;
   std::set<key_digest> keys;

@@ -147,7 +147,8 @@ upstream read_upstream(table_view& t, const config& c) {
   read_settings(t, u);
   read_queue(t, c, u);
   t.flag("shared", u.shared);
-  // Shared rates can't have strict windows, because Redis does not keep such windows. So `window` is not their default.
+  // Shared rates can't have strict windows, because Redis does not keep such windows. So they ignore the upstream's
+  // `window`.
   u.rates = read_rates(t, rate_units, u.shared ? rate_window::average : u.window);
   if (u.shared && c.redis.source.empty())
     t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");

@@ -34,7 +34,7 @@ struct client_hints {
   bool asked_above_best = false;
   /// the limit of the class or the tenant; or the client's own limit, if it is shorter
   duration max_wait = duration::max();
-  std::optional<duration> patience;  ///< how long the client waits for an answer, if the request tells
+  std::optional<duration> patience;  ///< how long the client waits for an answer; none: the request does not say
   std::uint64_t least_tokens = 0;    ///< a lower estimate of tokens is raised to this number
   std::optional<interim_wish> interim;
 };

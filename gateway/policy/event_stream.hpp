@@ -23,8 +23,8 @@ bool asks_for_events(const message_head& request, std::string_view body);
 /// response must have status 200 and type text/event-stream, and it must not be compressed.
 bool continues_events(const message_head& response) noexcept;
 
-/// Builds a comment line of an event stream; clients ignore such lines. It tells the call's position in the queue and
-/// the least time that the call will wait. An estimate of 0 is left out.
+/// Builds a comment line of an event stream; clients ignore such lines. The line contains the call's position in the
+/// queue and the least time that the call will wait. An estimate of 0 is left out.
 std::string waiting_comment(std::optional<std::size_t> position, duration estimate);
 
 /// Builds the event that reports a refusal by the gateway. The event has the format in which this API reports errors.

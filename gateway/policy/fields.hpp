@@ -13,8 +13,9 @@ namespace canigo::gateway {
 /// Returns the value of the first field with this name; nothing if there is no such field.
 std::optional<std::string_view> value_of(const message_head& head, std::string_view name) noexcept;
 std::size_t count_of(const message_head& head, std::string_view name) noexcept;
-/// Whether the request uses NTLM or Negotiate, which authenticate the connection instead of the request. The upstream
-/// would take the next request on this connection, which may be another client's, for a request of this client.
+/// Whether the request uses NTLM or Negotiate, which authenticate the connection instead of the request. The next
+/// request on this connection may come from another client, but the upstream would treat it as a request of this
+/// client.
 ///
 /// Source: RFC 4559, section 5; [MS-NTHT].
 bool signs_in_connection(const message_head& head) noexcept;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t usual_head = 512;  // reserved for a head, in bytes; a longer head needs another allocation
 
-/// Whether the client's request field with this name is not forwarded, because the gateway writes the field itself or
+/// Returns true if a client's request field with this name is not forwarded: the gateway writes the field itself, or
 /// drops it.
 bool is_own_of_request(std::string_view name) noexcept {
   constexpr std::string_view names[] = {"Host", "Content-Length", "Expect", "Forwarded"};

@@ -21,8 +21,8 @@ key_digest digest_of(std::string_view key) noexcept {
   return digest;
 }
 
-/// Returns the first bytes of a key's digest, for use in a hash table. They reveal nothing about the key, so the time
-/// of a look-up in the table may depend on them.
+/// Returns the first bytes of a key's digest, for use in a hash table. These bytes reveal nothing about the key. So the
+/// duration of a look-up in the table may depend on them.
 std::uint64_t first_bytes(const key_digest& digest) noexcept {
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, digest.data(), sizeof bytes);

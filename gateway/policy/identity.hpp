@@ -37,17 +37,19 @@ class identity_table {
   explicit identity_table(const std::vector<tenant>& tenants);
 
   /// Finds the tenant of a request. The first of these that matches decides: the certificate; a key in X-Canigo-Key or
-  /// in Proxy-Authorization; the uid; the listener's anonymous tenant. `replaced` names the field into which the
-  /// gateway puts its own credential for the upstream; it is empty if the client's credential is forwarded. If it is
-  /// not empty, a key is also accepted before the uid as a Bearer token in Authorization, or in the field `replaced`.
+  /// in Proxy-Authorization; the uid; the listener's anonymous tenant.
+  ///
+  /// `replaced` names the field into which the gateway puts its own credential for the upstream. It is empty if the
+  /// client's credential is forwarded. If it is not empty, a key may also be a Bearer token in Authorization, or be in
+  /// the field `replaced`. Such a key is checked before the uid.
   ///
   /// A key in X-Canigo-Key or Proxy-Authorization is meant for the gateway: if no tenant has this key, the request is
-  /// refused. A key in one of the other fields may be a client's dummy, so it is ignored if no tenant has it.
+  /// refused. A key in one of the other fields may be a placeholder, so it is ignored if no tenant has it.
   /// Proxy-Authorization contains "Bearer KEY", or "Basic" with the key as the password, or as the user if there is no
   /// password.
   ///
-  /// If the client's own credential is forwarded, a tenant's key in Authorization would reach the upstream. So the
-  /// request is refused.
+  /// If the client's own credential is forwarded, a tenant's key in Authorization would reach the upstream. So such a
+  /// request is refused, unless `is_proxy`.
   ///
   /// A web page in a browser must not use up the limits of the anonymous tenant. So a request that may come from a web
   /// page needs a key, unless it comes over a unix socket or to a proxy.

@@ -46,8 +46,8 @@ std::optional<std::uint64_t> rest_for(const told_limits& told, const rate_limit&
 /// Returns how many tokens the rate `r` may keep when the upstream reports that `left` of its unit are left. The result
 /// is `left` or more.
 ///
-/// A header may not stop the upstream for longer than an hour. So of a full burst, at most the tokens that refill
-/// within an hour are dropped.
+/// A header may not stop the upstream for longer than an hour. So a full burst loses at most as many tokens as refill
+/// within an hour.
 std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept;
 
 }  // namespace canigo::gateway

@@ -59,7 +59,7 @@ void read_violation(const json& violation, told_in_body& told) {
   told.lasts = true;
   const bool is_of_model = name.find("PerModel") != std::string_view::npos ||
                            !text_of(member(member(violation, "quotaDimensions"), "model")).empty();
-  // If several daily quotas are used up, a quota of all models is kept, rather than a quota of one model.
+  // If several daily quotas are used up, a quota for all models takes precedence over a quota for one model.
   if (!told.day || (told.day->is_of_model && !is_of_model)) told.day = told_day_quota{std::string{name}, is_of_model};
 }
 

@@ -12,7 +12,7 @@ namespace canigo::gateway {
 /// At most this many bytes of a refusal's body are read before the refusal is judged.
 inline constexpr std::size_t most_refusal_body = std::size_t{16} << 10;
 
-/// A daily quota that is used up, as a response has told.
+/// A used-up daily quota that a response has reported.
 struct told_day_quota {
   std::string name;
   bool is_of_model = false;  ///< true: the quota is only for the call's model; false: it is for all calls

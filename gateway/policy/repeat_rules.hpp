@@ -6,7 +6,7 @@
 
 namespace canigo::gateway {
 
-/// How an attempt at an upstream ended, as far as this decides about another attempt.
+/// How an attempt at an upstream ended. Ends are distinguished only if this matters for another attempt.
 enum class attempt_end_kind : std::uint8_t {
   unreachable,  ///< the connection or TLS failed, or the stream was refused: the upstream has not read the request
   lost,         ///< the connection was reset, or the attempt timed out, before the first byte of the response

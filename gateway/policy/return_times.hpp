@@ -10,9 +10,9 @@ namespace canigo::gateway {
 /// Spreads the times at which refused calls of one tenant and class are told to come back, so that they do not all come
 /// back at the same time.
 ///
-/// Each refused call is told the time of the next grant after the times that earlier calls were told. If these times
-/// run more than a minute ahead of the limit's next grant, they start again there: many of the earlier calls never come
-/// back. Threads: one at a time.
+/// Each refused call is told the first grant after the times that earlier calls were told. If that grant is more than a
+/// minute after the limit's next grant, the call is told the limit's next grant, because many of the earlier calls
+/// never come back. Threads: one at a time.
 class return_times {
  public:
   /// Returns how long a refused call is told to wait. `wait`: the time until a call that came now would be granted.

@@ -15,8 +15,8 @@
 
 namespace canigo::gateway {
 
-/// A quota that is used up, as an upstream's response has told: a daily quota, or a quota whose reset is more than an
-/// hour away.
+/// A used-up quota that an upstream's response has reported: a daily quota, or a quota whose reset is more than an hour
+/// away.
 struct spent_quota {
   std::string tenant = {};   ///< the tenant whose own credential was used; empty: the gateway's credential was used
   std::string model = {};    ///< the model of the quota; empty: it covers all models

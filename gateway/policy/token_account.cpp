@@ -56,8 +56,8 @@ std::vector<token_amount> token_account::settle(bool is_whole, const price_list*
     return amounts;
   }
   for (token_amount& a : amounts) a.amount = amount_for(a.unit, *used_);
-  // Only usage that was reported is learned. A refused request has used nothing, which says nothing about the next
-  // request.
+  // Only reported usage changes the learned ratio. A refused request has used no tokens, which says nothing about the
+  // usage of the next request.
   if (is_told && upstream_->tokens.learn)
     ratios_->learn(estimate_.model, estimate_.input + estimate_.output, used_->input + used_->output);
   return amounts;

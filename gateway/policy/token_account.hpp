@@ -65,7 +65,7 @@ class token_account {
 
  private:
   const upstream* upstream_;
-  const tenant_limit* own_;  // the limits that the tenant has for itself at this upstream; null: none
+  const tenant_limit* own_;  // the tenant's own limits at this upstream; null: it has none
   token_ratios* ratios_;
   token_estimate estimate_;
   std::vector<token_amount> asked_;

@@ -102,8 +102,7 @@ bool scan(std::string_view text, body_scan& s) { return scan_json(text, s) && s.
 
 constexpr std::uint64_t quarter(std::uint64_t bytes) noexcept { return bytes / 4 + (bytes % 4 != 0 ? 1 : 0); }
 
-/// Decodes percent-encoded bytes: all of them, or, if `only_unreserved`, those that encode one of
-/// unreserved_characters.
+/// Decodes percent-encoded bytes. If `only_unreserved`, decodes only those that encode one of unreserved_characters.
 std::string decoded(std::string_view text, bool only_unreserved) {
   std::string plain;
   while (!text.empty()) {

@@ -31,7 +31,7 @@ class upstream_breaker {
   };
 
   /// `ahead`: the max number of calls that may hold a permit of the limit before they call enter(). If the limits are
-  /// shared, such calls still wait for Redis.
+  /// shared, such a call still waits for Redis.
   upstream_breaker(const breaker_options& o, std::uint64_t ahead, time_point now);
 
   /// Starts a call that holds a permit of the limit. Returns nothing if the call must give the permit back and wait
@@ -40,13 +40,14 @@ class upstream_breaker {
   /// Reports whether the call has failed. Only the first report of a call counts. Returns true if this report opens the
   /// breaker.
   bool report(pass& p, bool failed, time_point now) noexcept;
-  /// Counts a call as failed that has reported a success, because its response broke off later. Returns true if this
-  /// opens the breaker.
+  /// Call it if the response of a call broke off after the call had reported a success. Counts the call as failed.
+  /// Returns true if this opens the breaker.
   bool report_broken_off(const pass& p, time_point now) noexcept;
   /// Ends the call. A call that ends without a report counts neither as a success nor as a failure.
   void leave(const pass& p) noexcept;
 
-  /// If the options differ, starts again with the new ones, closed. The results of running calls then no longer count.
+  /// If `o` differs from the present options, starts again with `o` and a closed breaker. The results of running calls
+  /// then no longer count.
   void configure(const breaker_options& o, time_point now);
 
   /// Returns the cap for the limit: how many permits calls may hold, including the running calls.

@@ -69,7 +69,8 @@ class usage_scan final : public json_visitor {
   }
 
  private:
-  // One more than the parts of a name, because the first name in the document may be an envelope.
+  // The max depth of a usage in a document. It is one more than the max number of parts in a name, because the first
+  // name in the document may be an envelope.
   static constexpr std::size_t most_depth = most_usage_parts + 1;
 
   /// Returns where to store the value of the current member; null if the member's name is not in usage_names.
@@ -247,7 +248,7 @@ void usage_reader::end_line() {
 }
 
 void usage_reader::end_event() {
-  // Most events contain none of the names of a usage. They are not parsed.
+  // Most events contain none of the names of a usage. Such events are not parsed.
   const bool has_name =
       std::ranges::any_of(roots_, [&](std::string_view root) { return document_.find(root) != document_.npos; });
   if (!is_cut_ && has_name) read_document(document_, *names_, numbers_);

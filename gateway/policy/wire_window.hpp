@@ -6,8 +6,8 @@
 
 namespace canigo::gateway {
 
-/// Returns the rates that a limiter must keep so that the upstream, which counts calls when they arrive, sees the
-/// configured rates kept.
+/// Returns the rates that a limiter must keep so that the upstream gets calls at no more than the configured rates. The
+/// upstream counts calls when they arrive.
 ///
 /// The limiter's window counts grants. A call reaches the upstream some time after its grant, and a later call may be
 /// faster. So a window of the upstream may contain calls that were granted before the window began. A strict window of

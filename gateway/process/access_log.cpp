@@ -25,8 +25,8 @@ namespace canigo::gateway {
 namespace {
 
 constexpr std::size_t most_waiting = 4 << 20;
-// The time from the first line that waits to the write. In this time more lines gather, so the thread is woken only
-// once for many lines.
+// How long the thread waits after the first new line before it writes. More lines come in this time, so the thread is
+// woken only once for many lines.
 constexpr duration gathering = std::chrono::milliseconds{10};
 // How long the destructor waits for the reader of a pipe if the reader reads nothing.
 constexpr duration patience_with_reader = std::chrono::seconds{5};

@@ -22,7 +22,7 @@
 
 namespace canigo::gateway {
 
-/// Where a connection came in: the listener, and the counter for its connections.
+/// The listener through which a connection came in, and the counter for its connections.
 struct entrance {
   /// the index of the listener in config::listeners; none: the admin's listener
   std::optional<std::uint32_t> listener;
@@ -38,8 +38,9 @@ class connection final : private call_host, private disconnect_watch::listener {
 
   net::awaitable<void> run();
 
-  /// Prepares for the end of the process. The present request, or one that has already arrived, is the last one. If the
-  /// client has sent no request yet, it may still send one. Otherwise an idle connection is closed.
+  /// Prepares for the end of the process. The present request, or a request that has already arrived, is the
+  /// connection's last one. If the client has sent no request yet, it may still send one. An idle connection that has
+  /// served a request is closed.
   void drain() noexcept;
   /// Closes the connection if it is idle, unless it came through the admin's listener.
   void end_idle() noexcept;

@@ -15,8 +15,8 @@ class listening_socket {
  public:
   /// Opens a socket that listens at `a`. Throws system_error, whose text names the address.
   ///
-  /// If the path of a unix socket has the file of a socket on which no process listens any more, the file is replaced.
-  /// Any other file at the path is left alone, and is an error.
+  /// If the path has the file of a unix socket on which no process listens any more, the file is replaced. Any other
+  /// file at the path is left alone, and is an error.
   static listening_socket open(const listen_address& a, bool reuses_port);
   /// Takes the socket with this name and address from `passed`. Throws std::runtime_error, which names both, if there
   /// is no such socket or if it does not listen.

@@ -38,9 +38,9 @@ using clock = std::chrono::steady_clock;
 
 // How long a drain waits for the first request of a client that connected before the drain.
 constexpr duration patience_with_new = 2s;
-// How long clients whose requests are ended at the end of a drain have to read the answer.
+// At the end of a drain, the remaining requests are ended. Their clients then have this time to read the answer.
 constexpr duration patience_with_last = 2s;
-// How long the end of the process waits for Redis to end the session of this instance.
+// How long the process waits, when it ends, for Redis to end the session of this instance.
 constexpr duration patience_with_redis = 1s;
 
 std::size_t number_of_loops(const config& c) {
@@ -65,7 +65,7 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   return at;
 }
 
-/// Raises the soft limit of file descriptors, which is often 1,024, as far as the hard limit allows, because each
+/// Raises the soft limit of file descriptors as far as the hard limit allows. The soft limit is often 1,024, but each
 /// request needs sockets while it waits or runs. Returns how many files may then be open.
 rlim_t raise_descriptor_limit(const config& c) {
   // Each loop needs up to four files, and one for each of its listening sockets.
@@ -135,8 +135,8 @@ server::server(config c, std::string file, admin_handler& by)
   divide_files();
 }
 
-/// Gives about three quarters of the files to clients. Connections to upstreams may use all but the last few files.
-/// These are kept so that the admin can answer and the configuration can be read.
+/// Gives about three quarters of the files to clients. Connections to upstreams may use all but the last few files. The
+/// last few files are kept so that the admin can answer and the configuration can be read.
 void server::divide_files() {
   if (files_ > static_cast<rlim_t>(std::numeric_limits<int>::max())) return;
   const auto all = static_cast<int>(files_);
@@ -184,8 +184,8 @@ bool server::run() {
   for (const auto& l : loops_) {
     for (door& d : doors_) {
       acceptors_[l->index].emplace_back();
-      // All connections to the admin run on the first loop: so that loop can close an idle one of them if a new one
-      // comes.
+      // All connections to the admin run on the first loop. So this loop can close an idle connection to the admin when
+      // a new one comes.
       if (!d.listener && l != loops_.front()) continue;
       const int own = ::fcntl(d.socket.descriptor(), F_DUPFD_CLOEXEC, 0);
       if (own < 0) throw system_error{errno, std::system_category(), d.socket.name()};
@@ -259,8 +259,8 @@ void server::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
     }
     if (!at->is_open()) return;
     if (error && error != net::error::operation_aborted && error != net::error::connection_aborted) {
-      // After a pause, because the next accept may fail immediately for the same reason: no file descriptor, no memory,
-      // or a firewall.
+      // Accepts again only after a pause, because the next accept may fail immediately for the same reason: no file
+      // descriptor, no memory, or a firewall.
       service_.close_idle_links();
       accept_later(l, d, std::move(at));
     } else if (is_last) {

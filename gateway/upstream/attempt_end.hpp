@@ -21,7 +21,7 @@ enum class attempt_end : std::uint8_t {
   client_lost,        ///< the client disconnected
   client_stalled,     ///< the client accepted no byte of the response for too long
   idle,               ///< no byte moved through a tunnel for too long
-  /// the client had already got the head of an event stream, but the response is none; see exchange::failed
+  /// the client already had the head of an event stream, but the response is no event stream; see exchange::failed
   no_events,
 };
 

@@ -18,11 +18,11 @@
 
 namespace canigo::gateway {
 
-/// The line: a queue of the calls that wait for money of one budget, ordered by class and arrival.
+/// A line is the queue of the calls that wait for money of one budget. It is ordered by class and arrival.
 ///
-/// The first call of the line has the turn: only this call tries to reserve its money. If the budget has too little
-/// left, this call calls rest(), gives the turn back and waits again at its old position. So it is not overtaken by a
-/// call of its class that needs less money, but by a call of a more important class.
+/// Only the first call of the line may try to reserve its money. If the budget has too little left, this call calls
+/// rest(), gives back its permit of turns(), and waits again at its old position. So a call of the same class that
+/// needs less money can't overtake it. A call of a more important class can.
 ///
 /// Threads: any.
 class budget_line : public std::enable_shared_from_this<budget_line> {
@@ -36,10 +36,10 @@ class budget_line : public std::enable_shared_from_this<budget_line> {
   /// Returns the number of calls that have a place in the line.
   std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
 
-  /// Lets no call try until look_again(). A timer calls look_again() when the budget's window ends, and at the latest
-  /// after a second, because the system's clock may be set and another process may use the budget.
+  /// Lets no call try to reserve money until look_again(). A timer calls look_again() when the budget's window ends,
+  /// and at the latest after a second, because the system's clock may be set and another process may use the budget.
   void rest(std::chrono::sys_seconds window_end);
-  /// Lets the first call of the line try. Call it when the budget may have enough money again.
+  /// Lets the first call of the line try to reserve its money. Call it when the budget may have enough money again.
   void look_again();
 
   /// A call's place in the line: while this object exists, waiting() counts the call.
@@ -73,9 +73,11 @@ class budget_lines {
   std::shared_ptr<budget_line> of(const std::string& budget);
   /// Returns the line of the budget with this name; null if no call has ever waited for that budget.
   std::shared_ptr<budget_line> find(const std::string& budget) const;
-  /// Lets the first call of the budget's line try again. Call it when the budget has got money back.
+  /// Lets the first call of the budget's line try again to reserve its money. Call it when the budget has got money
+  /// back.
   void look_again(const std::string& budget) noexcept;
-  /// Lets the first call of each line try again. Call it when a reload may have changed the budgets.
+  /// Lets the first call of each line try again to reserve its money. Call it when a reload may have changed the
+  /// budgets.
   void look_again();
 
  private:

@@ -68,7 +68,7 @@ bool has_failed(const request_body* body) noexcept {
          body->state() != request_body::status::interrupted;
 }
 
-/// The first bytes of a request: its head, and the part of its body that is already in memory. A small body is so sent
+/// The first bytes of a request: its head, and the part of its body that is already in memory. So a small body is sent
 /// in the same system call as the head.
 class beginning {
  public:
@@ -110,8 +110,8 @@ net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
   error_code error;
   for (;;) {
     const std::span<const char> piece = co_await x.body->next();
-    // If the body has failed, cancel() makes the exchange end. Otherwise the upstream would wait for the rest of the
-    // body for ever.
+    // If the body has failed, cancel() ends the exchange. Without this call, the upstream would wait for the rest of
+    // the body for ever.
     if (has_failed(x.body)) {
       to.cancel();
       co_return;
@@ -216,7 +216,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
     error_code error;
     l.input.commit(co_await l.stream->read_some(room, left(), error));
     if (x.is_aborted) co_return head_end::lost;
-    // Reads on if the time limit was extended meanwhile, because the body was still being sent.
+    // The time limit is extended while the body is still being sent. If the limit has not passed, the read continues.
     if (error == errc::timed_out && left() > duration{1}) continue;
     if (error) co_return error == errc::timed_out ? head_end::late : head_end::lost;
     if (!x.first_byte) x.first_byte = clock::now();
@@ -310,7 +310,7 @@ framing frame(exchange& x, const message_parser& parser, const upload& u) {
   return f;
 }
 
-/// Passes the response to the client. Reads the next piece only after the client has accepted the last one. `ahead`:
+/// Passes the response to the client. Reads each piece only after the client has accepted the previous piece. `ahead`:
 /// the part of the body that was read already. `is_whole`: false if the connection broke before the body's end.
 net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u, std::string_view ahead,
                                   bool is_whole) {
@@ -380,8 +380,8 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     co_await l.stream->write(rest, left_of(x, x.up->timeout.idle), error);
   }
   if (x.is_aborted) co_return attempt_end::client_lost;
-  // If a part of the body was sent before the error, the response is read even so: the upstream may have answered that
-  // part.
+  // If a part of the body was sent before the error, the response is still read, because the upstream may have answered
+  // that part.
   if (error && !first.has_body()) co_return attempt_end::lost;
   u.is_complete = first.is_whole() && !error;
   u.over_at = clock::now();

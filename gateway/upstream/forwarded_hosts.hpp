@@ -29,12 +29,12 @@ namespace canigo::gateway {
 /// Each host has an upstream_queue, which is made on first use. For tunnels, each tenant has a queue of its own at each
 /// host. These queues take turns.
 ///
-/// The real host may still count calls that an earlier run of the gateway made. So when a host is added here, its
-/// buckets have the tokens that they would have gathered since the gateway's start, when they were empty.
+/// The real host may still count calls that an earlier run of the gateway made. So the token buckets of a new host
+/// start as if they had been empty at the gateway's start and had refilled since then.
 ///
 /// There are at most `forward.hosts` hosts. A host is removed after a minute without a call, or earlier if space is
-/// needed. But a host stays as long as its limit differs from that of a newly added host. Otherwise the gateway
-/// would forget how much of the host's rates is used up. Threads: any.
+/// needed. But a host stays as long as its limit differs from that of a newly added host. Otherwise the gateway would
+/// forget how much of the host's rates is used up. Threads: any.
 class forwarded_hosts {
  public:
   /// Precondition: `c.forward` is set. `c` must outlive this object.

@@ -110,7 +110,7 @@ bool name_lookup::enter(const std::string& host, const std::shared_ptr<question>
     net::post(work_, [this, name] { work(name); });
     ++z.threads;
   }
-  // If this allocation fails, the work that was posted above finds no look-up.
+  // If this allocation fails, the work that was posted above finds no look-up and does nothing.
   const auto l = std::make_shared<look_up>(host, questions{q});
   z.waiting.push_back(l);
   try {

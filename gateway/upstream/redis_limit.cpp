@@ -109,7 +109,8 @@ net::awaitable<redis::permit> redis_limit::acquire(request ask, net::cancellatio
   granted = co_await limit_.async_acquire(
       ask, net::bind_cancellation_slot(slot, net::redirect_error(net::use_awaitable, error)));
   if (error == errc::store_unavailable) note_silence(clock::now() - now);
-  // With `open` and `local`, a wait for Redis ends without a permit only at the deadline, so the error is a timeout.
+  // With `on_redis_failure` "open" or "local", a wait for Redis ends without a permit only at the call's deadline. So
+  // the error is reported as a timeout.
   if (error == errc::store_unavailable && !is_closed_ && clock::now() >= ask.deadline) error = errc::timed_out;
   co_return granted;
 }
@@ -125,8 +126,8 @@ net::awaitable<redis::permit> redis_limit::acquire_now(request ask) {
 }
 
 /// Notes that Redis has not answered a caller within `waited`. If `waited` is at least `give_up`, further callers fail
-/// immediately for a while; after a shorter wait, Redis may only be slow. Does nothing with `open` and `local`: with
-/// these settings, calls continue without Redis.
+/// immediately for a while; after a shorter wait, Redis may only be slow. Does nothing with `on_redis_failure` "open"
+/// or "local", because calls then continue without Redis.
 void redis_limit::note_silence(duration waited) noexcept {
   if (is_closed_ && waited >= give_up)
     silent_until_.store((clock::now() + silent_for).time_since_epoch().count(), std::memory_order_relaxed);

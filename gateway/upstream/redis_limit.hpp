@@ -27,12 +27,12 @@ inline constexpr std::uint64_t most_ahead = 8;
 /// Returns how many calls to the upstream this instance may run at the same time: with `on_redis_failure = "local"` the
 /// instance's share of the cap, otherwise the whole cap.
 std::uint64_t own_concurrency(const upstream& u) noexcept;
-/// Returns how many calls to this target this instance may run at the same time: its share of the target's cap, or the
-/// whole cap, as for the upstream.
+/// Returns how many calls to this target this instance may run at the same time: with `on_redis_failure = "local"` the
+/// instance's share of the target's cap, otherwise the whole cap.
 std::uint64_t own_concurrency(const upstream& u, const target& t) noexcept;
 
-/// The limits of an upstream that all instances share. A call waits for them after the limits of its own instance have
-/// granted it.
+/// The limits of an upstream that all instances share. A call waits for these limits after the limits of its own
+/// instance have granted the call.
 ///
 /// With `on_redis_failure = "closed"`, Redis keeps the rates and the concurrency. Otherwise Redis keeps only the rates:
 /// while it does not answer, an instance can't know how many calls other instances run. Threads: any.

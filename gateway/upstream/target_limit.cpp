@@ -166,8 +166,8 @@ void target_limit::note_whole_response(time_point started) {
   keep_growths();
 }
 
-/// Stores in has_growths_ whether a success would change anything: whether there is a growing pause or a row of
-/// failures.
+/// Stores in has_growths_ whether a success would change anything. It would if a pause has grown, or if a failure is
+/// counted.
 void target_limit::keep_growths() {
   const bool has_any = !growths_.empty() || !key_.is_as_new() || !failing_.is_as_new() || failures_ > 0;
   has_growths_.store(has_any, std::memory_order_relaxed);

@@ -112,9 +112,9 @@ class target_limit {
   /// succeeds or the configuration is reloaded. `started`: when the rejected call began. If the key was replaced after
   /// `started`, returns false without a pause.
   bool refuse_key(time_point started);
-  /// Notes that a call that began at `started` has failed. If `may_rest`, each failure from the second one in a row on
-  /// pauses the target: for 1 s, 2 s, 4 s, up to 60 s. Returns true if it paused the target. Unlike the breaker, these
-  /// pauses work for a target with few calls, too.
+  /// Notes that a call that began at `started` has failed. If `may_rest`, the second failure in a row and each later
+  /// one pause the target: for 1 s, 2 s, 4 s, up to 60 s. Returns true if it paused the target. Unlike the breaker,
+  /// these pauses work for a target with few calls, too.
   bool note_failure(time_point started, bool may_rest);
   /// Whether the target is paused because its key was rejected or because its calls failed.
   bool is_out() const;

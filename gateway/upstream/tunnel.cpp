@@ -81,7 +81,7 @@ struct way {
 /// Reads until there are bytes. Returns false at the end of the stream, or if the tunnel was stopped.
 net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   for (;;) {
-    // A wait for a token does not count as idle time, because the gateway itself then holds bytes back.
+    // A wait for a token does not count as idle time, because the gateway then holds bytes back.
     if (t.waits_for_token) t.moved = clock::now();
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);
@@ -106,7 +106,7 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
 }
 
 /// During the lifetime of this object, the sink watches whether the client disconnects, because the tunnel reads
-/// nothing from it.
+/// nothing from the client.
 class watched {
  public:
   explicit watched(tunnel& t) : home_{t} { home_.of.sink->watch_client(true); }
@@ -179,8 +179,8 @@ net::awaitable<void> pass(tunnel& t, way& w) {
   }
   if (t.is_stopped) co_return;
   w.buffer.shrink();
-  // If one direction of a websocket has ended, the other one is ended, too: the client may wait for the end of the
-  // connection (RFC 6455, 7.1.1).
+  // If one direction of a websocket has ended, the other direction is ended, too, because the client may wait for the
+  // end of the connection (RFC 6455, 7.1.1).
   if (w.ends_both || !w.to.end_sending()) t.stop(attempt_end::complete);
 }
 

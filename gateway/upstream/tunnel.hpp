@@ -9,9 +9,9 @@ namespace canigo::gateway {
 /// Tells the client that its tunnel is open, and passes bytes in both directions over the open link `l`. Returns when
 /// both sides have ended, when one side has failed, or when no byte was passed on for `timeout.idle`.
 ///
-/// A slow side slows down the other one: in each direction, one piece of up to 64 KiB is read, and then written. A side
-/// that stops sending may still receive. But if the client's connection uses TLS, the tunnel ends when the upstream
-/// stops sending.
+/// In each direction, one piece of up to 64 KiB is read and then written, so a slow receiver slows down the sender. A
+/// side that stops sending may still receive. But if the client's connection uses TLS, the tunnel ends when the
+/// upstream stops sending.
 net::awaitable<attempt_end> run_tunnel(exchange& x, link& l);
 
 /// Passes the 101 response that opens a websocket to the client, and then bytes in both directions, like a tunnel.

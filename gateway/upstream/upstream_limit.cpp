@@ -47,8 +47,8 @@ std::vector<std::string> units_of(const upstream& u) {
 
 limit_terms terms_of(const upstream& u) { return {u.rates, u.concurrency}; }
 
-/// Returns the limits of an upstream without a list of targets: its rates, and this instance's share of its
-/// concurrency.
+/// Returns the limits of an upstream without a list of targets: its rates, and the concurrency that this instance may
+/// use.
 limit_terms own_terms(const upstream& u) { return {u.rates, own_concurrency(u)}; }
 
 std::vector<model_limit> both(std::vector<model_limit> a, const std::vector<model_limit>& b) {

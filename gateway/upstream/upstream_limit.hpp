@@ -62,9 +62,9 @@ class upstream_limit {
   /// limit. The request names the targets that may take calls now. `again_at`: when another target may take calls; the
   /// call should then end this request and ask again.
   request ask_all(const request& ask, const permit& local, time_point& again_at) const;
-  /// Begins a call that has permits of the limits. If the breaker has opened since the grant, gives the permits back
-  /// and returns nothing; the call must then wait again. If the reason is the cap of the target that Redis has
-  /// chosen, adds this target to `full`.
+  /// Begins a call that has permits of the limits. If the target may no longer take the call, gives the permits back
+  /// and returns nothing. The call must then wait again. An example is a breaker that has opened since the grant. If
+  /// the cap of the target that Redis has chosen is used up, adds this target to `full`.
   std::optional<upstream_place> enter(permit local, redis::permit shared, target_set& full);
   /// Gives the permits back, with all tokens that they took.
   void give_back(permit& local, redis::permit& shared) const;
@@ -76,8 +76,8 @@ class upstream_limit {
   /// Pauses a target for all calls until `until`. Does not shorten a pause that already lasts longer.
   void pause(std::size_t target, time_point until);
   /// Returns the end of the next pause after the refusal of a call that began at `started`. Call it if the response
-  /// names no wait, or a wait of zero. The pauses grow for each tenant apart, or for all tenants together if `tenant`
-  /// is empty. `first`: see pause_growth.
+  /// names no wait, or a wait of zero. The pauses grow separately for each tenant, or for all tenants together if
+  /// `tenant` is empty. `first`: see pause_growth.
   time_point end_of_growing_pause(std::size_t target, std::string_view tenant, time_point started, duration first) {
     return targets_[target]->end_of_growing_pause(tenant, started, first);
   }
@@ -113,8 +113,8 @@ class upstream_limit {
   using status = target_limit::status;
   /// Returns the state of a target, including the pauses of this instance and those that all instances share.
   status of_target(std::size_t target) const;
-  /// Returns the state of the upstream: that of the target that takes calls first, because the upstream then takes
-  /// calls, too. `opened` is the sum over all targets.
+  /// Returns the state of the upstream. It is the state of the target that takes calls first, because the upstream
+  /// takes calls as soon as one of its targets does. `opened` is the sum over all targets.
   status now() const;
 
   /// Change the settings, also for calls that wait, in two steps. Between the steps, calls move to the flows of the

@@ -6,8 +6,8 @@
 
 namespace canigo::gateway {
 
-/// A value that is missing while a call waits. It works like std::optional, but has only the size of a pointer: the
-/// value is on the heap.
+/// A value that may be missing. It works like std::optional, but the value is on the heap, so this object has only the
+/// size of a pointer. It is used for values that are missing while a call waits.
 ///
 /// Allocates: when an empty object gets a value.
 template <class T>

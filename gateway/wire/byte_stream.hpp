@@ -52,8 +52,8 @@ class byte_stream {
   /// Writes everything. Fails if the peer accepts no byte for the time `stall`.
   net::awaitable<void> write(std::span<net::const_buffer> pieces, duration stall, error_code& error);
 
-  /// Ends only the sending side. The peer sees the end, and may continue to send. Returns false if the connection uses
-  /// TLS: then it does nothing, because only both sides together can be ended.
+  /// Ends only the sending side. The peer sees the end, and may continue to send. If the connection uses TLS, does
+  /// nothing and returns false, because both sides of a TLS connection can only be ended together.
   bool end_sending() noexcept;
 
   /// Ends the sending side, waits a little until the peer has stopped sending, and closes the connection. Without this
@@ -73,8 +73,8 @@ class byte_stream {
   /// Whether nothing has arrived since the last message: neither a byte nor the end of the stream. Precondition: no
   /// other read is running.
   ///
-  /// With TLS, bytes that the TLS engine has already read from the socket are found, too. Then one byte is lost, and
-  /// the connection can't be used any more.
+  /// With TLS, bytes that the TLS engine has already read from the socket are found, too. If there are such bytes, one
+  /// of them is lost, and the connection can't be used any more.
   bool is_quiet() noexcept;
   /// Whether the socket holds nothing: neither bytes nor the end of the stream. Consumes nothing.
   bool is_socket_quiet() noexcept;

@@ -176,9 +176,9 @@ message_parser::step message_parser::read(read_buffer& buffer) {
     mended = mend_status_line(input);
   }
   if (mended) input = mended->text;
-  // Beast aborts the program if it gets "0" and the two line ends after it in more than one step. The rest of a message
-  // never has fewer bytes than these. So the line of a chunk's size is passed on only together with at least as many
-  // bytes.
+  // Beast aborts the program if it gets the last chunk, "0" and two line ends, in more than one step. These are 5
+  // bytes. After the line of a chunk's size begins, no message ends with fewer bytes. So Beast gets such a line only
+  // when at least 5 bytes have arrived.
   constexpr std::size_t least = 5;
   if (is_chunk_line && !(mended && mended->is_line) && input.size() < least) {
     s.wants_more = true;

@@ -59,7 +59,7 @@ class message_parser {
   /// Whether the message has a body; and the body's length, if the head names it. Precondition: has_head().
   bool has_body() const noexcept;
   std::optional<std::uint64_t> length() const noexcept;
-  /// Whether the body has no other end than the end of the stream.
+  /// Whether only the end of the stream ends the body.
   bool ends_with_stream() const noexcept;
   /// Returns 10 for HTTP/1.0 and 11 for HTTP/1.1; 0 if the head has not arrived yet.
   int version() const noexcept;

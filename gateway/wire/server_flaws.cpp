@@ -21,8 +21,8 @@ bool begins_with_status(std::string_view input) noexcept {
          input[status - 1] == ' ' && std::ranges::all_of(input.substr(status, status_end - status), is_digit);
 }
 
-/// Returns where the line with a chunk's size begins: after the line break, if any, that ends the data of the previous
-/// chunk.
+/// Returns the position of the line with a chunk's size. If the input begins with the line break that ends the data of
+/// the previous chunk, the line begins after this line break.
 std::size_t start_of_line(std::string_view input) noexcept { return input.starts_with(line_end) ? line_end.size() : 0; }
 
 }  // namespace

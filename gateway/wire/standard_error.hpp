@@ -9,8 +9,8 @@
 
 namespace canigo::gateway {
 
-/// Writes the text to standard error, as far as the reader accepts it within `patience`. The rest is lost: a reader
-/// that stops or ends must neither block calls nor end the program.
+/// Writes to standard error as much of the text as its reader accepts within `patience`. The rest is lost, because a
+/// reader that stops or ends must neither block calls nor end the program.
 ///
 /// Threads: any.
 void write_to_standard_error(std::string_view text, duration patience) noexcept;

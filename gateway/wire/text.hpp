@@ -43,7 +43,7 @@ class character_set {
 inline constexpr character_set token_characters{[](char c) {
   return is_letter(c) || is_digit(c) || std::string_view{"!#$%&'*+-.^_`|~"}.find(c) != std::string_view::npos;
 }};
-/// The characters of which percent-encoding does not change the meaning of a URI (RFC 3986, 2.3).
+/// The characters that may be percent-encoded without a change of the URI's meaning (RFC 3986, 2.3).
 inline constexpr character_set unreserved_characters{
     [](char c) { return is_letter(c) || is_digit(c) || std::string_view{"-._~"}.find(c) != std::string_view::npos; }};
 inline constexpr character_set value_characters{[](char c) { return !(c >= 0 && c < 0x20 && c != '\t') && c != 0x7f; }};

@@ -14,9 +14,9 @@ namespace canigo::gateway {
 /// Source: RFC 6455, 5.2. Allocates: never.
 class websocket_frames {
  public:
-  /// Returns how many of the bytes may be passed on: those before the next beginning of a message. Give the rest of the
-  /// bytes to the next call. If the result is less than the number of bytes, a message begins there: call begin() when
-  /// it may be passed on.
+  /// Returns how many of the bytes may be passed on: all bytes before the next message begins. Give the remaining bytes
+  /// to the next call. If bytes remain, the first of them begins a message: call begin() when this message may be
+  /// passed on.
   std::size_t pass(std::string_view bytes) noexcept;
   /// Allows the message that begins at the current byte to be passed on.
   void begin() noexcept { is_let_ = true; }

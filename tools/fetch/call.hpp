@@ -15,7 +15,7 @@ namespace fetch {
 
 /// One call: its request, and its result so far.
 struct call {
-  std::size_t order = 0;        ///< the number of the call's line, counting only well-formed lines, from 1
+  std::size_t order = 0;        ///< the number of the call's line among the well-formed lines, from 1
   std::uint64_t line_hash = 0;  ///< the hash of the call's line
   int priority = 0;
   std::string url;
@@ -53,7 +53,8 @@ struct call {
   std::string id_as_json() const;
   /// Returns how much memory this call uses, in bytes.
   std::size_t size() const;
-  /// Stores the error of a request. The stored text uses this program's names of options.
+  /// Stores the error of a failed request in `error` and in `problem`. `problem` gets the error's text, in which the
+  /// names of the HTTP client's options are replaced by those of canigo-fetch.
   void failed(const std::system_error& e);
   std::string why() const { return error == failed_with ? problem : error.message(); }
 };

@@ -42,7 +42,7 @@ struct server {
   std::map<int, std::map<std::size_t, call>> waiting;
 };
 
-/// The limits that each server has for itself.
+/// The limits that apply to each server separately.
 struct server_limits {
   std::optional<canigo::rate> rate;  ///< the max rate of calls to one server; none: no such rate
   std::uint64_t burst = 1;
@@ -54,9 +54,9 @@ struct server_limits {
 /// server that is paused, is slow, or has used up its rate delays only its own calls.
 class call_queue {
  public:
-  /// `limit`: how many calls of each class are read ahead. Even if a class is full, up to `most_bytes_ahead` bytes of
-  /// further lines are read, to find more important calls. `is_hopeless`: tells whether a call can't be made; such a
-  /// call is not returned by take().
+  /// `limit`: how many calls of each class are read ahead. Even if a class has reached this limit, up to
+  /// `most_bytes_ahead` bytes of further lines are read, to find more important calls. `is_hopeless`: returns true if a
+  /// call can't be made. take() does not return such a call.
   call_queue(const asio::any_io_executor& executor, int classes, std::size_t limit, double most_per_second,
              const server_limits& per_server, std::function<bool(const call&)> is_hopeless = {});
 
@@ -65,27 +65,27 @@ class call_queue {
   void put_back(call c, canigo::time_point when);
   /// Whether take() would return a call now.
   bool has_next(canigo::time_point now);
-  /// Returns the earliest time at which take() may return a call. Call it if take() would return none now.
+  /// Returns the earliest time at which take() may return a call. Call it if take() would return no call now.
   canigo::time_point next_at() const;
   std::optional<call> take(canigo::time_point now);
-  /// Returns, once, the calls that has_next() and take() have found to be hopeless. These calls took no token of a
-  /// rate.
+  /// Returns the calls that has_next() and take() have found to be hopeless since the last take_hopeless(). These calls
+  /// took no token of a rate.
   std::vector<call> take_hopeless() { return std::exchange(hopeless_, {}); }
   /// Returns all waiting calls, even if their servers are held. The most important calls come first.
   std::vector<call> take_all();
 
   /// Returns the server of a taken call. Call it before done().
   server& server_of(const call& c);
-  /// From now on sends no call to the server before `until`. If the server is already held, the later of both times
-  /// counts.
+  /// Holds the server: it gets no call before `until`. If the server is already held until a later time, that time
+  /// stays.
   void hold(server& s, canigo::time_point until);
   /// Call it when a taken call has ended, with or without a response.
   void done(server& s, canigo::time_point now);
 
   std::size_t waiting() const noexcept { return waiting_; }
   const std::vector<std::size_t>& waiting_of_classes() const noexcept { return of_class_; }
-  /// Whether no more lines should be read. While a server may not get calls, more lines are read than usual: perhaps
-  /// all calls that were read are for this server.
+  /// Whether the reader must stop reading lines. If a server may not get calls now, more lines are read ahead, because
+  /// all calls read so far may be for that server.
   bool is_full() const noexcept {
     return (of_class_.front() >= limit_ && out_of_turn_ == 0) || bytes_ahead_ >= most_bytes_ahead;
   }

@@ -51,8 +51,8 @@ double most_per_second(const options& o) {
 
 server_limits limits_of_each(const options& o) {
   server_limits limits = o.per_host;
-  // With an adaptive limit, the queue must know how many connections a server can use. Without one, only the limiter
-  // counts connections, so a server that uses all of them still counts as able to get calls.
+  // An adaptive limit of a server is at most the number of all connections. Without an adaptive limit, only the limiter
+  // counts all connections. So a server whose calls use all of them still counts as able to get calls.
   if (limits.is_adaptive) limits.connections = std::min(limits.connections, o.connections);
   return limits;
 }
@@ -69,13 +69,14 @@ std::string to_text(canigo::duration d) {
                                    : std::chrono::floor<std::chrono::seconds>(d));
 }
 
-// Completion handler of coroutines: throws their exception, which ends the program. An example is a closed reader of
-// the output.
+// Completion handler of coroutines: throws the coroutine's exception, which ends the program. An example is the error
+// of a write to standard output after its reader has closed the pipe.
 void rethrow(const std::exception_ptr& e) {
   if (e) std::rethrow_exception(e);
 }
 
-// Like rethrow(), but ignores that an operation was cancelled, as operations are at the end of all calls.
+// Like rethrow(), but ignores the error of a cancelled operation. When all calls have ended, the other operations are
+// cancelled.
 void rethrow_failure(const std::exception_ptr& e) {
   try {
     rethrow(e);
@@ -216,7 +217,7 @@ std::optional<std::system_error> fetcher::obstacle_of(const call& c) const {
   return std::nullopt;
 }
 
-/// Ends the calls that can't be made, with an error. Returns false if there were no such calls.
+/// Ends with an error each call that can't be made. Returns false if there were no such calls.
 bool fetcher::refuse_hopeless() {
   auto all = queue_.take_hopeless();
   for (call& c : all) {
@@ -302,7 +303,8 @@ asio::awaitable<http::response> fetcher::download(call& c, http::request request
 /// body is dropped.
 asio::awaitable<std::uint64_t> fetcher::copy(http::exchange& from, output_dir::part* to) const {
   constexpr std::size_t room_size = 64 << 10;
-  // A body that is not stored is read to its end, too, up to this size, so that its connection can serve further calls.
+  // A body that is not stored is read, too, up to this size. If the body has been read to its end, its connection can
+  // serve further calls.
   constexpr std::uint64_t longest_dropped = 16 << 20;
   const std::uint64_t most = to != nullptr ? options_.longest_file : longest_dropped;
   std::vector<char> room(room_size);
@@ -362,7 +364,7 @@ std::optional<canigo::time_point> fetcher::told_to_wait(const call& c, server& s
   const auto until = canigo::saturating_add(now(), pause);
   s.told_pace = std::max(s.told_pace, s.pace.per_second());
   s.pace.refused(c.started, now(), pause);
-  // Several running calls may get such an answer for one pause. The pause is reported only once.
+  // While a server pauses, it may refuse several running calls. Such a pause is reported only once.
   const bool is_new_pause = pause > 0s && until > canigo::saturating_add(s.paused_until, pause / 2);
   if (pause > 0s) {
     s.paused_until = std::max(s.paused_until, until);
@@ -392,8 +394,8 @@ canigo::time_point fetcher::after_backoff(const call& c) {
   return canigo::saturating_add(now(), backoff_.delay(static_cast<std::uint32_t>(c.attempts), random_()));
 }
 
-/// Whether the response is a redirect that the call follows. The call's next request then waits in the queue like any
-/// other request.
+/// Whether the response is a redirect that the call follows. If so, the call's next request must wait in the queue like
+/// any other request.
 bool fetcher::is_led_on(call& c, const http::response& r) const {
   if (c.error || r.redirect.empty() || options_.max_redirects == 0) return false;
   if (is_stopping()) {

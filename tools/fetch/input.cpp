@@ -49,8 +49,8 @@ asio::awaitable<std::optional<line_reader::line>> line_reader::next() {
       read_ = end + 1;
       co_return l;
     }
-    // Of a line that is too long, only the beginning and one more byte are kept. The additional byte shows that the
-    // line is too long.
+    // If a line is too long, only its first `longest_line` bytes and one more byte are kept. The additional byte shows
+    // that the line is too long.
     if (buffer_.size() - read_ > longest_line) buffer_.resize(read_ + longest_line + 1);
     if (!co_await read_more()) {
       if (read_ == buffer_.size()) co_return std::nullopt;

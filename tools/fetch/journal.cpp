@@ -18,8 +18,8 @@ namespace {
 
 constexpr std::string_view head = "canigo-fetch journal 1";
 
-/// Reads a number that is followed by `after`, and removes both from the text. Returns false if the text does not begin
-/// so.
+/// Reads a number that is followed by the text `after`, and removes both from `text`. Returns false if `text` does not
+/// begin with a number and `after`.
 template <class Number>
 bool take(std::string_view& text, Number& value, int base, std::string_view after) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
@@ -64,7 +64,7 @@ void journal::read() {
   for (;;) {
     constexpr std::size_t piece = 1 << 16;
     const std::size_t size = text.size();
-    // A journal has no line of this length, even if a crash has damaged it. So the file is no journal.
+    // No journal has such a long line, even if a crash has damaged the journal. So the file is no journal.
     if (size > piece) refuse("no journal of canigo-fetch");
     text.resize(size + piece);
     const ssize_t n = ::read(file_, text.data() + size, piece);

@@ -8,8 +8,8 @@
 
 namespace fetch {
 
-/// A file that has a line for each call of an input list that has succeeded. With it, a later run can continue the
-/// list.
+/// A file with one line for each call of an input list that has succeeded. A later run with the same list reads the
+/// file, and skips these calls.
 ///
 /// A line has the number of the call and a hash of the call's line in the list. The hash shows whether the journal
 /// belongs to this list. If the last line was cut off by a crash or a full disk, it does not count.
@@ -25,7 +25,8 @@ class journal {
   static std::uint64_t hash_of(std::string_view line) noexcept;
 
   /// Whether the call with this number succeeded in an earlier run. Call it once for each call. Throws
-  /// std::system_error if the journal has another hash for this number, because then the journal is of another list.
+  /// std::system_error if the journal has a different hash for this number, because the journal then belongs to a
+  /// different list.
   bool has(std::size_t order, std::uint64_t hash);
   /// Writes that the call has succeeded. Throws std::system_error if the file can't be written.
   void add(std::size_t order, std::uint64_t hash);

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The problem with a member of the JSON object; its text names the member.
+/// The error for a wrong member of the JSON object. Its text names the member.
 struct bad_member : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -19,9 +19,9 @@
 
 namespace {
 
-// Opens /dev/null for each standard stream that is closed. Otherwise the next opened file would get the number of the
-// stream, and would be read or written as that stream. Reads from such a standard input, and writes to such an output,
-// fail.
+// Opens /dev/null for each standard stream that is closed. Otherwise the next opened file would get the descriptor of
+// that stream, so a print could overwrite the file. A read from a replaced standard input fails, and a write to a
+// replaced output fails.
 void occupy_standard_streams() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     const bool is_closed = ::fcntl(fd, F_GETFD) < 0 && errno == EBADF;

@@ -12,8 +12,8 @@ namespace fetch {
 /// Makes the names of the files for responses from a template, which may contain {order}, {class}, {id}, {host} and
 /// {file}.
 ///
-/// A value that comes from a call can't lead to another folder: every character except ASCII letters, digits and
-/// -_.~@=+, is written as %XX, and so is a full stop at the beginning of the value.
+/// A value that comes from a call can't lead to another folder. ASCII letters, digits and the characters `-_.~@=+,%`
+/// are kept. Each other character, and a full stop at the beginning of the value, is written as %XX.
 class name_template {
  public:
   /// `text`: the template. If it is invalid, throws std::system_error with errc::invalid_argument, whose text describes

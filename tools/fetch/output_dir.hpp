@@ -49,8 +49,8 @@ class output_dir::part {
   part& operator=(const part&) = delete;
 
   void write(std::string_view text);
-  /// Gives the finished file its name, and creates the folders in that name that are missing. Returns
-  /// std::errc::file_exists if check() would.
+  /// Gives the finished file its name, and creates the missing folders in that name. Returns std::errc::file_exists if
+  /// a file or a folder with this name exists and may not be replaced.
   std::error_code keep();
 
  private:

@@ -12,7 +12,7 @@ using namespace std::chrono_literals;
 
 // The lowest rate per second. It is above 0, because only a request can show that the server has recovered.
 constexpr double least = 0.5;
-constexpr double a_bit_less = 0.93;    // the factor for a rate that the server accepted until the rate last rose
+constexpr double a_bit_less = 0.93;    // the factor by which a refusal lowers a rate that was accepted before
 constexpr double acceleration = 0.02;  // after t seconds without a refusal, the rate rises by 2·t percent per second
 // If the server named no pause, the rate rises after this time without a refusal.
 constexpr auto settles_in = 1500ms;
@@ -43,8 +43,8 @@ void pace::taken(canigo::time_point sent, canigo::time_point now) noexcept {
 
 void pace::rise(canigo::time_point now) noexcept {
   if (now >= rises_from_) {
-    // Of the time since the rate last rose, at most this many seconds count, because a time without requests shows
-    // nothing about the server.
+    // If the rate last rose more than this many seconds ago, only this many seconds count. A time without requests
+    // shows nothing about the server.
     const double longest_step = std::max(1.0, 2 / rate_);
     const double step = std::min(seconds(now - std::max(rose_, rises_from_)), longest_step);
     rising_ += step;
@@ -59,8 +59,8 @@ void pace::refused(canigo::time_point sent, canigo::time_point now, canigo::dura
     return;
   }
   first_sent_ = std::min(first_sent_, sent);
-  // If the server has accepted no request since the last change, and now names a pause, its reason is not the rate. So
-  // the rate does not change.
+  // If the server has accepted no request since the rate last changed, and now asks for a pause, the rate is not the
+  // reason for the refusal. So the rate does not change.
   if (pause > 0ns && taken_ == 0) {
     since_ = canigo::saturating_add(now, pause);
     first_sent_ = canigo::time_point::max();
@@ -81,11 +81,11 @@ void pace::refused(canigo::time_point sent, canigo::time_point now, canigo::dura
   }
 }
 
-/// Estimates the rate that the server accepts in the long run from two runs that ended in a pause.
+/// Estimates the rate that the server accepts permanently. It uses two runs that ended in a pause.
 ///
-/// A server that accepts n requests in t seconds and then refuses has accepted b at once and c per second: n = b + c·t.
-/// Two runs of different lengths determine c. If there is only one run, a usual value of b is assumed. The longer run
-/// counts as one request less, so that the estimate is not too high.
+/// If a server accepts n requests in t seconds and then refuses, it has accepted b requests at once and c requests per
+/// second: n = b + c·t. Two runs of different lengths determine c. If there is only one run, a usual value of b is
+/// assumed. The longer run counts as one request less, so that the estimate is not too high.
 double pace::guess(double ran_for) noexcept {
   const double taken = static_cast<double>(taken_);
   const double before = is_slowed() ? before_taken_ + 1 : usual_burst;

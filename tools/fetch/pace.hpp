@@ -37,8 +37,8 @@ class pace {
   double most_;
   double rate_;
 
-  // When the current run began: at the last change of the rate, or at the end of the pause after it. A run ends with
-  // the next refusal.
+  // When the current run began. A run begins when the rate changes, or at the end of the pause that came with the
+  // change. It ends with the next refusal.
   canigo::time_point since_ = canigo::time_point::min();
   canigo::time_point first_sent_ = canigo::time_point::max();
   canigo::time_point rises_from_ = canigo::time_point::min();

@@ -15,7 +15,7 @@ std::string in_words_of_options(std::string text) {
   for (const auto& [theirs, ours] : names) {
     const std::string with_prefix = fmt::format("client_options.{}", theirs);
     if (const auto at = text.find(with_prefix); at != std::string::npos) text.replace(at, with_prefix.size(), ours);
-    // A path in the message may contain the option's name, too. So the name is searched for only after "allowed:".
+    // A path before "allowed:" may contain the name of an option, too. So the name is replaced only after "allowed:".
     if (const auto at = text.find(theirs, text.find("allowed:")); at < text.size())
       text.replace(at, theirs.size(), ours);
   }

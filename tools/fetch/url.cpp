@@ -82,8 +82,8 @@ std::string without_credentials(std::string_view url) {
   std::string shown;
   while (url.find("://") != none) {  // a URL may contain another URL
     const authority a{url};
-    // If a password contains a slash, the name looks like the host, and the beginning of the password looks like the
-    // port.
+    // If the password contains a slash, the text up to the slash looks like HOST:PORT. A port that is not a number
+    // shows that this text is a name and the beginning of a password.
     const auto host = url.substr(a.host, a.end - a.host);
     const auto colon = host.find(':', host.starts_with('[') ? host.find(']') : 0);
     const bool has_port = colon == none || host.find_first_not_of("0123456789", colon + 1) == none;

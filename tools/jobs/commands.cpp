@@ -171,8 +171,8 @@ net::awaitable<bool> trim(jobs::store& store, const options& o) {
   co_return true;
 }
 
-/// Pauses or resumes a queue. A store would create an unknown queue. As the name may be mistyped, an unknown queue is
-/// an error unless --create is given.
+/// Pauses or resumes a queue. The queue's name may be mistyped, and a store creates each queue that it does not know.
+/// So an unknown queue is an error unless --create is given.
 net::awaitable<bool> pause_or_resume(jobs::store& store, const options& o) {
   bool is_known = o.makes_queue;
   if (!is_known) is_known = co_await has_queue(store, o, "; --create makes it");

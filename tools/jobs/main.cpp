@@ -1,4 +1,4 @@
-// canigo-jobs PLACE COMMAND shows and changes the jobs in an SQLite file or in PostgreSQL. docs/jobs.md
+// canigo-jobs PLACE COMMAND shows and changes the jobs in an SQLite file or in PostgreSQL. See docs/jobs.md.
 #include <canigo/jobs/sqlite_store.hpp>
 
 #include "commands.hpp"

@@ -21,7 +21,7 @@ std::string_view obstacle(const jobs::job_info& j) {
   if (j.state == job_state::running) return "was left: it runs";
   if (j.state != job_state::waiting) return "was left: it has ended";
   if (!j.batch.empty() || !j.after_batch.empty()) return "was left: it has a batch, or waits for one";
-  // A job with a unique key is not moved, because a store does not tell how long the key stays unique.
+  // A job with a unique key is not moved, because a store does not return how long the key stays unique.
   if (!j.unique_key.empty()) return "was left: it has a key, which is unique where it is";
   return "";
 }
@@ -48,8 +48,8 @@ jobs::new_job copy_of(const jobs::job_info& j, const options& o) {
   return n;
 }
 
-/// Moves one job: cancels it, puts its copy, and then removes it. So the job never runs twice, and after any failure
-/// either the job or its copy exists.
+/// Moves one job in three steps: cancels the job, puts its copy, and then removes the job. So the job never runs twice,
+/// and after any failure either the job or its copy exists.
 net::awaitable<bool> move_one(jobs::store& from, jobs::store& to, jobs::job_id id, const options& o) {
   const auto j = co_await from.look(id);
   if (!j) co_return told(id, "is unknown", false);

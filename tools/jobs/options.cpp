@@ -112,7 +112,7 @@ std::string versions() {
       "canigo-jobs", fmt::format("SQLite/{}{}{}", ::sqlite3_libversion(), postgres.empty() ? "" : " libpq/", postgres));
 }
 
-/// Checks what CLI11 does not check: that required options are there, and that options fit together.
+/// Checks what CLI11 does not check: that the required options are given, and that the given options may be combined.
 void check(const options& o) {
   if (o.command.empty()) throw CLI::RequiredError{"a command"};
   if (o.place.empty()) throw CLI::RequiredError{"place, a file or URL,"};

@@ -12,5 +12,5 @@ void print_head_of_list();
 /// Prints the numbers of jobs in a queue as a line of JSON.
 void print_as_json(const canigo::jobs::queue_count& q);
 
-/// Prints what happened to the job, which is the text `what`. Returns `is_wanted`.
+/// Prints the job's number and the text `what`, which says what happened to the job. Returns `is_wanted`.
 bool told(canigo::jobs::job_id id, std::string_view what, bool is_wanted);

@@ -41,9 +41,9 @@ double packed(const std::string& text, std::size_t at) {
   return std::bit_cast<double>(bits);
 }
 
-/// Returns at which byte the further rates of a limiter begin in its record; 0 if the record is too short to have any.
-/// Before them, the record has its form, three texts with their lengths, the shape of the rates, and the number of
-/// rates.
+/// Returns the position of the byte at which a limiter's further rates begin in its record; 0 if the record is too
+/// short to have any. The record's parts before the further rates are: the number of its format, three texts with their
+/// lengths, the shape of the rates, and the number of rates.
 std::size_t further_rates(const std::string& record) {
   std::size_t at = 153;
   for (int text = 0; text < 3 && at < record.size(); ++text) at += 1 + static_cast<unsigned char>(record[at]);
@@ -96,8 +96,8 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
   }
   const std::string all = of["*"];
   if (all.empty()) co_return;  // the limit was deleted between two reads
-  // Byte 152 is the number of the record's form. Old versions of canigo wrote no such number, but a printable character
-  // at this place.
+  // Byte 152 is the number of the record's format. Old versions of canigo wrote a printable character to byte 152, not
+  // a number.
   const int form = all.size() > 152 ? static_cast<unsigned char>(all[152]) : 0;
   fmt::print("{}\n", title(prefix));
   if (form != 3) {
@@ -112,7 +112,7 @@ asio::awaitable<void> show(redis::client& client, std::string prefix) {
   const double pause = field(18) - now;
   const auto seconds = [](double us) { return us / 1e6; };
 
-  // The cap of a limiter that has no cap of its own, but whose alternatives have caps.
+  // The record has this cap if the limiter itself has no cap, but its alternatives have caps.
   constexpr double no_cap = std::uint64_t{1} << 31;
   if (field(14) == no_cap) fmt::print("  {} permits held\n", field(2));
   if (field(14) > 0 && field(14) != no_cap) fmt::print("  {} of {} permits held\n", field(2), field(14));

@@ -70,7 +70,8 @@ std::string identifier(std::string name) { return with_all(std::move(name), "-",
 
 // The following functions make the manual page.
 
-/// Encodes a text for roff, the format of manual pages. So no line begins with a full stop, and quotes are kept.
+/// Encodes a text for roff, the format of manual pages. It escapes special characters, and each full stop at the
+/// beginning of a line.
 std::string roff(std::string text) {
   text = with_all(with_all(std::move(text), "\\", "\\e"), "-", "\\-");
   text = with_all(with_all(std::move(text), "'", "\\(aq"), "\n.", "\n\\&.");

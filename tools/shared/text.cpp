@@ -35,8 +35,8 @@ std::optional<character> first_of(std::string_view text) {
   return character{code, size};
 }
 
-/// Whether the character controls a terminal or the direction of writing. With such a character, a line can look like
-/// another line.
+/// Whether the character controls a terminal or the direction of writing. A text with such a character can look like a
+/// different text when it is printed.
 bool steers(char32_t c) {
   return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x61c || c == 0x200e || c == 0x200f ||
          (c >= 0x2028 && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
