@@ -79,7 +79,7 @@ variant_args() {
     release*)
       printf '%s\n' --buildtype=release -Doptimization=2 -Dtests=false ;;
     gxx*)
-      printf '%s\n' -Dwerror=true -Dcpp_args=-g0 -Dhardening=enabled -Dgateway=enabled \
+      printf '%s\n' -Dwerror=true -Dcpp_args=-g0 -Dhardening=enabled -Dgateway=enabled -Dat_once=enabled \
         "--prefix=$root/build/${1}-prefix" ;;
     clang*)
       printf '%s\n' -Dwerror=true -Dgateway=enabled "-Dcpp_args=[$clang_pch]" ;;
