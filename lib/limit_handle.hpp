@@ -6,8 +6,8 @@
 
 #include <type_traits>
 
-// The member functions of limit_handle. Each of its two kinds is compiled in its own source file. With both in one
-// file, g++ makes the path of a request that need not wait 6 % slower.
+// The member functions of limit_handle. Each of its three instantiations is compiled in its own source file. With two
+// in one file, g++ makes the path of a request that need not wait 6 % slower.
 
 namespace canigo {
 

@@ -21,7 +21,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   watch(const net::any_io_executor& executor, std::function<void(stop_mode, duration)> stop, duration grace)
       : strand_{executor}, signals_{strand_, SIGINT, SIGTERM}, stop_{std::move(stop)}, grace_{grace} {}
 
-  /// Starts the wait for signals on the strand. It ends when `closed` completes.
+  /// Starts the wait for signals on the strand. The wait ends when `closed` completes.
   template <class Result>
   void begin(net::awaitable<Result> closed) {
     begin();
@@ -38,7 +38,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     run_ = std::move(stop);
     begin();
   }
-  /// Ends the connection to the object to stop. Later signals have no effect. Threads: any.
+  /// Releases the object to stop: later signals do not reach it. Threads: any.
   void let_go() {
     {
       const std::lock_guard lock{mutex_};

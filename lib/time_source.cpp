@@ -20,8 +20,8 @@ struct time_source::on_timer {
 };
 
 /// The shutdown() of this service notes that Asio's timers are about to be shut down, so that no thread uses the timers
-/// any more. A context shuts services down in reverse order. The time source may have made the timers, which are then
-/// shut down before the time source. So this extra service is made after the timers.
+/// any more. A context shuts services down in reverse order. If the time source made Asio's timers, the timers shut
+/// down before the time source. So this extra service is made after the timers, and shuts down before them.
 class time_source::on_timer::end : public net::execution_context::service {
  public:
   using key_type = end;

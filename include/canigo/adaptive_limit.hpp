@@ -68,8 +68,8 @@ class [[nodiscard]] adaptive_permit {
   void succeeded() noexcept { end(sample_outcome::ok); }
   /// Reports that the callee refused the call because of overload, or did not answer in time.
   void dropped() noexcept { end(sample_outcome::dropped); }
-  /// Reports that the caller gave the call up. The limit counts the call only if it took long or began after a longer
-  /// wait.
+  /// Reports that the caller gave the call up. The limit counts such a call only if it ran for long, or if it had
+  /// waited for its slot for longer than it ran; see knee_control and aimd_control.
   void cancelled() noexcept { end(sample_outcome::cancelled); }
   /// Reports that the call failed with `error`: as dropped() if is_overload_of_callee(error), otherwise as release().
   void failed_with(const std::exception_ptr& error) noexcept { is_overload_of_callee(error) ? dropped() : release(); }

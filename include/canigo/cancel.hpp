@@ -47,7 +47,7 @@ class cancel_source {
 
  private:
   class registry;
-  /// A wrapped operation. The registry knows the operation as long as this object exists.
+  /// The registration of one wrapped operation with its cancel_source. The destructor ends the registration.
   class registration {
    public:
     registration(std::shared_ptr<registry> r, std::shared_ptr<detail::child> c);

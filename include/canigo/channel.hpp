@@ -79,7 +79,7 @@ struct channel_options {
   std::uint64_t capacity = unlimited;  ///< max number of values in the channel; 1 or more
   std::uint64_t bytes = unlimited;     ///< max total size of the values in bytes; 1 or more
   /// The size of a value in bytes; required if `bytes` or the shared capacity bounds bytes. It is called once for each
-  /// value, inside the call that sends the value. Its exceptions leave that call.
+  /// value, inside the call that sends the value. If it throws, that call throws the exception.
   std::function<std::uint64_t(const T&)> size_of = {};
   std::optional<channel_capacity> shared = {};  ///< a capacity that the channel shares with others
   std::uint64_t reserved_capacity = 0;  ///< number of values of the shared capacity that only this channel may use

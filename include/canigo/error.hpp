@@ -12,7 +12,7 @@
 namespace canigo {
 
 /// The types of error codes and of thrown errors: of the standard library with standalone Asio, of Boost.System with
-/// Boost.Asio. A program that uses these names compiles with both.
+/// Boost.Asio. A program that uses these names compiles with both kinds of Asio.
 using error_code = std::error_code;
 using system_error = std::system_error;
 
@@ -76,10 +76,10 @@ std::exception_ptr to_exception(std::error_code code) noexcept;
 /// Up to 80 bytes of `text` on one line, with '?' for each unprintable byte.
 std::string printable(std::string_view text);
 
-/// An error that says where it arose, such as "in the queue of crm". Its text begins with that place.
+/// An error whose text begins with where the error arose, such as "in the queue of crm".
 ///
-/// If a time limit ends the operation, the timeout error takes over this place. So its text also says where the
-/// operation was.
+/// If a time limit ends the operation, the timeout error takes over this beginning of the text. So its text also says
+/// where the operation was.
 class error_at : public std::system_error {
  public:
   error_at(std::error_code code, const std::string& place);
@@ -88,7 +88,7 @@ class error_at : public std::system_error {
   std::string_view place() const noexcept { return {what(), size_}; }
 
  private:
-  std::size_t size_;  // the length of the place; the text begins with the place
+  std::size_t size_;  // the number of bytes at the start of the text that say where the error arose
 };
 
 /// Throws std::system_error with the text "field is value; allowed: range".
@@ -97,7 +97,7 @@ class error_at : public std::system_error {
 [[noreturn]] void throw_invalid(std::string_view field, std::string_view value, std::string_view allowed,
                                 errc code = errc::invalid_argument);
 
-/// Like throw_invalid() above, for a time span, which it writes in its largest exact unit.
+/// Like throw_invalid() above, for a time span. The text shows the time span in its largest exact unit.
 [[noreturn]] void throw_invalid(std::string_view field, duration value, std::string_view allowed,
                                 errc code = errc::invalid_argument);
 

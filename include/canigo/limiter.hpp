@@ -84,8 +84,7 @@ struct alternative_options {
 struct sublimit_options {
   std::string name = {};                  ///< appears in statistics and error messages
   std::vector<rate_limit> rates = {};     ///< all of these rates must admit a request that names the sublimit; up to 16
-  std::uint64_t concurrency = unlimited;  ///< max number of permits in use of requests that name the sublimit; 1 or
-                                          ///< more
+  std::uint64_t concurrency = unlimited;  ///< max number of permits in use by requests that name it; 1 or more
 };
 
 struct limiter_options {
@@ -105,7 +104,7 @@ struct limiter_options {
   duration ageing = duration::max();  ///< waiting time after which a waiter rises by one class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
   duration slack = duration::zero();  ///< how late a wake-up may be, so that several wake-ups are combined; 0s to 1s
-  /// shadow: the limiter grants each request immediately; stats() counts how they would end without shadow mode
+  /// shadow: the limiter grants each request immediately; stats() counts how requests would end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};  ///< appears in error messages
 };
@@ -289,8 +288,8 @@ class limiter : public limit_handle<detail::permit_waiter> {
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
 
-  /// Lowers the available tokens of a rate to at most `most`: for a quota whose server tells the remaining amount. If
-  /// fewer tokens, or a debt, are there, nothing changes. Later tokens are released as usual.
+  /// Lowers the available tokens of a rate to at most `most`: for a quota whose server reports the remaining amount. If
+  /// fewer than `most` tokens are available, nothing changes. Later tokens are released as usual.
   ///
   /// Errors: errc::invalid_argument for an unknown index.
   void lower_tokens(std::size_t index, std::uint64_t most);

@@ -56,7 +56,8 @@ class loop_lag {
   loop_lag(const loop_lag&) = delete;
   loop_lag& operator=(const loop_lag&) = delete;
 
-  /// Whether the lag is at least the threshold. If a handler blocks the loop, other threads can see that here.
+  /// Whether the lag is at least the threshold. If a handler blocks the loop, other threads can detect that by this
+  /// function.
   bool is_overloaded() const noexcept;
   loop_lag_stats stats() const noexcept;
 

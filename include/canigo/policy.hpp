@@ -44,8 +44,8 @@ struct policy_options {
   std::optional<hedge_options> hedge = {};
   /// Without a `budget`, the policy makes its own. Without `retry_if`, is_failure_of_callee() decides.
   std::optional<retry_policy> retry = {};
-  /// A limit on operations under way that adapts itself to the upstream. If `limits` is set, both must have the same
-  /// number of priorities.
+  /// A limit on operations under way that adapts itself to the upstream. If `limits` is set, `limits` and `adaptive`
+  /// must have the same number of priorities.
   std::optional<adaptive_limit_options> adaptive = {};
   std::optional<limiter_options> limits = {};  ///< rates, and a cap on operations under way
   /// time limit of each operation, from the instant at which it has passed the limits; more than 0; max: no time limit

@@ -144,7 +144,8 @@ class fatal_error : public std::runtime_error {
 /// How often the workers of a pool may break before the pool stops, and how long a broken worker waits before it
 /// restarts.
 struct restart_policy {
-  /// restarts allowed in each `within`, all workers together; one more stops the pool; 0 to 10'000
+  /// max number of restarts, of all workers together, in each span of time `within`; one more restart stops the pool; 0
+  /// to 10'000
   std::uint32_t limit = 10;
   duration within = std::chrono::minutes{1};  ///< the span of time for `limit`; more than 0
   canigo::backoff backoff = {};               ///< the delay before a worker restarts, by its failures in a row
@@ -172,7 +173,7 @@ struct stop_report {
   std::uint64_t timed_out = 0;
   std::uint64_t stopped = 0;    ///< tasks without a result, because the pool stopped
   std::uint64_t escalated = 0;  ///< tasks that still ran at the end of the grace time, and were cancelled then
-  std::exception_ptr cause;     ///< why the pool stopped by itself; null if it was told to stop
+  std::exception_ptr cause;     ///< why the pool stopped by itself; null if the program stopped it
 };
 
 /// An operation that still runs after its time limit.
@@ -207,7 +208,7 @@ struct pool_stats {
   std::size_t held_back = 0;  ///< producers that wait for room in the queue
   std::size_t resources = 0;  ///< number of resources that a resource_pool has made and not destroyed
   std::vector<std::size_t> queued_by_class;
-  /// How long the oldest queued task has waited. The value may be too high by one turn of a worker.
+  /// How long the oldest queued task has waited. The value may be too high by the duration of one handler of the pool.
   duration oldest_wait{};
 
   std::uint64_t submitted = 0;

@@ -66,7 +66,7 @@ struct wait_reason {
   enum class cause {
     none,          ///< no request waits, so no limit holds one up
     paused,        ///< the limit is paused by pause_until()
-    rate,          ///< the rate at `index` lacks tokens; if several rates do, `index` is the one that has them last
+    rate,          ///< the rate at `index` lacks tokens; of several such rates, the one that is the last to have enough
     concurrency,   ///< all permits are in use
     share,         ///< all slots of the shared cap are in use
     flow,          ///< all waiters are held up by ceilings of their own flows; see `ceiling`

@@ -37,8 +37,7 @@ struct resource_pool_options {
   restart_policy restart = {};
   pool_observer* observer = nullptr;
 
-  detail::async_function<R()> make = {};  ///< required: makes a resource for a worker that gets an operation and has
-                                          ///< none
+  detail::async_function<R()> make = {};  ///< required: makes a resource for a worker without one, before an operation
   /// called after an operation failed, to make the resource usable again; if it throws, the resource is destroyed
   detail::async_function<void(R&)> reset = {};
   /// called before each use except the first; returns whether the resource is still usable

@@ -29,7 +29,7 @@ struct scheduler_options {
   duration ageing = duration::max();  ///< waiting time after which a waiter rises by one class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
   duration slack = duration::zero();  ///< how late a wake-up may be, so that several wake-ups are combined; 0s to 1s
-  /// shadow: the limit grants each request immediately; stats() counts how they would end without shadow mode
+  /// shadow: the limit grants each request immediately; stats() counts how requests would end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};                      ///< appears in error messages
   rate_window window = rate_window::average;  ///< how strict windows are; `strict` requires burst <= tokens of the rate

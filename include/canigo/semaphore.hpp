@@ -25,7 +25,7 @@ struct semaphore_options {
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; overflow::wait is invalid
   duration ageing = duration::max();  ///< waiting time after which a waiter rises by one class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
-  /// shadow: the limit grants each request immediately; stats() counts how they would end without shadow mode
+  /// shadow: the limit grants each request immediately; stats() counts how requests would end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};  ///< appears in error messages
 };

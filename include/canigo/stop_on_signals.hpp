@@ -45,8 +45,8 @@ concept closes = requires(S& s) {
   { s.close() } -> std::same_as<net::awaitable<void>>;
 };
 
-/// How a signal stops an object, and how the watch waits until the object has ended. If `closed` is empty, the watch
-/// ends with the first signal, and `stop` refers to the object.
+/// How a signal stops an object, and how the watch for signals waits until the object has ended. If `closed` is empty,
+/// the watch ends with the first signal, and `stop` refers to the object.
 struct signal_target {
   std::function<void(stop_mode, duration)> stop;
   std::optional<net::awaitable<void>> closed;

@@ -50,8 +50,8 @@ class task_result {
   std::shared_ptr<detail::group_child_of<T>> child_;
 };
 
-/// The task group in which an operation continues after its caller stopped waiting. See with_deadline() with an
-/// abandon_to.
+/// The task group in which an operation continues after its caller stopped waiting. See the with_deadline() that takes
+/// an abandon_to.
 struct abandon_to {
   task_group& group;
 };

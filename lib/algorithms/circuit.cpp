@@ -78,7 +78,7 @@ void circuit::report(epoch e, bool failed, bool slow, time_point now) noexcept {
 void circuit::report_late_failure(epoch e, time_point now) noexcept {
   if (e != epoch_ || state_ != circuit_state::closed) return;
   advance(now);
-  // if the success that this call had reported has left the window, the call is counted as a new, failed one
+  // if the success that this call had reported has left the window, the call is counted as a new failed call
   if (all_.failed == all_.calls) {
     count(true, false);
   } else {

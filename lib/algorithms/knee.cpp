@@ -17,7 +17,7 @@ constexpr double ms = 1e6, second = 1e9;
 constexpr int windows_to_learn = 4;
 constexpr int most_steps = 8;
 constexpr double probe_share = .6;
-// the least number of calls after which a share of dropped calls is not considered as chance
+// the min number of calls after which the share of dropped calls is more than chance
 constexpr std::uint64_t drops_need = 250;
 constexpr std::uint64_t least_ok = 25;
 constexpr std::uint64_t starved_from = 20;

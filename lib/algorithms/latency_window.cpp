@@ -21,7 +21,7 @@ latency_window::latency_window(const options& o) : half_{checked(o).length / 2},
 /// Whether `now` is in the half of the window whose calls the younger histogram records.
 bool latency_window::is_current(time_point now) const noexcept { return now < saturating_add(since_, half_); }
 
-/// Whether the calls in the younger histogram still count at `now`, which they do until the next half of the window has
+/// Whether the calls in the younger histogram still count at `now`. They count until the next half of the window has
 /// ended.
 bool latency_window::is_previous(time_point now) const noexcept {
   return now < saturating_add(saturating_add(since_, half_), half_);

@@ -116,7 +116,8 @@ void easy_handle::send_no_more() noexcept {
 }
 
 std::error_code easy_handle::resume() noexcept {
-  // While the caller has not read the stored bytes of the body, curl may only write, unless it must read.
+  // While the caller has not read the stored bytes of the body, curl may only write; it may read only if must_read() is
+  // true.
   const bool may_read = transfer_->ahead() == 0 || must_read();
   const bool is_waiting = (may_read && std::exchange(is_paused_, false)) || is_starved_;
   is_starved_ = false;
@@ -235,7 +236,7 @@ std::size_t easy_handle::on_read(char* to, std::size_t, std::size_t room, void* 
 }
 
 /// Called when curl must send the body again, over another connection. That is possible if curl has not got a byte of
-/// it yet.
+/// the body yet.
 int easy_handle::on_seek(void* self, curl_off_t offset, int) noexcept {
   return offset == 0 && !static_cast<easy_handle*>(self)->has_given_ ? CURL_SEEKFUNC_OK : CURL_SEEKFUNC_FAIL;
 }
@@ -252,8 +253,8 @@ bool easy_handle::take(std::string_view part) {
   return true;
 }
 
-/// Whether to refuse a part of this size. curl has to continue to read an HTTP/2 connection for its other transfers. It
-/// tells the server to pause this transfer only after a part was refused.
+/// Whether to refuse a part of this size. curl has to continue to read an HTTP/2 connection for its other transfers.
+/// curl tells the server to pause this transfer only after a part was refused.
 bool easy_handle::refuses(std::size_t size) noexcept {
   const std::size_t ahead = transfer_->ahead();
   if (ahead == 0 || ahead + size <= std::min(most_ahead, most_unread()) || !is_http2() || must_read()) return false;

@@ -87,8 +87,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// The local port of the connection over which the current transfer's request was sent; 0: it was not sent yet.
   int local_port() const noexcept { return local_port_; }
 
-  /// Whether a transfer had to take another connection. curl counts that over the lifetime of the handle, and gives up
-  /// at the sixth time.
+  /// Whether a transfer had to take another connection. curl counts these changes over the lifetime of the handle, and
+  /// gives up at the sixth change.
   bool is_worn() const noexcept { return is_worn_; }
 
   std::error_code unwatched;  ///< why a socket of the current transfer could not be watched

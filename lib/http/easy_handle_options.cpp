@@ -143,8 +143,8 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(r.body.size()));
   }
   if (!is_get && !is_head && (!is_post || length_to_write)) set(CURLOPT_CUSTOMREQUEST, r.method.c_str());
-  // For any other method, curl would repeat the request at the new place for every redirect status, and with the
-  // target.
+  // For other methods, curl would repeat the request at the new URL for every redirect status. With a request::target,
+  // it would send that target to the new URL, too.
   follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty() && !length_to_write;
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
   if (decodes_) {

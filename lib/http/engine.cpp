@@ -18,8 +18,8 @@ namespace {
 constexpr int rounds_per_turn = 16;
 constexpr int mail_per_round = 64;
 
-/// Knows the engines of a context. This service is made after the reactor, and a context shuts its services down in
-/// reverse order. So an engine that another thread destroys has released its sockets before the reactor shuts down.
+/// The list of the engines of a context. This service is made after the reactor, and a context shuts its services down
+/// in reverse order. So an engine that another thread destroys has released its sockets before the reactor shuts down.
 class engine_service final : public canigo::detail::context_service {
  public:
   using key_type = engine_service;

@@ -124,7 +124,7 @@ void engine::tell(stream& s) {
     const bool has_ended = s.deadline_.has_ended();
     if (s.waiting_ == nullptr || !s.waiting_->settle(s, has_ended)) return;
     w = std::exchange(s.waiting_, nullptr);
-    // From now on the caller may release the stream. If the stream has ended, that destroys it.
+    // From now on the caller may release the stream. Releasing a stream that has ended destroys it.
     if (has_ended) {
       transfer_mail_.remove(s);
       transfers_.remove(s);

@@ -32,7 +32,7 @@ class lingering_call : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the call before the engine knows it.
+  /// Ends the call before it is passed to the engine.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
@@ -46,9 +46,10 @@ class lingering_call : public canigo::detail::suspended {
   std::error_code error_;
 };
 
-/// A request that continues after its caller has gone, because its server may still work on it: see request::linger.
+/// A request that continues after its caller has stopped waiting, because its server may still work on it: see
+/// request::linger.
 ///
-/// When the caller has gone, the answer is dropped. The request owns itself from its start to its end.
+/// When the caller has stopped waiting, the answer is dropped. The request owns itself from its start to its end.
 class lingering final : public transfer, public std::enable_shared_from_this<lingering> {
  public:
   /// `executor`: the executor of the caller, which may be doing work for a policy. Throws std::bad_alloc.

@@ -160,7 +160,7 @@ void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
   const int ready = fired & ~aborted & w.wanted;
   const int events =
       ((ready & CURL_POLL_IN) != 0 ? CURL_CSELECT_IN : 0) | ((ready & CURL_POLL_OUT) != 0 ? CURL_CSELECT_OUT : 0);
-  // curl reads once per call. If that filled its buffer, more bytes are probably there, and another call is cheaper
+  // curl reads once per call. If the read filled the buffer, more bytes are probably there, and another call is cheaper
   // than waiting for the reactor. The limit lets the other connections have their turn.
   constexpr int most_reads = 4;
   constexpr std::size_t nearly_full = easy_handle::read_size / 4 * 3;
@@ -184,7 +184,7 @@ void multi::run() noexcept {
 }
 
 /// Makes curl try the next address of connecting transfers. After a connect has timed out, curl 7.87 to 8.3 closes the
-/// socket without trying the next address. A pause and a resumption make it do so. See
+/// socket without trying the next address. A pause and a resumption make curl try it. See
 /// https://github.com/curl/curl/issues/11920.
 void multi::go_on_connecting() noexcept {
   for (const auto& h : handles_) {

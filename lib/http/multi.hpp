@@ -18,8 +18,8 @@
 namespace canigo::http::detail {
 
 /// A wrapper of curl's multi interface. Transfers are added, and results are taken out. It waits for socket events
-/// through the listener, and names in alarm_at() when it must be called. One thread at a time uses it. It calls only
-/// the listener.
+/// through the listener. alarm_at() returns when it must be called next. One thread at a time uses it. It calls no
+/// object except the listener.
 class multi : private connection_source {
  public:
   /// Throws std::bad_alloc, or system_error with a code of errc for an option that curl can't use.
@@ -48,15 +48,16 @@ class multi : private connection_source {
     CURLcode result;
     std::error_code error;  // why a socket could not be watched; if set, `result` has no meaning
   };
-  /// Returns the next transfer that has ended by itself, and must then be removed; nothing if there is none.
+  /// Returns the next transfer that has ended by itself; std::nullopt if there is none. The caller must then remove
+  /// that transfer.
   std::optional<outcome> next_outcome() noexcept;
 
   /// Tells curl about completed waits for the socket of `w`.
   void socket_news(socket_watch& w, int fired, int aborted) noexcept;
-  /// Tells curl that the time it asked for has come, unless curl has asked for another time since.
+  /// Tells curl that the requested time has come, unless curl has requested another time since.
   void alarm_rang() noexcept { is_due_ = is_due_ || alarm_at_ != time_point::max(); }
-  /// Whether curl must be called without a wait, which the next run() does. Setting an expired timer instead would cost
-  /// a turn of the reactor.
+  /// Whether the next run() must call curl immediately. An expired timer would also cause that call, but would cost one
+  /// more turn of the reactor.
   bool is_due() const noexcept { return is_due_ || has_lost_socket_; }
   void run() noexcept;
   /// When curl must be called; time_point::max() if there is no such time.

@@ -50,8 +50,8 @@ class socket_table {
   void unwatch(int fd) noexcept;
   void unwatch_all() noexcept;
   /// Shuts down each idle HTTP/1 connection with this local port that has bytes to read or has ended. With `has_more`,
-  /// bytes were already read from its socket, so an idle connection is shut down in any case. Returns whether there was
-  /// one.
+  /// bytes were already read from its socket, so an idle connection is shut down in any case. Returns whether a
+  /// connection was shut down.
   bool spoil_if_unclean(int local_port, bool has_more) noexcept;
   /// Shuts down all idle HTTP/1 connections. Returns whether one of them had this local port.
   bool spoil_idle(int local_port) noexcept;

@@ -39,7 +39,7 @@ class step : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the step with an error before the engine knows the step.
+  /// Ends the step with an error before the step is passed to the engine.
   void fail(errc code) noexcept { error_ = code; }
 
   std::error_code error() const noexcept { return error_; }

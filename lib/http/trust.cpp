@@ -131,9 +131,9 @@ CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_opti
   const easy_pointer easy{curl_easy_init(), &curl_easy_cleanup};
   if (!easy) throw std::bad_alloc{};
   try {
-    // curl reads the file when a server has sent something. So a local server sends a text that is not TLS. It sends it
-    // to every connection, because other processes may connect, too. It keeps the connections open, because the end of
-    // a connection might arrive before the text does.
+    // curl reads the file when a server has sent something. So a local server sends a text that is not TLS. The server
+    // sends the text to every connection, because other processes may connect, too. The server keeps the connections
+    // open, because the end of a connection might arrive before the text does.
     net::io_context io;
     net::ip::tcp::acceptor server{io, {net::ip::address_v4::loopback(), 0}};
     server.non_blocking(true);

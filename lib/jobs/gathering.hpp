@@ -9,9 +9,9 @@
 
 namespace canigo::jobs::detail {
 
-/// Waits briefly so that more operations share a transaction. Callers whose operations shared one often come again at
-/// about the same time. Without the wait, half of them would come during the next transaction and wait for the disk
-/// twice. A single caller is not delayed, nor is a worker that ends a job and claims the next one.
+/// Waits briefly so that more operations share a transaction. Callers whose operations shared a transaction often call
+/// again at about the same time. Without the wait, half of them would come during the next transaction and wait for the
+/// disk twice. A single caller is not delayed, nor is a worker that ends a job and claims the next one.
 class gathering {
  public:
   using clock = std::chrono::steady_clock;

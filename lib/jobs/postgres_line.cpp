@@ -27,7 +27,7 @@ constexpr int most_conflicts = 20;
 /// the other operations continue without it, and it is tried again later.
 constexpr duration lock_wait = 20ms;
 constexpr duration lock_pause = 50ms;
-/// The connection for long reads is closed if no long read has come for this many times `poll`.
+/// The connection for long reads is closed if no long read has come for this many periods of length `poll`.
 constexpr int idle_polls = 2;
 /// How long the store waits for the error of a statement that the server has ended at its time limit.
 constexpr duration answer_margin = 5s;
@@ -219,8 +219,8 @@ void postgres_store::line::connect(duration most) {
 std::unique_ptr<detail::postgres_link> postgres_store::line::dial(duration most) {
   const bool reads = type_ == type::reads;
   const duration statement = reads ? options_.answer_limit : duration::max();
-  // The server must end the statement before the client gives up. Otherwise it would continue with a statement that no
-  // caller waits for.
+  // The server must end the statement before the client gives up. Otherwise the server would continue with a statement
+  // that no caller waits for.
   const duration answer = std::min(options_.answer_limit, duration::max() - answer_margin) + answer_margin;
   return std::make_unique<detail::postgres_link>(
       place_, detail::postgres_link::limits{.connect = most,

@@ -34,8 +34,8 @@ std::string in_ms(duration d) {
   return std::to_string(std::clamp<std::int64_t>(ms, 1, INT32_MAX));
 }
 
-/// Returns the name of a prepared statement, which is a hash of its text. A server process that a proxy lends may
-/// contain statements of another version of this library.
+/// Returns the name of a prepared statement. The name is a hash of the statement's text, because a server process that
+/// a proxy lends may contain statements of another version of this library.
 std::string name_of(postgres_statement s) {
   std::uint64_t hash = 0xcbf29ce484222325;  // the offset basis of FNV-1a
   for (const char c : text_of(s)) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

@@ -20,9 +20,9 @@ namespace canigo::jobs::detail {
 
 /// A connection to PostgreSQL, used by one thread. Each function has a time limit.
 ///
-/// A proxy may lend it a server process for one transaction, and then lend that process to another program. So each
-/// transaction makes its own settings, and leaves none behind. Only two things stay: names of prepared statements, and
-/// LISTEN until it is known to be useless.
+/// A proxy may lend the connection a server process for one transaction, and then lend that process to another program.
+/// So each transaction makes its own settings, and leaves none behind. Only two things stay: names of prepared
+/// statements, and LISTEN until it is known to be useless.
 class postgres_link {
  public:
   struct limits {
@@ -33,7 +33,8 @@ class postgres_link {
     duration step_lock;     ///< how long a statement of an operation may wait for a lock before the server ends it
     bool listens;           ///< whether the connection gets notifications of changes
     bool has_names = true;  ///< whether the connection uses named prepared statements
-    /// called repeatedly while it connects or changes tables; if it returns true, the connection gives up
+    /// called repeatedly while the connection is made or the tables are changed; if it returns true, the connection
+    /// gives up
     std::function<bool()> gives_up;
   };
 

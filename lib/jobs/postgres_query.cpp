@@ -33,8 +33,8 @@ std::string history_with(const std::string& letter, const std::string& text) {
          std::to_string(most_events - 2) + "):]";
 }
 
-/// Returns SQL that selects the jobs which the CTE `part` has found. For a join, the server assumes a tenth of all
-/// rows. A claim with many waiting jobs then reads all of them, which an array avoids.
+/// Returns SQL that selects the jobs which the CTE `part` has found. The SQL uses an array: for a join, the server
+/// would assume that a tenth of all rows match, and a claim with many waiting jobs would read all rows.
 std::string of_found(const std::string& part) { return " WHERE id = ANY(ARRAY(SELECT id FROM " + part + "))"; }
 
 /// Returns SQL that increments a counter column. It can't overflow if another program has set the column to the end of
@@ -54,7 +54,7 @@ std::string if_changed_tell_and_wait(const std::string& most) {
   return " " + tell_and_wait(most) + " FROM changed LIMIT 1";
 }
 
-/// Returns SQL that sets the options of a transaction, which end with it. Parameters: $1 lock_timeout, $2
+/// Returns SQL that sets options that are valid only in the present transaction. Parameters: $1 lock_timeout, $2
 /// statement_timeout, $3 whether the transaction must be durable.
 std::string set_up_text() {
   const auto set = [](const std::string& name, const std::string& value) {

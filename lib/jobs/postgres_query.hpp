@@ -94,7 +94,7 @@ class postgres_query {
   std::vector<argument> args_;
 };
 
-/// Whether a lock that blocks a put of one list also blocks a put of the other list. That is so if both contain a job
+/// Whether a lock that blocks a put of one list also blocks a put of the other list. True if both lists contain a job
 /// with the same key or, without keys, a job for the same queue.
 bool share_a_lock(const std::vector<new_job>& some, const std::vector<new_job>& others) noexcept;
 std::vector<postgres_query> put_queries(const new_job& j);

@@ -78,12 +78,12 @@ net::awaitable<T> postgres_store::ask(std::shared_ptr<order> o, Decode decode) {
   line_->push(o);
   // The wait can't be cancelled: a claim whose answer is lost would hold its jobs until the end of their leases.
   co_await o->done.async_wait(net::bind_cancellation_slot(net::cancellation_slot{}, net::use_awaitable));
-  // The exception is moved out, so that the caller's thread destroys it last.
+  // The exception is moved out, so that the caller's thread releases the last reference to it.
   if (o->error) std::rethrow_exception(std::exchange(o->error, nullptr));
   co_return std::move(**result);
 }
 
-/// Makes an operation whose change others may wait for.
+/// Makes an operation that changes the store, so that other callers may wait for its change.
 std::shared_ptr<postgres_store::order> postgres_store::change() {
   auto o = std::make_shared<order>(line_->executor());
   o->is_durable = true;
@@ -125,8 +125,8 @@ net::awaitable<std::vector<claimed_job>> postgres_store::claim(claim_request r) 
   o->undo.push_back(of(what::undo_claim, mark));
   auto& has_news = o->tells;
   co_return co_await ask<std::vector<claimed_job>>(o, [&has_news](answers a) {
-    // Callers of this process are told if a statement before the claim has ended a lease. That statement has already
-    // notified other processes.
+    // If a statement before the claim has ended a lease, callers in this process are notified of a change. Other
+    // processes have been notified by the statement itself.
     has_news = std::ranges::any_of(a.first(a.size() - 1), [](const postgres_rows& rows) { return rows.size() > 0; });
     return detail::read_claimed(a.back());
   });

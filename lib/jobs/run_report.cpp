@@ -20,7 +20,7 @@ bool is_hopeless(const std::exception_ptr& e) noexcept {
   }
 }
 
-/// Whether the run ended because the service is stopping, instead of by its handler.
+/// Whether the service has ended the run because it is stopping. False if the handler has ended the run.
 bool is_undone(const run_end& end) noexcept {
   const std::error_code code = code_of(end.error);
   if (!end.has_begun) return static_cast<bool>(code);  // the run has an error code only if the pool refused it

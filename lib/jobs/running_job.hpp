@@ -45,13 +45,13 @@ struct running_job {
 
   canigo::detail::mutex mutex;
   std::optional<duration> snooze;
-  std::optional<std::string> progress;  // progress that the store does not know yet
+  std::optional<std::string> progress;  // progress that is not stored yet
 
   // The service's lock guards the following members.
   time_point renewed_at;
   time_point renew_at;
   bool is_renewing = false;
-  bool is_reporting = false;  // whether the handler has ended, and the store does not know that yet
+  bool is_reporting = false;  // whether the handler has ended, and the end is not stored yet
 };
 
 }  // namespace canigo::jobs::detail

@@ -292,7 +292,7 @@ bool is_for_good(const std::error_code& code) noexcept {
 
 }  // namespace
 
-/// Uses the store once, so that a service without queues also learns whether it can be used.
+/// Uses the store once, so that a service without queues also detects whether the store can be used.
 net::awaitable<void> service_core::open(std::shared_ptr<service_core> core) {
   for (std::uint32_t failures = 0; !core->is_stopping();) {
     std::exception_ptr failed;
@@ -342,7 +342,7 @@ net::awaitable<void> service_core::wait(std::uint64_t& seen, duration most) {
 }
 
 /// Waits before the store is used again. The wait ends early if the service stops, or if the store reports a change,
-/// since it may work again.
+/// because the store may work again.
 net::awaitable<void> service_core::pause_after(std::uint32_t failures) {
   const duration whole = options_.store_retry.delay(failures, random());
   const duration least = std::min(whole, least_pause);

@@ -30,9 +30,9 @@
 
 namespace canigo::jobs::detail {
 
-/// The coroutines of a service. For each queue, one claims jobs and one watches the pool. For each job, one runs it and
-/// reports its end. One renews leases, and one listens to the store. Each has its own strand, and keeps this object
-/// alive.
+/// The coroutines of a service. For each queue, one coroutine claims jobs and one watches the pool. For each job, one
+/// coroutine runs the job and reports its end. One coroutine renews leases, and one listens to the store. Each
+/// coroutine has its own strand, and keeps this object alive.
 class service_core : public std::enable_shared_from_this<service_core> {
  public:
   service_core(const net::any_io_executor& executor, store& s, service_options o);

@@ -57,8 +57,8 @@ void service_core::repeat(new_job j, schedule when) {
   repetitions_.push_back({std::move(name), std::move(j), std::move(when)});
 }
 
-/// Puts the job for the next time of the schedule, which waits in the store until that time. Then waits until that
-/// time.
+/// In a loop until the service stops: puts the job for the next time of the schedule into the store, and sleeps until
+/// that time. The job waits in the store until then.
 net::awaitable<void> service_core::repeat(std::shared_ptr<service_core> core, const repetition& r) {
   for (std::uint32_t failures = 0; !core->is_stopping();) {
     std::exception_ptr failed;

@@ -23,8 +23,8 @@ constexpr duration trim_every = std::chrono::minutes{1};
 std::size_t service_core::free_places(const queue& q) const {
   const std::lock_guard lock{mutex_};
   const std::size_t most = q.options.concurrency;
-  // A job whose handler has ended needs no worker, even if the store does not know the end yet. The next job is claimed
-  // in the same transaction. If the store accepts no ends, the number of held jobs is bounded.
+  // A job whose handler has ended needs no worker, even if the end is not stored yet. The next job is claimed in the
+  // same transaction. If the store accepts no ends, the number of held jobs is bounded.
   const std::size_t free = most - std::min(q.taken - q.reporting, most);
   return std::min(free, 2 * most - std::min(q.taken, 2 * most));
 }
@@ -44,7 +44,8 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         if (came > 0) {
           failures = 0;
           core->health_.succeeded(q.claims, true);
-          // With a limit, each claim asks the limit first, even if there is no job.
+          // A full claim suggests that there are more jobs. But with a limit, a claim asks the limit before it looks
+          // for a job, so the store is asked first.
           has_more = came == places && !q.options.limit;
           continue;
         }

@@ -28,8 +28,8 @@ std::int64_t sqlite_table::number_of(const std::string& queue) {
   return ::sqlite3_last_insert_rowid(db_.connection());
 }
 
-/// Returns the job that has the unique key at this time; nothing if the key is free. If its time is over, this function
-/// frees the key.
+/// Returns the job that has the unique key at this time; nothing if the key is free. If the time of the key is over,
+/// this function frees the key.
 std::optional<job_id> sqlite_table::holder_of(const std::string& key, instant now) {
   auto& s = db_.sql("SELECT id, unique_until FROM canigo_job WHERE unique_key=?1");
   s.start(blob{key});

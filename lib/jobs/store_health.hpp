@@ -17,7 +17,7 @@ namespace canigo::jobs::detail {
 /// while claims succeed.
 class store_health {
  public:
-  /// The claims of each queue have their own purpose, from `claims` on.
+  /// Each queue has its own purpose for its claims. These purposes are numbered from `claims` on.
   enum purpose : std::size_t { listening, counts, runs, schedules, opening, claims };
 
   store_health(std::size_t queues, store_observer* observer) : failures_(claims + queues), observer_{observer} {}

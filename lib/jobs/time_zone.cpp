@@ -169,8 +169,8 @@ time_zone::period time_zone::at(zone_time t) const {
     const auto after = std::max({t, last_, zone_time{}});
     const auto y = std::chrono::year_month_day{std::chrono::floor<std::chrono::days>(after)}.year();
     std::vector<zone_change> yearly;
-    // The year before determines the offset with which this year begins, and its last change comes from the year before
-    // that.
+    // The previous year determines the offset at the beginning of this year. The last change before that previous year
+    // comes from the year before it.
     for (int i = -2; i <= 1; ++i) {
       for (const zone_change& c : rule_->changes_of(y + std::chrono::years{i})) {
         if (c.at > last_) yearly.push_back(c);

@@ -103,7 +103,7 @@ std::optional<zone_rule> zone_rule::read(std::string_view text) {
   return from.is_over() ? std::optional{r} : std::nullopt;
 }
 
-/// Returns the instant of the change. The rule gives it in the local time that ends with the change.
+/// Returns the instant of the change. The rule gives that instant in the local time before the change.
 zone_time zone_rule::day::in(std::chrono::year y) const {
   const sys_days first{y / 1 / 1};
   sys_days d{};

@@ -33,7 +33,7 @@ class book {
   void number(limit_request& r, time_point now) noexcept;
   /// Adds a request. Returns false if there is no memory. If it returns true, the request's removal can't fail.
   bool add(limit_request& r) noexcept;
-  /// Removes a request. If Redis may know the request, the next call tells Redis.
+  /// Removes a request. If Redis may have the request in its queue, the next call reports the removal.
   void take_out(limit_request& r) noexcept;
   void clear() noexcept;
 
@@ -41,7 +41,7 @@ class book {
   std::size_t waiters() const noexcept { return waiting_.size(); }
   /// The most important request. Precondition: there is a request.
   limit_request& first() const noexcept { return *waiting_.begin()->second; }
-  /// Each of these functions returns one request: the earliest one of all, or the latest one of the least important
+  /// oldest() returns the earliest request of all. least_important() returns the latest request of the least important
   /// class. Precondition: there is a request.
   limit_request& oldest() const noexcept;
   limit_request& least_important() const noexcept { return *waiting_.rbegin()->second; }
@@ -92,8 +92,8 @@ class book {
   /// Whether the process uses the limit: it has waiters, held permits, or idle permits or tokens.
   bool is_engaged() const noexcept { return held_ > 0 || has_waiters() || idle_until_ != time_point::max(); }
 
-  /// The first function tells whether there are requests that Redis does not know, the second whether there are
-  /// requests that it knows.
+  /// has_fresh() returns whether there are requests that Redis does not know. has_asked() returns whether there are
+  /// requests that Redis knows.
   bool has_fresh() const noexcept { return !fresh_.empty(); }
   bool has_asked() const noexcept { return !asked_.empty(); }
   /// Whether Redis must learn that something was given back, or that requests have left.

@@ -29,8 +29,8 @@ bool is_permanent(std::error_code ec, std::string_view text) noexcept {
 }
 
 bool wants_other_server(error e, bool has_sentinels) noexcept {
-  // A master without enough replicas still answers reads. So another connection is useful only if sentinels can lead it
-  // to another master.
+  // A master without enough replicas still answers reads. So another connection is useful only if sentinels can lead
+  // the client to another master.
   if (e == error::no_replicas) return has_sentinels;
   return e == error::read_only || e == error::loading || e == error::master_down || e == error::cluster_down;
 }

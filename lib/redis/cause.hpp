@@ -11,16 +11,16 @@ namespace canigo::redis::detail {
 /// error text, or empty.
 bool is_permanent(std::error_code ec, std::string_view text) noexcept;
 
-/// Whether other processes keep the limit in a form that this process can't share. That is an error of the options or
-/// the deployment instead of an outage. So requests are refused in every failure mode.
+/// Whether other processes keep the limit in a form that this process can't share. Such a conflict is an error of the
+/// options or of the deployment, and no outage. So requests are refused in every failure mode.
 bool is_conflict(std::error_code ec) noexcept;
 
 /// Whether the client drops its connection after this error. The next connection may lead to another server, or to the
 /// same server when it is ready.
 bool wants_other_server(error e, bool has_sentinels) noexcept;
 
-/// Whether another node of the cluster may serve a request that failed with this error. That is so if this node is
-/// unreachable or silent, or is no master, or may not write.
+/// Whether another node of the cluster may serve a request that failed with this error. True if the node that failed is
+/// unreachable, does not answer, is no master, or may not write.
 bool is_of_the_node(std::error_code ec) noexcept;
 
 }  // namespace canigo::redis::detail

@@ -68,8 +68,8 @@ void take_credentials(std::string_view& rest, endpoint& e) {
   e.password = decoded(colon != std::string_view::npos ? both.substr(colon + 1) : both, "password");
 }
 
-/// Refuses an '@' that follows a '/' in the authority's place. A password with an unescaped '/' looks so, and an error
-/// message about the text after the '/' would show a part of the password.
+/// Refuses a text with an '@' after a '/' where the URL has its user and host. A password with an unescaped '/' has
+/// this form, and an error message about the text after the '/' would show a part of the password.
 void refuse_stray_at(std::string_view rest) {
   if (rest.find('@') == std::string_view::npos) return;
   refuse("password", "(not shown)", "/, ? and # in a user or password as %2F, %3F and %23");

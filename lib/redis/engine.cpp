@@ -87,7 +87,7 @@ engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_
 
 void engine::let_go_of_context() noexcept {
   // If the context is being destroyed, it has dropped the turn that would shut the subscriber down. A subscriber and
-  // its link own each other, so one of them must let go.
+  // its link own each other, so one of them must release the other.
   if (const auto s = std::exchange(subscriber_, nullptr)) s->shut_down();
   strand_ = {};
   delivery::let_go_of_context();

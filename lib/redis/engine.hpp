@@ -23,8 +23,8 @@
 
 namespace canigo::redis::detail {
 
-/// How long a server may be silent although it owes an answer. Then the client drops the connection, unless the
-/// connection is slow or other callers wait for answers.
+/// How long a server may be silent although it owes an answer. After this time the client drops the connection, unless
+/// the connection is slow or other callers wait for answers.
 inline constexpr duration enough_silence = std::chrono::seconds{1};
 
 /// Returns the strand on the context of `executor` that runs all work of a client.

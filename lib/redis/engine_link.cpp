@@ -15,8 +15,9 @@
 namespace canigo::redis::detail {
 namespace {
 
-// How long an attempt to connect continues when no caller waits any more. It is abandoned when both times have passed:
-// since the attempt began, and since a caller last waited. A limit asks again within half a second.
+// How long an attempt to connect continues when no caller waits any more. The attempt is abandoned when `least_dial`
+// has passed since it began, and `dial_after_last_caller` since a caller last waited. A limit calls again within half a
+// second.
 constexpr duration least_dial = std::chrono::seconds{3};
 constexpr duration dial_after_last_caller = std::chrono::seconds{1};
 
@@ -109,7 +110,7 @@ void engine::send_waiting() noexcept {
     // If the server has closed the connection without any answer, it would probably close the next one, too. So the
     // next attempt to connect begins after a delay.
     if (!has_answered_) return link_down(error::connection_lost, {}, {});
-    // Otherwise the server has closed an idle connection. That is no failure, and no command is lost.
+    // The server has answered before, so it has closed an idle connection. That is no failure, and no command is lost.
     drop_link();
     return dial_or_wait();
   }
@@ -190,8 +191,8 @@ void engine::link_up() noexcept {
     ++stats_.connects;
   }
   if (listener != nullptr) listener->follow(link_->run_id());
-  // Asks for the cluster's nodes before this node can fail. Otherwise only nodes that it has named could tell the new
-  // owner of its slots. A server without a cluster answers with an error, which has no effect.
+  // Asks for the cluster's nodes before this node can fail. After its failure, only nodes that this node has named
+  // before can tell the new owner of its slots. A server without a cluster answers with an error, which has no effect.
   if (link_options_->asks_for_nodes && link_->may_be_in_cluster()) nodes_.ask(shared_from_this());
   act();
 }

@@ -12,8 +12,7 @@ namespace canigo::redis::detail {
 
 class ledger;
 
-/// The grant behind a permit, as the process of the permit knows it. It is written under the lock of the permit's
-/// limit.
+/// The grant behind a permit, in the process that holds the permit. It is written under the lock of the permit's limit.
 struct holding {
   enum class state { held, released, lost };
 

@@ -280,7 +280,7 @@ void ledger::give_back(std::uint64_t tokens) noexcept {
   if (tokens > 0) terms_.charge(0, -static_cast<std::int64_t>(tokens), tell_until());
 }
 
-/// Returns until when calls tell Redis of a change that is made now.
+/// Returns the time until which calls of the script report to Redis a change that is made now.
 time_point ledger::tell_until() const noexcept {
   return context_gone_ ? time_point::max() : saturating_add(time_->now(), options_.give_up);
 }

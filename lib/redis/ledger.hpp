@@ -59,12 +59,13 @@ struct ledger_options {
   duration horizon{};
 };
 
-/// One process's client of a limit in Redis. It has the lock, the client and the alarm around four values that decide.
+/// One process's client of a limit in Redis. It has a lock, the client, an alarm, and four values that make the
+/// decisions.
 ///
 /// The `book` has the requests and the permits, the `session` has the lease, and the `terms` have the settings. The
 /// `sync_plan` says when to call Redis, and what happens without it. Each call of the script restates all that the
-/// process holds, so the next call repairs the loss of one. One call runs at a time; changes made meanwhile go into the
-/// next call.
+/// process holds, so the next call repairs the loss of an earlier call. One call runs at a time; changes made meanwhile
+/// go into the next call.
 ///
 /// All shared pointers together hold one of the references that the base class counted_member counts.
 class ledger final : public std::enable_shared_from_this<ledger>,

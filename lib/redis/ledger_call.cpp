@@ -91,8 +91,8 @@ void ledger::answered(engine& from, const answer& given) noexcept {
     } else if (a.what == sync_answer::status::other_shape) {
       cause = error::other_shape;
     } else if (!is_ours || a.what == sync_answer::status::no_session) {
-      // A replica that may not write answers in this way, too. So this answer does not end an outage; that needs a
-      // server that registers this process.
+      // A replica that may not write answers in this way, too. So this answer does not end an outage: an outage ends
+      // only when a server registers this process.
       plan_.call_again();
       return is_ours ? lose_session() : void();
     }

@@ -58,7 +58,7 @@ void ledger::check_listening(time_point now) noexcept {
 
 void ledger::subscribed() noexcept {
   const change c{*this};
-  // Earlier messages are lost, so a call must ask Redis for their grants.
+  // Messages from before the subscription are lost, so a call must ask Redis for the grants that they reported.
   plan_.hint();
   is_subscribed_ = listening_to_ != 0;
   unheard_.clear();
@@ -117,7 +117,8 @@ void ledger::published(std::string_view message) noexcept {
   } else if (what == 'x') {
     if (r != nullptr) grant(waiter_of(*r), 0, 0);
   } else if (what == 'b') {
-    // Another process waits for what is idle in this process. A later answer tells when no process waits any more.
+    // Another process waits for permits or tokens that are idle in this process. A later answer tells when no process
+    // waits any more.
     stats_.waiting_of_all = std::max<std::size_t>(stats_.waiting_of_all, 1);
     give_back_idle();
   } else if (what == 'h') {

@@ -18,8 +18,8 @@
 namespace canigo::redis::detail {
 namespace {
 
-// If more requests than this have ended without a call that tells Redis, a session that Redis does not know is
-// replaced.
+// The max number of requests that may end without a report to Redis. After more of them, a session that Redis does not
+// know is replaced.
 constexpr std::size_t most_untold = 1000;
 
 }  // namespace
@@ -89,7 +89,7 @@ time_point ledger::next_step(time_point now) const noexcept {
 
 void ledger::set_alarm(time_point when) noexcept {
   // An alarm that rings too early calls step() again. That is cheaper than setting the alarm anew whenever its time
-  // moves to later. But an alarm that is not needed at all is cleared, because it would keep the loop running.
+  // becomes later. But an alarm that is not needed at all is cleared, because it would keep the loop running.
   const bool looks_again = when != time_point::max() || plan_.is_under_way() || turn_.is_asked();
   if (!alarm_.is_set() || alarm_.when() > when || !looks_again) alarm_.set(when, *this);
 }
@@ -123,8 +123,8 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   }
 }
 
-/// Decides requests that can't wait for the answer of a late call. If the connection knows why Redis is unreachable,
-/// Redis counts as failed without waiting for the end of the call.
+/// Decides requests that can't wait for the answer of a late call. If the connection has already reported why Redis is
+/// unreachable, Redis counts as failed without waiting for the end of the call.
 void ledger::call_is_late(time_point now) noexcept {
   const bool has_trouble = !plan_.is_failing() && engine_->has_trouble();
   if (has_trouble) {
@@ -192,7 +192,7 @@ void ledger::grant_without_redis(time_point now) noexcept {
     limit_waiter& w = waiter_of(book_.first());
     const bool is_paused = now < terms_.paused_until();
     const std::error_code ec = is_paused ? net::error::would_block : decide(w, now);
-    // A request for more than this process's share ends with an error, so that it does not block others.
+    // A request for more than this process's share ends with an error, so that it does not block the waiters after it.
     const bool is_for_later = is_paused || (ec && ec != errc::store_unavailable && w.waits);
     if (is_for_later) return plan_.look_again_for(now, demand_of(w), terms_.paused_until());
     end(w, ec);

@@ -35,7 +35,7 @@ std::string line_of(std::string_view info, std::string_view key) {
 
 /// Returns the mode that a server names in its HELLO reply: "cluster", "standalone" or "sentinel"; "" if it names none.
 ///
-/// INFO does not serve for this: the line has different names in different servers, such as redis_mode and server_mode.
+/// The reply to INFO also has the mode, but its name differs between servers: redis_mode or server_mode, for example.
 std::string mode_of(const reply& hello) {
   const auto& parts = hello.elements();
   for (std::size_t i = 0; i + 1 < parts.size(); i += 2) {
@@ -185,7 +185,8 @@ net::awaitable<std::vector<named_master>> link::named_masters() {
 
 net::awaitable<endpoint::address> link::ask_in_time(std::size_t sentinel) {
   const auto& sentinels = options_->where.addresses;
-  // The time is divided, so that a silent sentinel leaves time for the others and for the master.
+  // connect_timeout is divided among the sentinels and the master, so that a silent sentinel leaves time for the other
+  // servers.
   const duration each = options_->connect_timeout / static_cast<duration::rep>(sentinels.size() + 1);
   auto answer = ask_sentinel(sentinels[sentinel]);
   co_return co_await with_timeout(std::move(answer), each);
@@ -218,7 +219,8 @@ net::awaitable<endpoint::address> link::ask_sentinel(const endpoint::address& se
   const std::string with_login = login ? login->encoded() + question : "";
   const bool is_first = login && options_->is_sentinel_login_first;
   auto answers = co_await ask(*s, reader, is_first ? with_login : question, is_first ? 2 : 1);
-  // The URL's password may be meant for the master only. So it is sent to a sentinel only if that asks for a login.
+  // The URL's password may be meant for the master only. So it is sent to a sentinel only if the sentinel asks for a
+  // login.
   if (login && !is_first && wants_login(answers.back())) answers = co_await ask(*s, reader, with_login, 2);
   // A sentinel without a password rejects the login, but still answers the question.
   if (answers.back().is_error()) {

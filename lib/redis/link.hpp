@@ -32,7 +32,7 @@ struct link_options {
   duration connect_timeout;
   std::size_t max_reply;
   std::optional<command> sentinel_login;
-  // whether the login is sent before the question, because it is meant for sentinels
+  // whether the login is sent before the question, because the user and the password are meant for sentinels
   bool is_sentinel_login_first = false;
   bool asks_for_nodes = true;  // whether to ask a server in a cluster for the other nodes
   /// The index in `where` of the sentinel that is asked first. All links of a client share it, and use it on its
@@ -57,7 +57,7 @@ class link_listener {
 
   virtual void link_up() noexcept = 0;
   /// Returns false if no command expects this reply: then the link can't be used any more. The listener does not close
-  /// it.
+  /// the link.
   virtual bool link_reply(reply&& r) noexcept = 0;
   /// Whether more replies are expected. Called after link_reply() has got all replies that have arrived.
   virtual bool link_wants_more() noexcept = 0;

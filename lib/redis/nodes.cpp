@@ -58,8 +58,8 @@ nodes::place nodes::follow(engine& from, std::string_view text) {
     target = at(number);
     if (!there->is_once) owners_[there->slot] = static_cast<std::uint16_t>(number);
   }
-  // If one slot has moved, others probably have, too. One question finds all of them. The question goes to `from`,
-  // because the target of the redirection may be dead.
+  // If one slot has moved, others probably have, too. One query of the slot table finds all of them. The query goes to
+  // `from`, because the target of the redirection may be dead.
   if (!there->is_once) ask(from.shared_from_this());
   return {std::move(target), there->is_once};
 }

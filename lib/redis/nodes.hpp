@@ -41,7 +41,7 @@ class nodes {
   void ask(const std::shared_ptr<engine>& whom) noexcept;
   /// Returns the node that an error reply of `from` names.
   place follow(engine& from, std::string_view text);
-  /// Call it when a node does not answer. It asks others for the new owner of the node's slots.
+  /// Call it when a node does not answer. Asks other nodes for the new owner of that node's slots.
   void failed(const engine& e) noexcept;
   void close() noexcept;
 

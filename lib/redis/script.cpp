@@ -124,9 +124,9 @@ local lasts = math.max(86400000, floor(ttl / 100))
 local is_measured = latest > 0 and latest_epoch == epoch
 local now = raw + off
 if is_measured and now > latest + floor(ttl / 16) then now = latest end
--- A quarantine lets all sessions call before the script grants again, and ends at one instant for all of them. If no
--- process has called for long, and the caller has measured no time, the clock may have been set forward. Then time
--- stands still. That happens once in a quarantine: otherwise the quarantine would not end if calls are rare.
+-- During a quarantine all sessions can call before the script grants again. It ends at one instant for all sessions.
+-- If no process has called for long, and the caller has measured no time, the clock may have been set forward. In that
+-- case the script's time stands still, but only once in a quarantine. Otherwise, with rare calls, it would never end.
 if not is_measured and hold > last and hold <= epoch + ttl and now - last > ttl / 2 then
   now, hold = last, epoch + ttl + 1
 end
@@ -224,7 +224,7 @@ local has_charged = charged ~= settled[1]
 for i = 1, more_charges do has_charged = has_charged or charges[i].now ~= settled[i + 1] end
 local was, was_lying, was_seen = 0, 0, false
 -- The grants that are not acknowledged: the token and the weight of each waiter, and the waiters in the order of their
--- grants. With alternatives, the index of the alternative that granted the request takes the place of the weight.
+-- grants. With alternatives, weight_of has no weight, but the index of the alternative that granted the request.
 local token_of, weight_of, order, before = {}, {}, {}, 0
 -- The number of permits of each alternative that a session holds, with grants that are not acknowledged. `from`: the
 -- position after the totals in the session's record.
@@ -496,7 +496,8 @@ local function room_of(a, wants)
   end
   return least
 end
--- The alternative that serves a request now, and since when it can. Otherwise nil, and when the first one can.
+-- Returns the alternative that can serve a request now, and the time since when it can. If none can, returns nil, and
+-- the time when the first alternative can.
 local function choose(wants)
   local best, since, room, soonest
   for _, a in ipairs(members_of(wants)) do
@@ -675,7 +676,7 @@ local function serve_lanes()
     end
     if granted >= 1000 or rounds >= 1000 then
       is_over = true
-      -- The rounds ended before all waiters had their turn. nil: another call is useful at once.
+      -- If the rounds ended before all waiters had their turn, another call is useful at once (nil).
       blocked = passed >= 1000 and 'any' or nil
       return
     end
@@ -761,7 +762,7 @@ while not any and length > passed and granted < 1000 and rounds < 1000 do
   end
 end
 if passed > 0 and passed == length then blocked = 'deaf' end
--- The rounds ended before all waiters had their turn. nil: another call is useful at once.
+-- If the rounds ended before all waiters had their turn, another call is useful at once (nil).
 if blocked == 'deaf' and rounds == 1000 and passed < 1000 and passed < length then blocked = nil end
 
 local ahead = 0
@@ -810,7 +811,8 @@ else
   next_call = reap - now + 1000
   due = -1
 end
--- Other sessions may have idle permits or tokens that the new waiters need: they are told to give them back.
+-- The new waiters may need permits or tokens that are idle in other sessions. So those sessions are told to give their
+-- idle permits or tokens back.
 if added > 0 and lying > idle and (blocked == 'cap' or blocked == 'rate') then
   local all = call('HGETALL', KEYS[1])
   for i = 1, #all, 2 do

@@ -23,7 +23,7 @@ std::optional<unsigned> slot_of(const command& c);
 /// The node that has a slot, as another node names it.
 struct redirection {
   unsigned slot = 0;
-  // where the slot is; if the host is empty, it is the host of the node that has named the slot's node
+  // the address of the node that has the slot; an empty host means the host of the node that has sent this error reply
   endpoint::address where;
   bool is_once = false;  // whether the node serves only this command, which must follow ASKING
 };

@@ -59,7 +59,7 @@ class plain_stream final : public stream {
 net::awaitable<net::ip::tcp::socket> connect_tcp(endpoint::address a) {
   const net::any_io_executor executor = co_await net::this_coro::executor;
   net::ip::tcp::resolver resolver{executor};
-  // A numeric address needs no look-up, and so no thread for it.
+  // A numeric address needs no look-up, so Asio needs no thread for the resolver.
   const auto in_numbers = net::ip::resolver_base::numeric_host | net::ip::resolver_base::numeric_service;
   std::error_code is_a_name;
   auto found = resolver.resolve(a.host, a.port, in_numbers, is_a_name);

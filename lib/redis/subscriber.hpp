@@ -30,7 +30,7 @@ class subscription {
   /// lost in between, so messages may be missing.
   virtual void subscribed() noexcept = 0;
   virtual void published(std::string_view message) noexcept = 0;
-  /// The server rejects the subscription, for the given reason. No messages will come.
+  /// Called when the server rejects the subscription, with the reason. No messages will come.
   virtual void refused(std::error_code ec, const std::string& text) noexcept = 0;
   /// Called with the reason when there is no connection for messages. When there is a connection again, subscribed() is
   /// called.
@@ -51,8 +51,8 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   // the strand.
   void add(std::string channel, std::weak_ptr<subscription> s);
   void remove(std::string channel);
-  /// Checks the connection, because one whose peer has vanished looks like one without messages. If the server sends
-  /// nothing within `connect_timeout`, the connection is replaced.
+  /// Checks the connection, because a connection whose peer has vanished looks like a connection without messages. If
+  /// the server sends nothing within `connect_timeout`, the connection is replaced.
   void check(std::string channel);
   /// Call it with the run id of the server that now gets the commands. If the subscriber is connected to another
   /// server, which would publish no more messages, it connects anew. Runs on the strand.
@@ -83,7 +83,7 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   const std::shared_ptr<const link_options> options_;
   const backoff reconnect_;
   std::map<std::string, std::weak_ptr<subscription>> channels_;
-  std::deque<std::string> asked_;  // the channels whose confirmations are expected, in that order
+  std::deque<std::string> asked_;  // the channels whose confirmations are expected, in the order of the requests
   std::shared_ptr<link> link_;
   std::optional<net::steady_timer> timer_;
   std::optional<net::steady_timer> silence_;

@@ -83,7 +83,7 @@ void add_lists(const sync_call& c, std::vector<double>& numbers) {
   }
 }
 
-/// Returns the numbers of all rates and units but the first, which is the argument ARGV[6] of the script.
+/// Returns the argument ARGV[6] of the script: the numbers of all rates and units except the first.
 std::string further_of(const sync_call& c) {
   const std::size_t rates = std::max(c.settings.rate_count, std::size_t{1});
   std::vector<double> numbers{as_double(c.shape), as_double(rates - 1), as_double(c.units - 1)};
@@ -105,7 +105,7 @@ std::string further_of(const sync_call& c) {
   return packed(numbers);
 }
 
-/// Returns the numbers of a limiter's alternatives, which are the argument ARGV[7] of the script.
+/// Returns the argument ARGV[7] of the script: the numbers of a limiter's alternatives.
 std::string alternatives_of(const sync_call& c) {
   std::vector<double> numbers{as_double(c.alternatives.size())};
   for (std::size_t i = 0; i < c.alternatives.size(); ++i) {

@@ -86,7 +86,7 @@ struct setting {
   std::uint64_t longer_pauses = 0;
 };
 
-/// The total charge of one unit: as of the last answered call, and as of now.
+/// The total charge of one unit: up to the last answered call, and up to now.
 struct charge_total {
   std::int64_t before = 0;
   std::int64_t now = 0;

@@ -63,7 +63,7 @@ void sync_plan::request_came() noexcept {
 void sync_plan::call_begins(time_point now, duration answer_within) noexcept {
   is_under_way_ = true;
   is_decided_ = is_hinted_ = is_wanted_ = false;
-  // if an outage is known, it lasts until this call was answered or has failed
+  // if an outage is known, requests need not ask Redis first until this call was answered or has failed
   if (now < known_until_) known_until_ = time_point::max();
   next_at_ = time_point::max();
   called_at_ = now;

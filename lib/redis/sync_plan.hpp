@@ -67,7 +67,7 @@ class sync_plan {
   void call_again_at(time_point t) noexcept { retry_at_ = t; }
   /// Call it when the call has ended. Then call another function of this section for its result.
   void call_ended() noexcept { is_under_way_ = false; }
-  /// Call it when Redis did not run the script, or wants this process to register anew. The next call is made without a
+  /// Call it when Redis did not run the script, or asks this process to register again. The next call is made without a
   /// delay.
   void call_again() noexcept { is_wanted_ = is_failing_; }
   /// Call it when Redis works. This ends an outage.
@@ -125,7 +125,7 @@ class sync_plan {
   void look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept;
   /// Like look_again_for(), for a limit with alternatives, whose waiters may wait for different alternatives. Call
   /// look_again_for_none() first, and then look_again_for_any() for each waiter that must wait. `set`: the alternatives
-  /// that may serve the waiter and are not paused. `resumes_at`: when the first paused alternative goes on.
+  /// that may serve the waiter and are not paused. `resumes_at`: when the first of the pauses of alternatives ends.
   void look_again_for_none() noexcept { share_at_ = time_point::max(); }
   void look_again_for_any(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
                           time_point resumes_at) noexcept;

@@ -78,7 +78,8 @@ terms::terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::s
     own_rates_ -= a.rates;
     settings_.alternatives.push_back({.permits = a.permits});
   }
-  // In the script's list of rates, the first one is a common rate. Without common rates, it counts nothing.
+  // In the script's list of rates, the first rate is a common rate. If the limit has no common rates, that first rate
+  // counts nothing.
   const std::size_t skipped = own_rates_ == 0 && !alternatives_.empty() ? 1 : 0;
   settings_.rate_count = rates.size() + skipped;
   if (skipped == 1) settings_.rates[0] = {.tokens = 0, .period = 0, .burst = 0};

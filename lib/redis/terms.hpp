@@ -35,9 +35,9 @@ struct alternative_terms {
 
 /// The settings of a limit, and the changes by this process that Redis does not know yet.
 ///
-/// A change applies in this process immediately. Each call tells Redis of it until one is answered, or until the
-/// change's time is over during an outage. Charges and refunds are told as a total, so that the loss of a call has no
-/// effect.
+/// A change applies in this process immediately. Each call reports the change to Redis until a call is answered or,
+/// during an outage, until the change's time is over. Charges and refunds are reported as a total, so that the loss of
+/// a call has no effect.
 class terms {
  public:
   /// `permits`: 0 for no cap. `units`: the units of a limiter. `rates`: the common rates, then the rates of each
@@ -96,8 +96,8 @@ class terms {
   bool has_untold() const noexcept {
     return !unsaid_.is_empty() || (charged_ != charged_and_answered_ && charged_ != overdue_);
   }
-  /// Call it when Redis fails. Drops the settings whose time to be told is over. Charges are never dropped, because a
-  /// lost call may have told them. But overdue charges alone cause no call.
+  /// Call it when Redis fails. Drops the changes of settings whose time to be reported is over. Charges are never
+  /// dropped, because a call whose answer was lost may have reported them. But overdue charges alone cause no call.
   void forget_overdue(time_point now) noexcept;
 
   /// Adds the settings and the changes to a call.

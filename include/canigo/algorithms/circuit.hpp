@@ -50,7 +50,7 @@ struct circuit_breaker_options {
   duration open_for = std::chrono::seconds{5};  ///< how long the breaker stays open the first time; more than 0
   duration most_open_for =
       std::chrono::seconds{60};  ///< upper bound of the open time, which doubles with each failed trial
-  int probes = 3;                ///< number of calls that pass in the half-open state and decide; 1 to 1000
+  int probes = 3;                ///< calls that may pass in the half-open state, to decide the next state; 1 to 1000
   /// Decides which exceptions of a call are failures. Null: is_failure_of_callee(). Called with no lock held.
   bool (*failed_if)(const std::exception_ptr& error) = nullptr;
   circuit_observer* observer = nullptr;  ///< called when the state changes; must outlive the breaker and its calls
@@ -125,7 +125,7 @@ class circuit {
 
   /// The current state; an open circuit counts as half-open as soon as `open_for` has passed.
   circuit_state state(time_point now) const noexcept;
-  /// The time for which calls are refused at least: 0 unless the circuit is open, max() after force_open().
+  /// The min time for which calls are refused: 0 unless the circuit is open, max() after force_open().
   duration open_for(time_point now) const noexcept;
   /// The calls that count at `now`: those of the window, or the probes that have reported.
   tally counted(time_point now) const noexcept;

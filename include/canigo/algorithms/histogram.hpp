@@ -59,8 +59,8 @@ class wait_histogram {
   std::uint64_t count_below(duration limit) const noexcept;
 
  private:
-  // Durations are counted in units of 256 ns. The first four buckets have one unit each; then there are four for each
-  // power of two.
+  // Durations are counted in units of 256 ns. The first four buckets have one unit each; above them there are four
+  // buckets for each power of two.
   static constexpr unsigned unit_bits = 8;
   static constexpr unsigned octaves = 36;
   static constexpr std::size_t buckets = 4 + 4 * octaves;

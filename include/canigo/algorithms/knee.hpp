@@ -81,12 +81,12 @@ class knee_control : public detail::windowed_limit {
   time_point next_probe_ = time_point::max();
 
   // A cut of the limit because of drops is on trial until it has proved useful.
-  double trial_back_ = 0;  // the limit before the cut on trial; 0: no trial
+  double trial_back_ = 0;  // the limit before the cut that is on trial; 0: no trial
   time_point trial_until_{};
   double trial_limit_ = 0, trial_share_ = 0, trial_time_share_ = 0;
 
   // The state of a trial with a raised limit. The limit was raised because callers were starving.
-  double raised_from_ = 0;  // the limit before the raise on trial; 0: no trial
+  double raised_from_ = 0;  // the limit before the raise that is on trial; 0: no trial
   double raised_rate_ = 0;  // successful calls per nanosecond before the raise
   time_point raise_again_at_ = time_point::min();
 

@@ -148,8 +148,8 @@ struct client_stats {
 /// Cancellation: terminal, partial, total. The request ends with operation_aborted. If the request was under way, its
 /// connection is closed, because the rest of the answer is useless. If other requests use the same HTTP/2 connection,
 /// only the stream of this request is reset.
-/// Threads: any thread may call any member at any time. One of the threads that run the executor's context works on the
-/// connections at a time.
+/// Threads: any thread may call any member at any time. Only one thread at a time, of those that run the executor's
+/// context, works on the connections.
 /// Completion: always by a post to the handler's associated executor; the default is the client's executor.
 /// Lifetime: destroying this object ends every request with errc::stopped. The execution context may be destroyed
 /// first.

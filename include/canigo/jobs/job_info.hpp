@@ -140,7 +140,7 @@ struct job_info {
   instant run_at;
   std::optional<instant> lease_until = {};  ///< the end of the lease, for a running job
   std::optional<instant> deadline = {};
-  std::optional<instant> cancel_at = {};  ///< when the job was cancelled; a running job is told of it
+  std::optional<instant> cancel_at = {};  ///< when the job was cancelled; extend() reports it if the job runs
   std::optional<instant> finished_at = {};
   std::string unique_key = {};  ///< the unique key that the job has now; empty: none
   std::string batch = {};       ///< the batch of the job, as in new_job

@@ -22,7 +22,7 @@ struct sqlite_store_options {
   store_policy policy = {};  ///< the policy for jobs that crash
   /// How long a call of the store waits for a lock of another process; 0 or more.
   duration busy_limit = std::chrono::seconds{5};
-  /// How often the store checks for changes of which other processes could not notify it; more than 0.
+  /// How often the store checks for changes by other processes that could not send a notification; more than 0.
   duration poll = std::chrono::seconds{2};
   /// Whether a call returns only when its changes are on the disk. If not, a power failure loses the last changes. A
   /// crash of the process loses no change in either case.

@@ -47,7 +47,7 @@ enum class cancel_answer : std::uint8_t {
   unknown,    ///< there is no job with this number
   ended,      ///< the job had already ended, so nothing was changed
   cancelled,  ///< the job was waiting, and has ended now
-  marked,     ///< the job is running, and extend() tells its holder
+  marked,     ///< the job is running, and extend() reports the cancellation to its holder
 };
 
 struct requeue_answer {

@@ -65,8 +65,8 @@ struct jobs_stats {
 /// Exports statistics to Prometheus: of limits, flows, circuit breakers, pools, the lag of loops, HTTP clients,
 /// services of durable jobs, and limits and connections in Redis.
 ///
-/// There are no counters beside those of the objects: a request of Prometheus reads the stats() of each object. So the
-/// hot path costs nothing more. Serve text() from your own HTTP server, or pass collectable() to a prometheus::Exposer.
+/// The exporter has no counters of its own: a request of Prometheus reads the stats() of each object. So the hot path
+/// costs nothing more. Serve text() from your own HTTP server, or pass collectable() to a prometheus::Exposer.
 ///
 /// The labels of a series are the object's `name` and, depending on the metric, class, rate, outcome, state, or a
 /// task's name. Their number is bounded. All classes from the 16th on are counted together as "other", and so are the

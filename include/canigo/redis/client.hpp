@@ -44,8 +44,8 @@ struct client_options {
   std::string cert_file = {};  ///< PEM file of the client's certificate and the intermediate certificates; empty: none
   std::string key_file = {};  ///< PEM file of the certificate's key, without a password; empty: the key is in cert_file
   std::string sentinel_user = {};  ///< the user for sentinels; empty: log in with sentinel_password alone, if it is set
-  /// the password for sentinels; if it and sentinel_user are empty, sentinels that require a login get the URL's user
-  /// and password
+  /// the password for sentinels; if it is empty and sentinel_user is empty, too, sentinels that require a login get the
+  /// URL's user and password
   std::string sentinel_password = {};
 };
 
@@ -67,10 +67,10 @@ struct client_stats {
 /// callers.
 ///
 /// The client connects when a command needs a connection. After a failure it waits for a random delay, which grows from
-/// 50 ms to 1 s by default (`reconnect`). It tries an address that does not respond at all again after 1.5 s. Commands
-/// that were not sent wait for the connection, until their own timeout. Commands that were sent may have been executed,
-/// so they end with error::connection_lost. While no command waits, the client has no timer, reads nothing, and does
-/// not keep io_context::run() from returning.
+/// 50 ms to 1 s by default (`reconnect`). If an address does not respond at all, the client tries that address again
+/// after 1.5 s. Commands that were not sent wait for the connection, until their own timeout. Commands that were sent
+/// may have been executed, so they end with error::connection_lost. While no command waits, the client has no timer,
+/// reads nothing, and does not keep io_context::run() from returning.
 ///
 /// In a Redis Cluster, run() sends the command to the node that has its first key, over a separate connection for each
 /// node. A command without a key goes to the node in the URL. async_run() always uses the node in the URL, and may end

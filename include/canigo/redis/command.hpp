@@ -59,9 +59,9 @@ class command {
   }
   bool asks_first() const noexcept { return asks_first_; }
 
-  /// Tells the client that the caller repeats the content of this command in a later one if it is lost. Then the time
-  /// limit of this command restarts when it is sent. The client may close an unresponsive connection although this
-  /// command waits for its reply.
+  /// Tells the client that the caller sends the content of this command again, in a later command, if this command is
+  /// lost. So the time limit of this command restarts when the command is sent. The client may close an unresponsive
+  /// connection although this command waits for its reply.
   command& set_is_restated(bool yes) {
     is_restated_ = yes;
     return *this;

@@ -39,7 +39,7 @@ struct limit_stats : queue_stats {
   std::error_code last_error_code = {};
   std::uint64_t held_by_all = 0;   ///< the sum of the weights of all processes' permits, in the latest answer
   std::size_t waiting_of_all = 0;  ///< number of waiting requests of all processes, in the latest answer
-  duration quarantine{};           ///< how long no request will be granted, as of the latest answer
+  duration quarantine{};           ///< remaining time of a quarantine, when nothing is granted; latest answer
   /// the end of the limit's pause; an instant in the past means: not paused
   time_point paused_until = time_point::min();
   std::vector<alternative_state> alternatives = {};

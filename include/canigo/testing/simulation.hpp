@@ -89,8 +89,8 @@ class simulation : public net::execution_context {
   std::vector<std::unique_ptr<handler>> ready_;
 };
 
-/// Queues every handler that it gets, and executes none immediately. A strand of it executes handlers immediately if
-/// they are dispatched inside the strand, as with an io_context.
+/// Queues every handler that it gets, and executes none immediately. A strand on this executor executes handlers
+/// immediately if they are dispatched inside the strand, as with an io_context.
 class simulation::executor_type {
  public:
   explicit executor_type(simulation& s) noexcept : simulation_{&s} {}

@@ -9,7 +9,8 @@
 
 namespace canigo::testing {
 
-/// A clock that moves only when the test moves it: hours pass in microseconds, in the same order in every run.
+/// A clock that moves only when the test moves it. So hours pass in microseconds, and events come in the same order in
+/// every run.
 ///
 /// Make one before the first canigo object on the io_context. Then all waits of canigo on this context take virtual
 /// time; Asio's own timers and sockets do not. Code that needs the time must use time_source::of(executor).now(). A

@@ -173,8 +173,8 @@ void admission::enter(waiter& w, const request& r) noexcept {
   }
   has_waiters_.store(true, std::memory_order_relaxed);
   wait_in_queue(w, r);
-  // `w` may now be the first waiter. It may be grantable although the former first waiter was not, because that one was
-  // heavier or less important.
+  // `w` may now be the first waiter. It may be grantable although the former first waiter was not, because the former
+  // first waiter requested more tokens or was less important.
   if (evicted || (!ways_.through && delays_) || queue_.front(now) == &w) pump(now);
 }
 
@@ -281,9 +281,9 @@ template <class Queue>
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
-    // Wake-ups are always a little late. Tokens that became due since then are taken as of their due time. Otherwise a
-    // full bucket would lose that time at every grant. But after a long suspension of the process only a part of the
-    // time is caught up.
+    // Wake-ups are always a little late. Tokens that became due before this wake-up count as taken at their due time.
+    // Otherwise a full bucket would lose that time at every grant. But after a long suspension of the process only a
+    // part of the time is caught up.
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     [[maybe_unused]] const time_point caught_up = as_of;
     wait_node* n = nullptr;
@@ -307,7 +307,7 @@ template <class Queue>
       conclude(static_cast<waiter&>(*n), outcome::granted);
     }
     if constexpr (has_flows) {
-      // if no waiter may be granted, the ceilings of the flows hold all waiters
+      // if no waiter may be granted, the ceilings of the flows hold all waiters back
       if (n == nullptr) next = queue.next_change();
     }
   }

@@ -92,8 +92,7 @@ lane_key admission::key_of(const request& r, demand wanted) const noexcept {
 }
 
 /// Returns the alternative that serves a new request now; no_alternative if the request has to wait. The request goes
-/// before waiters only if nothing that it needs is reserved for a waiter: its sublimit, its alternative and the common
-/// limits.
+/// before waiters only if its sublimit, its alternative and the common limits are not reserved for a waiter.
 std::size_t admission::alternative_for_newcomer(const lane_key& key, demand wanted, std::uint32_t flow,
                                                 time_point now) noexcept {
   // without waiters nothing is reserved; the last waiter may have left during a pause, when serve_any_of() was not
@@ -106,8 +105,8 @@ std::size_t admission::alternative_for_newcomer(const lane_key& key, demand want
 }
 
 /// Grants a new request if it need not wait, unless a waiter needs the same sublimit. In that case the grant may use up
-/// the sublimit, and only serve_any_of() can then find out which waiters go. So grant_newcomer() grants such a request,
-/// and serve_any_of() runs afterwards.
+/// the sublimit, and only serve_any_of() can then find out which waiters can be granted. So grant_newcomer() grants
+/// such a request, and serve_any_of() runs afterwards.
 outcome admission::enter_any_of(const request& r, time_point now, std::uint32_t flow) noexcept {
   amounts_by_unit amounts;
   resolve(r, amounts);
@@ -139,7 +138,8 @@ void admission::grant_at_once(const request& r, const lane_key& key, std::size_t
   counts_.add_grant_at_once(r.priority);
 }
 
-/// Grants a new request after which serve_any_of() is needed, and runs it. Returns false if the request has to wait.
+/// Grants a new request whose sublimit a waiter also needs, and then runs serve_any_of(). Returns false if the request
+/// has to wait.
 bool admission::grant_newcomer(waiter& w, const request& r, std::uint32_t flow, time_point now) noexcept {
   if (supplies_.named() == nullptr || !left_open_.is_needed(sublimit_of(r))) return false;
   const lane_key key = key_of(r, demand_of(w));
@@ -182,7 +182,7 @@ void admission::serve_any_of(time_point now) noexcept {
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
-    // Tokens are taken as of their due time; see serve().
+    // Tokens count as taken at their due time; see serve().
     const time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     open_lanes open;
     flows_->advance(now);

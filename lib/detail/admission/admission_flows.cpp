@@ -153,8 +153,8 @@ void admission::count_flow_failure(const request& r) noexcept {
 
 void admission::advance_flows() noexcept { flows_->advance(clock()); }
 
-/// Grants a request if it need not wait. That is possible although there are waiters, if the ceilings of other flows
-/// hold all of them.
+/// Grants a request if it need not wait. Even if there are waiters, the request need not wait if the ceilings of other
+/// flows hold back all of them.
 outcome admission::enter_flow(const request& r, time_point now) noexcept {
   // for a semaphore the caller does not read the clock, but the rates of flows need the time
   if (now == time_point::min()) now = clock();
@@ -195,8 +195,8 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
-  // A new waiter behind another one of its flow makes no grant possible. But it may have the age for a promotion, and a
-  // waiter may now have to be shed.
+  // A new waiter behind another one of its flow makes no grant possible. But the new waiter may be old enough for a
+  // promotion, and a waiter may now have to be shed.
   if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max() || delays_) pump(now);
 }
 

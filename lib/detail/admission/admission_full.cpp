@@ -30,7 +30,7 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       if (ready > now) {
         next = slack_ == duration::zero() ? ready : wake_for(as_of, ready);
         if (shadow_ != nullptr) next = std::min(next, end_in_shadow(*n));
-        // A waiter that is promoted above `n` may be granted earlier, because it may be lighter.
+        // A waiter that is promoted above `n` may be granted earlier, because it may request fewer tokens.
         if (n->tokens > 1 || units_ != nullptr) next = std::min(next, queue.next_promotion(now));
         break;
       }
@@ -65,7 +65,7 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       }
     }
     if constexpr (has_flows) {
-      // if no waiter may be granted, the ceilings of the flows hold all waiters
+      // if no waiter may be granted, the ceilings of the flows hold all waiters back
       if (n == nullptr) next = queue.next_change();
     }
   }

@@ -53,8 +53,9 @@ std::vector<const wait_node*> admission::first_waiters(time_point now, std::size
   return all;
 }
 
-/// Describes a waiter as if all waiters before it had been granted. If a rate delays them, some of their calls may have
-/// ended before this waiter's grant. So their slots count only if no rate delays them.
+/// Describes a waiter as if all waiters before it had been granted. If a rate delays these earlier waiters, some of
+/// their calls may have ended before this waiter's grant. So the slots of the earlier waiters count only if no rate
+/// delays those waiters.
 waiting_request admission::row_of(time_point now, const wait_node& n, const turn& t) const {
   const demand all{t.all[0], &t.all};
   time_point ready = supplies_.rates().ready_at(now, all);

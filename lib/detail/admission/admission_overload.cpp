@@ -8,7 +8,7 @@
 namespace canigo::detail {
 
 /// Sheds the waiters that have waited too long in an overloaded class, the least important class first. It never sheds
-/// the last waiter that is left, because the next request checks again.
+/// the last waiter that is left, because the next request checks for an overload again.
 void admission::shed(time_point now) noexcept {
   if (flows_ != nullptr) return shed_of_flows(now);
   for (int c = priorities_ - 1; c >= 0; --c) {
@@ -53,7 +53,7 @@ wait_node* admission::next_to_go(wait_queue& queue, time_point now) noexcept {
 wait_node* admission::next_to_go(fair_queue& queue, time_point now) noexcept { return queue.front(now); }
 
 /// Returns when to wake up for a waiter that is ready at `ready`. This is a multiple of the slack, so that several
-/// engines wake up together, but early enough that no bucket overflows before it.
+/// engines wake up together, but early enough that no bucket overflows before the wake-up.
 time_point admission::wake_for(time_point now, time_point ready) const noexcept {
   if (ready == time_point::max()) return ready;
   const duration since_last = ready.time_since_epoch() % slack_;

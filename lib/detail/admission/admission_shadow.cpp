@@ -29,7 +29,7 @@ outcome admission::enter_in_shadow(const request& r, time_point now, bool is_pat
   if (now == time_point::min()) now = clock();
   if (units_ != nullptr) {
     if (!units_->records.reserve()) return to_outcome(errc::not_enough_memory);
-    // reserves the unit_record that the request's permit will take; the object that measures the wait takes another one
+    // reserves the unit_record that the request's permit will take; the shadow waiter takes another record
     units_->records.promise(now);
   }
   amounts_by_unit amounts{r.tokens};

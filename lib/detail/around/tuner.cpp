@@ -45,8 +45,8 @@ void tuner::end(admission& home, permit place, limit_sample s, std::optional<sam
     }
   }
   in_flight_.fetch_sub(1, std::memory_order_relaxed);
-  // Two threads may come here in any order. So each sets the limit that is current at that moment, and not the one of
-  // its own sample.
+  // Two threads may come here in any order. So each thread sets the limit that is current at that moment, and not the
+  // limit after its own sample.
   if (has_changed) home.change_supplies([this](supplies& all, time_point) { all.set_capacity(limit()); });
   place.release();
 }

@@ -28,7 +28,7 @@ constexpr bool enabled = true;
 constexpr std::size_t batch = 32;
 constexpr std::size_t most_batches = 64;
 
-// Arrays store the addresses of blocks. A linked list through the blocks would be slow. To find the next block, this
+// Arrays store the addresses of blocks. A linked list through the blocks would be slow: to find the next block, this
 // core would read a block that may be in the cache of another core. A block is prefetched shortly before it is
 // allocated.
 constexpr std::size_t fetched_ahead = 2;

@@ -165,7 +165,7 @@ void channel_core::send(channel_waiter& w, int priority) noexcept {
   senders_.push(w, {});
   w.state_ = channel_waiter::state::queued;
   if (w.holds_work_) group_.hold_loop();
-  // `w` may be the new first sender. Its value may enter although the value of the former first sender could not, which
+  // `w` may be the new first sender. Its value may enter although the former first sender's value could not. That value
   // was larger, or less important than the values of other channels.
   if (first_sender() == &w) group_.serve(*this);
 }

@@ -122,9 +122,9 @@ void loop_inbox::post_turn() {
   is_turn_posted_ = true;
 }
 
-/// Returns the next ready caller. A turn serves only the callers that are there when it begins, so that the loop's
-/// other handlers can run. If several callers are ready, the next turn is posted before the first caller is resumed. So
-/// other threads that run the loop can serve the other callers if the first one takes long or throws.
+/// Returns the next ready caller. A turn serves only the callers that are ready when the turn begins, so that the
+/// loop's other handlers can run. If several callers are ready, the next turn is posted before the first caller is
+/// resumed. So other threads that run the loop can serve the other callers if the first one takes long or throws.
 suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   const std::lock_guard lock{mutex_};
   if (is_first) {
@@ -145,8 +145,8 @@ void loop_inbox::turn() {
   for (suspended* s = next(left, true); s != nullptr; s = next(left, false)) s->resume();
 }
 
-/// Destroys the ready callers. Destroying a caller may make other callers of this loop ready. They are posted, and
-/// destroyed with all posted functions.
+/// Destroys the ready callers. Destroying a caller may make other callers of this loop ready. Those other callers are
+/// posted, and destroyed with all posted functions.
 void loop_inbox::shutdown() {
   suspended_list lost;
   {

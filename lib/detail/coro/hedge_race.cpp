@@ -62,7 +62,7 @@ void hedge_race::end_all() noexcept {
     try {
       signals_[i]->emit(net::cancellation_type::terminal);
     } catch (...) {
-      // An exception of a cancellation handler is ignored, because it concerns only that copy.
+      // An exception of a cancellation handler is ignored, because the exception concerns only one copy.
     }
   }
 }

@@ -79,7 +79,7 @@ class too_late final : public error_at {
 };
 
 /// Returns the name of the wait during which the time of a call was over; an empty name if it is unknown. Returns
-/// nothing if the error's type already contains more.
+/// std::nullopt if the type of the error already tells more.
 std::optional<std::string> place_of_timeout(const std::exception_ptr& error, bool is_own) {
   try {
     std::rethrow_exception(error);

@@ -84,8 +84,8 @@ void pool_core::run_turn() {
 
 void pool_core::retry() noexcept { replaces_workers_ = is_short_of_workers(); }
 
-/// Releases what uses the context. The executors of the pool and of the workers' strands use their context in their
-/// destructors, so they are destroyed while it exists.
+/// Releases the members that use the context. The executors of the pool and of the workers' strands use their context
+/// in their destructors, so they are destroyed while it exists.
 void pool_core::let_go_of_context() noexcept {
   delivery::let_go_of_context();
   for (const auto& w : workers_) {

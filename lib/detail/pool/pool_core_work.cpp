@@ -12,7 +12,7 @@
 namespace canigo::detail {
 
 /// Takes the next task for a worker. This function is inline, like all functions in the path of a short operation in
-/// work_off(). Calls of them took a fifth of the time of such an operation.
+/// work_off(). Calls that are not inlined would take a fifth of the time of such an operation.
 [[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
   pool_task* first = backlog_.take(flows_);
   if (first == nullptr) return nullptr;
@@ -35,9 +35,9 @@ namespace canigo::detail {
   return &t;
 }
 
-/// Ends `done`, and then runs short operations until no task is left, a long operation comes, or the loop needs its
-/// turn. Returns the task with the long operation. If the worker is parked, it stores that task in handed_, or puts the
-/// worker to sleep.
+/// Ends `done`, and then runs short operations until no task is left, a long operation is next, or other handlers of
+/// the loop must run. Returns the task with the long operation. If the worker is parked, it stores that task in
+/// handed_, or puts the worker to sleep.
 pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) {
   if (done != nullptr) w.weigh(*done);
   bool clock_is_right = pool_turn::needs_time(*this) || (done != nullptr && done->extras_ != nullptr);

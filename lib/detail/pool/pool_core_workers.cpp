@@ -117,8 +117,8 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.parked_ = nullptr;
     crew_.lose(w);
     if (cut_off != nullptr) flows_.release(*cut_off);
-    // The worker is missed if its awaited operation has dropped the coroutine, or if Asio had no memory to resume the
-    // coroutine.
+    // If the pool is now short of workers, this coroutine has ended by accident: its awaited operation has dropped the
+    // coroutine, or Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();
     if (is_missed) retry_soon();
     if (cut_off != nullptr && !cut_off->is_told_) {

@@ -112,8 +112,8 @@ void pool_worker::spawn() {
   strand_->spawn(main(), signal_.slot(), std::move(life));
 }
 
-/// The coroutine of a worker. Without a resource, woken() runs all short operations, or the coroutine does before it
-/// parks; see pool_core::work_off().
+/// The coroutine of a worker. In a pool without resources, woken() runs the short operations, or this coroutine runs
+/// them before it parks; see pool_core::work_off().
 net::awaitable<void> pool_worker::main() {
   using step = pool_core::step;
   pool_task* t = nullptr;

@@ -56,8 +56,8 @@ class worker_executor {
 
   worker_executor(shared_strand strand, std::uint32_t operation, bool never_blocks) noexcept
       : strand_(std::move(strand)), operation_{operation}, never_blocks_{never_blocks} {}
-  /// The original, with operation 0, serves all operations. A copy stores the number of the operation that makes it. So
-  /// work that an operation leaves on the strand is not attributed to the next operation.
+  /// The original executor, with operation 0, serves all operations. A copy of the executor stores the number of the
+  /// operation that makes it. So work that an operation leaves on the strand is not attributed to the next operation.
   worker_executor(const worker_executor& other) noexcept
       : strand_{other.strand_}, operation_{other.operation()}, never_blocks_{other.never_blocks_} {}
   worker_executor(worker_executor&&) noexcept = default;

@@ -152,8 +152,8 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
     return end_of_step();
   }
   const row& r = rows_[row_number];
-  // If the new waiter stays behind the first waiter, nothing changes, because both are promoted with time. When the
-  // first waiter leaves, its successor is searched.
+  // If the new waiter stays behind the first waiter, nothing changes, because both are promoted with time. Only when
+  // the first waiter leaves, its successor is searched for.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(row_number);
   end_of_step();
@@ -322,7 +322,7 @@ void fair_queue::look_at_ceiling(std::uint32_t flow) noexcept {
   end_of_step();
 }
 
-/// Ends the busy period, in which some waiter is grantable, if no waiter is grantable any more.
+/// Ends the busy period if no waiter is grantable any more. A busy period lasts as long as some waiter is grantable.
 void fair_queue::end_of_step() noexcept {
   if (may_any_go()) {
     is_busy_ = true;
@@ -362,7 +362,8 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
     rows_[flow].tokens += node.tokens;
   }
   if (flow != nameless && (r.is_limited || occupancy_ != supplies::occupancy::none)) {
-    // After a late wake-up, tokens of the ceiling are taken as of their due time, like the tokens of the limit itself.
+    // After a late wake-up, tokens of the ceiling count as taken at their due time, like the tokens of the limit
+    // itself.
     extra& x = extras_[flow];
     time_point as_of = now_;
     if (x.returned_at == now_) {

@@ -44,7 +44,7 @@ bool fair_queue::make_lane(std::uint32_t flow, const lane_key& key) noexcept {
   try {
     const std::size_t found = lane_with(key);
     if (found == most_lanes) return false;
-    // lane_with() may have given this key to a lane in which the flow already has a row, that is its waiters
+    // lane_with() may have given this key to a lane in which the flow already has a row (the list of its waiters)
     if (row_in_lane(flow, key) != no_row) return true;
     const std::uint32_t number = make_row();
     rows_[number].is_limited = rows_[flow].is_limited;

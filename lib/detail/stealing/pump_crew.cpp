@@ -95,8 +95,8 @@ bool pump_crew::begin(pump& p) noexcept {
     ++working_;
     return true;
   }
-  // There are as many working pumps as threads. This thread runs `p`, which does not count as working. So at least one
-  // working pump is not being run now. That pump wakes another pump when it is run.
+  // There are as many working pumps as threads. This thread runs `p`, which does not count as working. So no thread
+  // runs at least one of the working pumps now. When a thread runs that pump, the pump wakes another one.
   --running_;
   p.seeks_ = false;
   p.next_idle_ = std::exchange(idle_, &p);

@@ -58,8 +58,8 @@ class words {
   }
 
   std::optional<quota_name> name(quota_family family) const noexcept {
-    // A name without a word for its kind, such as X-HubSpot-RateLimit-Daily, is that of a quota's limit. It must at
-    // least name a window.
+    // A name without a word for its kind, such as X-HubSpot-RateLimit-Daily, is the name of a quota's limit. Such a
+    // name must contain a window.
     if (!what_ && window_ == duration::zero()) return std::nullopt;
     const told_unit usual = family == quota_family::by_size ? told_unit::tokens : told_unit::requests;
     return quota_name{what_.value_or(part::limit), family, unit_.value_or(usual), unit_.has_value(), window_};

@@ -98,7 +98,7 @@ class admission final : public delivery, public flow_host {
   /// Grants `r` if that is possible without waiting and without overtaking a waiter.
   outcome try_enter(const request& r) noexcept;
   outcome try_enter(int priority) noexcept;
-  /// Whether a request certainly has to wait because another one waits. Decided without the lock; false if unknown.
+  /// Whether a request certainly has to wait because another request waits. Decided without the lock; false if unknown.
   bool is_behind_others(int priority = 0) const noexcept {
     return has_waiters_.load(std::memory_order_relaxed) && priority == 0;
   }
@@ -181,7 +181,7 @@ class admission final : public delivery, public flow_host {
   /// For how long each limit has held up the first waiter. Call it under the lock, for example inside stats().
   binding_stats read_binding(time_point now) const { return binding_ ? binding_->read(now) : binding_stats{}; }
   /// Calls `f` with the supplies, the demand of the first waiter, the end of a pause, the time, and the ceiling that
-  /// holds the first waiter's flow. The demand and the ceiling may be nullptr.
+  /// holds back the first waiter's flow. The demand and the ceiling may be nullptr.
   template <class Function>
   auto look(Function&& f) {
     const std::lock_guard lock{mutex_};
@@ -235,8 +235,8 @@ class admission final : public delivery, public flow_host {
     explicit wake_up(admission& a) noexcept;
     admission* owner;
   };
-  /// The data of a limit whose requests can have several units, or whose strict windows must find the grant of a
-  /// permit. Other limits have none.
+  /// The data of a limit that keeps a record of each grant. A limit needs records if its requests can have several
+  /// units, or if its strict windows must find the grant of a permit. Other limits have no unit_state.
   struct unit_state {
     explicit unit_state(int priorities) : waiting(static_cast<std::size_t>(priorities)) {}
     unit_records records;
@@ -310,7 +310,7 @@ class admission final : public delivery, public flow_host {
   void limit_passed(waiter& w) noexcept;
   void end_too_large() noexcept;
 
-  // These functions grant waiters (admission.cpp; admission_full.cpp if short_ways::through is closed ).
+  // These functions grant waiters (admission.cpp; admission_full.cpp if short_ways::through is closed).
   void pump(time_point now) noexcept;
   void pump_otherwise(time_point now) noexcept;
   template <class Queue>
@@ -408,7 +408,7 @@ class admission final : public delivery, public flow_host {
   /// The amounts of all requests that certainly go before a waiter, plus the amounts of that waiter.
   struct turn {
     amounts_by_unit own{};     // the amounts of the waiter's flow, or of all waiters if the limit has no flows
-    amounts_by_unit all{};     // `own`, and the amounts of more important classes in flows that no ceiling holds
+    amounts_by_unit all{};     // `own`, and the amounts of more important classes in flows that no ceiling holds back
     std::uint64_t places = 0;  // slots that waiters of the same flow need, including this waiter
   };
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;

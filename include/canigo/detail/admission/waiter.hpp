@@ -25,7 +25,8 @@ namespace canigo::detail {
 class admission;
 struct unit_record;
 
-/// The state of a request: how it ended, or what it must do next. 0: granted; above 0: an errc; below 0: a value below.
+/// The state of a request: how it ended, or what it must do next. 0: granted; above 0: an errc; below 0: a value of
+/// this enum.
 enum class outcome : int {
   granted = 0,
   aborted = -1,            ///< the request was cancelled
@@ -76,7 +77,7 @@ class waiter : public suspended, public wait_node {
   enum class state : std::uint8_t {
     fresh,
     queued,
-    awaiting_limit,  // the wait has ended, but another thread is calling its deadline; that call delivers the end
+    awaiting_limit,  // the wait has ended, but another thread calls the deadline's function, which delivers the end
     ending,          // the end was posted or pushed to the waiter's executor
   };
 

@@ -26,7 +26,7 @@ struct circuit_counts {
   std::uint64_t opened = 0;
 };
 
-/// A `circuit` with a lock, a clock and an observer. It lives as long as its handle and its calls.
+/// A `circuit` with a lock, a clock and an observer. It lives as long as its handle or one of its calls exists.
 class breaker_core final : public counted_member {
  public:
   /// How a call ended.

@@ -11,7 +11,7 @@ namespace canigo::detail {
 /// The base of the algorithms of adaptive limits: the limit with its bounds, the current window, and the last decision.
 /// It decides once per window.
 ///
-/// After the limit falls, the next window begins when all calls from before have ended.
+/// After the limit falls, the next window begins when all calls that began before the fall have ended.
 /// Threads: not thread-safe; its owner must hold a lock. Allocates: never.
 class windowed_limit {
  public:
@@ -39,7 +39,7 @@ class windowed_limit {
   sample_window window_;
 
  private:
-  bool is_settling_ = false;  // whether calls from before the last fall of the limit are still under way
+  bool is_settling_ = false;  // whether calls that began before the last fall of the limit are under way
   time_point fell_at_{};
   limit_decision decision_{};
 };

@@ -34,7 +34,7 @@ class channel_group;
 class channel_port;
 
 /// A value that passes through a channel. `priority` is its class, and `tokens` its size in bytes. The channel moves
-/// nodes; only code outside its lock touches the values in them.
+/// nodes under its lock; the values in the nodes are used only without the lock.
 class channel_node : public wait_node {
  public:
   virtual ~channel_node() = default;
@@ -148,8 +148,8 @@ class sending : public channel_waiter {
   owned_node own_;
 };
 
-/// Waits for room or for a value, for a coroutine whose frame holds the value and the outcome. A value that was
-/// assigned to it stays assigned until the coroutine takes it.
+/// The waiter of a coroutine that waits for room or for a value. The coroutine's frame holds the value and the outcome.
+/// A value that was assigned to this waiter stays assigned until the coroutine takes it.
 class waiting_in_frame : public channel_waiter {
  public:
   waiting_in_frame(channel_port& c, bool at_home, owned_node* value, outcome* how) noexcept
@@ -189,7 +189,7 @@ class channel_port {
   /// Called by the destructor of the handle: ends all waiters, and drops values that are not assigned to a receiver.
   virtual void abandon() noexcept = 0;
 
-  /// Returns an empty node for reuse; nullptr: the caller must make one.
+  /// Returns an empty node for reuse; if it returns nullptr, the caller must make a node.
   owned_node spare_node() noexcept {
     owned_node n;
     if (next_node_.load(std::memory_order_relaxed) != nullptr) {
@@ -200,7 +200,7 @@ class channel_port {
   /// Takes back the node of a value that was not sent.
   virtual void keep_node(owned_node n) noexcept = 0;
 
-  /// Sends `n`, with the given class and `n->tokens` bytes, if that needs no wait. Otherwise `n` is not moved from.
+  /// Sends `n`, with the given class and `n->tokens` bytes, if that needs no wait. Otherwise `n` keeps its node.
   virtual outcome try_send(owned_node& n, int priority) noexcept = 0;
   /// Like try_send(), but if there is no room, `w`, which has the value, waits for room. The send always ends with a
   /// post.
@@ -214,10 +214,10 @@ class channel_port {
   virtual void receive(channel_waiter& w) noexcept = 0;
   /// Takes a value that was assigned to a receiver, like try_receive(). The caller must then call let_go().
   virtual channel_node& take_promised() noexcept = 0;
-  /// Ends `w`, which could not begin to wait, with a post.
+  /// Ends, with a post, a waiter that could not begin to wait.
   virtual void fail(channel_waiter& w, outcome o) noexcept = 0;
 
-  /// Closes the channel: senders end with errc::closed, and receivers do when no value is left.
+  /// Closes the channel: senders end with errc::closed, and receivers end with errc::closed when no value is left.
   virtual void close() noexcept = 0;
   virtual bool is_closed() const noexcept = 0;
   virtual channel_counts counts() const noexcept = 0;

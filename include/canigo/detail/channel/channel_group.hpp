@@ -31,9 +31,10 @@ struct group_counts {
 /// sender in, and wakes the first receiver of its channel. No user code runs under the lock.
 ///
 /// A channel is registered for shared room if its first sender lacks only shared room. Registered channels are served
-/// by class. Inside a class each channel gets the same share, by start-time fair queueing as in fair_queue: a value
-/// moves its channel back by its part of the capacity. The first registered channel is never overtaken for shared room,
-/// however large its value is. Only values that fit into reserved room of their own channel may enter before it.
+/// by class. Inside a class each channel gets the same share, by start-time fair queueing as in fair_queue. Each value
+/// that enters moves its channel back by the part of the capacity that the value takes. The first registered channel is
+/// never overtaken for shared room, however large its value is. Only values that fit into reserved room of their own
+/// channel may enter before it.
 class channel_group final : public delivery {
  public:
   /// Returns a new group with one reference, which the caller must release.

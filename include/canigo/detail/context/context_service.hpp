@@ -34,8 +34,8 @@ class context_member {
   bool is_known_ = false;
 };
 
-/// The service of a context that has a list of all canigo objects there. So an object may outlive its context, and may
-/// belong to a coroutine that the context destroys.
+/// The list of all canigo objects that use an execution context, as a service of that context. So an object may outlive
+/// its context, and may belong to a coroutine that the context destroys.
 class context_service : public net::execution_context::service {
  public:
   using key_type = context_service;
@@ -51,9 +51,9 @@ class context_service : public net::execution_context::service {
   /// member.context_shutdown().
   bool remove(context_member& member) noexcept;
 
-  /// Counts the threads that use the context at the moment (visits). Use it on a thread that can't know whether another
-  /// thread is destroying the context. An object in the list may call visits() only under its own lock, and before its
-  /// context_shutdown() ran: until then the context exists.
+  /// The counter of the threads that use the context at the moment (visits). Use it on a thread that can't know whether
+  /// another thread is destroying the context. An object in the list may call visits() only under its own lock, and
+  /// before its context_shutdown() ran: until then the context exists.
   context_visits& visits() noexcept { return visits_; }
 
   /// A number that no other call returns. Any thread may call it.

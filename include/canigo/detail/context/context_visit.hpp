@@ -9,8 +9,8 @@ namespace canigo::detail {
 /// Counts the threads that use a context while another thread may begin to destroy it.
 class context_visits {
  public:
-  /// Called when the context is about to be destroyed. No visit can begin any more. This ends the visits of the calling
-  /// thread, and waits until visits of other threads have ended.
+  /// Called when the context is about to be destroyed. From then on no visit can begin. end() ends the visits of the
+  /// calling thread, and waits until the visits of other threads have ended.
   void end() noexcept;
 
  private:

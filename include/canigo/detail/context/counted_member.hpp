@@ -16,7 +16,7 @@
 namespace canigo::detail {
 
 /// A member of a context with a reference count. It is deleted with its last reference. The context may be destroyed
-/// before, after, or at the same moment on another thread.
+/// before this object, after it, or at the same moment by another thread.
 class counted_member : private context_member {
  public:
   void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }

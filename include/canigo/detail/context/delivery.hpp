@@ -24,7 +24,7 @@ class stealing_service;
 ///   pushed to the queue of the thread that ended the wait, without a post.
 /// - A caller whose handler has another executor gets its own post to that executor.
 /// - A call from the engine to a strand on the engine's context also gets its own post.
-/// - If there is no memory for a post, the caller or call stays where it is. The engine tries again a millisecond
+/// - If there is no memory for a post, the engine keeps the caller or call, and tries the post again a millisecond
 ///   later.
 /// - Once the context is destroyed, the engine posts nothing to it, and destroys callers and calls as an executor does.
 ///   It still posts to callers with other executors, because their contexts may exist.
@@ -113,8 +113,8 @@ class delivery : public counted_member {
   /// Resumes ready callers; with `work_left`, only as long as `*work_left` is more than 0.
   void resume_ready(const int* work_left = nullptr);
 
-  /// Takes all callers and calls that are due when the context shuts down. The caller destroys them after the lock is
-  /// released.
+  /// Returns all ready callers and due calls when the context shuts down. The function that calls take_all() must
+  /// destroy them after the lock is released.
   suspended_list take_all() noexcept;
   void let_go_of_context() noexcept override;
 

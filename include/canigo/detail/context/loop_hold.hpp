@@ -11,7 +11,7 @@ namespace canigo::detail {
 /// Keeps a loop running while there is at least one reason.
 ///
 /// The owner adds and removes reasons under its lock. It releases the loop only after it has released the lock, because
-/// a new reason has usually come by then.
+/// a new reason has usually been added by then.
 class loop_hold {
  public:
   /// Holds the loop of `executor`. If there is no memory for that, the loop is not held. Memory is needed only if the
@@ -23,7 +23,7 @@ class loop_hold {
 
   /// Whether the loop is still held although there is no reason any more.
   bool is_over() const noexcept { return is_held_ && reasons_ == 0; }
-  /// Releases the loop if is_over(). The returned executor keeps the loop running until it is destroyed.
+  /// Releases the loop if is_over(). The returned executor keeps the loop running until that executor is destroyed.
   net::any_io_executor let_go() noexcept;
   /// Like let_go(), but even if there is a reason, because the context is about to be destroyed.
   net::any_io_executor give_up() noexcept;

@@ -14,8 +14,8 @@ namespace canigo::detail {
 
 /// The base of a mark, which tells for which object (`maker`) the work on an executor runs.
 ///
-/// Copies of an executor may be kept for long, so a mark may outlive the work. Only the maker knows, under its own
-/// lock, whether the work has ended.
+/// Copies of an executor may be kept for long, so a mark may outlive the work. Whether the work has ended is known only
+/// under the maker's lock.
 struct executor_mark {
   executor_mark(const void* whose, const net::any_io_executor& executor)
       : maker{whose}, inner{executor}, posting{net::require(executor, net::execution::blocking.never)} {}
@@ -70,7 +70,8 @@ class marked_executor {
   bool never_blocks_ = false;
 };
 
-/// While this object exists, each marked work on `executor` that holds a permit keeps it, even if the work ends.
+/// While this object exists, each marked work on `executor` that holds a permit keeps that permit, even after the work
+/// has ended.
 class kept_places {
  public:
   explicit kept_places(const net::any_io_executor& executor);

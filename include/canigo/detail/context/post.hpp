@@ -83,7 +83,8 @@ const Executor* target_of(const net::any_io_executor& executor) noexcept {
 #endif
 }
 
-/// Posts to `executor`. If it contains the executor of an io_context, posts to that one directly.
+/// Posts to `executor`. If `executor` contains the executor of an io_context, posts directly to the executor of the
+/// io_context.
 ///
 /// Asio's any_executor allocates for each function and does not use the function's allocator. The executor of an
 /// io_context does use it.

@@ -23,9 +23,9 @@ bool arm(time_source& time, deadline& d, time_point when) noexcept;
 /// An alarm that calls a function of its owner, an object with shared ownership. While it is armed and during the call,
 /// it holds a reference to the owner.
 ///
-/// The owner uses the alarm under its lock or on its strand. The function is called outside of both, so it passes the
-/// event on to the lock or strand. If it throws for lack of memory, it is called again a millisecond later. If the
-/// context is destroyed, the alarm is dropped without a call.
+/// The owner uses the alarm under its lock or on its strand. The function is called without the lock and outside of the
+/// strand, so it must take the lock or post to the strand. If it throws for lack of memory, it is called again a
+/// millisecond later. If the context is destroyed, the alarm is dropped without a call.
 template <class Owner>
 class shared_alarm : public deadline {
  public:

@@ -42,9 +42,9 @@ class stealing_executor;
 
 /// A post of a suspended caller that is under way on this thread.
 ///
-/// An executor may destroy the posted function in two ways. If it fails to allocate, it destroys the function and
-/// throws: the caller must stay where it was. If it drops the function without an exception, the caller must be
-/// destroyed, too.
+/// An executor may destroy the posted function in two ways. If the executor fails to allocate, it destroys the function
+/// and throws; then the suspended caller must stay suspended. If it drops the function without an exception, the caller
+/// must be destroyed, too.
 class posting {
  public:
   explicit posting(suspended& s) noexcept;
@@ -199,7 +199,8 @@ auto allocator_of(const Handler& handler) noexcept {
   }
 }
 
-/// Whether both are the same executor. Compares with the concrete executor inside `any`, so nothing is allocated.
+/// Whether `any` and `executor` are the same executor. Compares with the concrete executor inside `any`, so nothing is
+/// allocated.
 template <class Executor>
 bool same_executor(const net::any_io_executor& any, const Executor& executor) noexcept {
   if constexpr (std::is_same_v<Executor, net::any_io_executor>) {
@@ -210,7 +211,8 @@ bool same_executor(const net::any_io_executor& any, const Executor& executor) no
   }
 }
 
-/// Creates an inbox for the loop of a caller that will wait on another loop, if its executor is that of an io_context.
+/// Creates an inbox for the loop of a caller that will wait on another loop, if the caller's executor is that of an
+/// io_context.
 template <class Executor>
 [[gnu::noinline, gnu::cold]] void prepare_to_come_back(const Executor& executor) noexcept {
   if (net::io_context* const loop = loop_of(executor)) make_inbox(*loop);
@@ -311,8 +313,8 @@ class suspended_op final : public Base {
         work_(std::move(work)),
         allocator_(allocator) {}
 
-  /// Connects the handler's cancellation slot, if it has one, to this operation. Call it before the engine knows this
-  /// operation.
+  /// Connects the handler's cancellation slot, if it has one, to this operation. Call it before this operation is
+  /// passed to the engine.
   void allow_cancel() {
     if (auto slot = net::get_associated_cancellation_slot(handler_); slot.is_connected()) {
       slot.template emplace<canceller>(this);

@@ -8,8 +8,8 @@ namespace canigo::detail {
 /// The deadline of a call that waits in an engine, and whether the call has ended. Used only under the engine's lock.
 ///
 /// If another thread has begun to call the deadline's function, the call must live until that thread has called the
-/// call's time_is_up(), which belongs to the engine. There the engine calls rang(), and completes the call if rang()
-/// returns true.
+/// call's time_is_up(), which belongs to the engine. In time_is_up() the engine calls rang(), and completes the call if
+/// rang() returns true.
 template <class Call>
 class timed_call : public deadline {
  public:
@@ -17,7 +17,8 @@ class timed_call : public deadline {
       : deadline{[](deadline& d, due why) noexcept { static_cast<timed_call&>(d).call_->time_is_up(why); }},
         call_{&c} {}
 
-  /// Moves the deadline to `when`; time_point::max() disarms it. Does nothing if another thread is calling it.
+  /// Moves the deadline to `when`; time_point::max() disarms it. Does nothing if another thread is calling the
+  /// deadline's function.
   void set(time_source& time, time_point when) noexcept {
     if (disarm(time)) is_armed_ = when != time_point::max() && time.arm(*this, when);
   }
@@ -26,7 +27,8 @@ class timed_call : public deadline {
     has_ended_ = true;
     return disarm(time);
   }
-  /// Call it when the deadline was called. Returns true if the call has ended meanwhile, and must be completed now.
+  /// The engine calls this in time_is_up(). Returns true if end() was called before, so the engine must complete the
+  /// call now.
   [[nodiscard]] bool rang() noexcept {
     is_armed_ = false;
     return has_ended_;

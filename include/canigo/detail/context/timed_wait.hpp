@@ -9,7 +9,8 @@ namespace canigo::detail {
 /// A caller that waits for an instant, and for no event that needs a lock.
 ///
 /// The wait is ended by the code that disarms the deadline, or else by the call of the deadline. If there is no memory
-/// to post the end, the deadline tries again a millisecond later. If the context is destroyed, it destroys this object.
+/// to post the end, the deadline tries again a millisecond later. If the context is destroyed, this object is
+/// destroyed, too.
 class timed_wait : public suspended, private deadline {
  protected:
   explicit timed_wait(time_source& time) noexcept

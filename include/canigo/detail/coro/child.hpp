@@ -80,8 +80,8 @@ class child : public std::enable_shared_from_this<child> {
   /// Whether end() came first: before the child's end, and before any other terminal cancellation. Call it once the
   /// child has ended.
   bool was_ended() const noexcept { return request_.is_of_owner(); }
-  /// Releases the strand; call it when the child has ended. The child may be stored with its result, and then outlive
-  /// the context, which a strand must not.
+  /// Releases the strand; call it when the child has ended. A child that is stored for its result may outlive the
+  /// context, but a strand must not.
   void let_go_of_strand() noexcept;
 
   /// The strand of the child. Call it before the child has started.

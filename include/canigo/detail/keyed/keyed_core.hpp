@@ -52,7 +52,7 @@ class keyed_core final : public keyed_home<Key> {
     std::uint64_t granted = 0, refused = 0, given_up = 0, beyond = 0, forgotten = 0;
   };
 
-  /// A user of a key_room, which holds the engine of one key. The engine lives as long as it has a user.
+  /// A user of a key_room, which holds the engine of one key. The engine lives as long as the room has a user.
   class seat {
    public:
     /// Registers a user. Call it under the lock of the shard.
@@ -336,7 +336,7 @@ class keyed_core final : public keyed_home<Key> {
     return forget(s, places_when_full, now) > 0;
   }
 
-  /// Drops keys of a crowded table. Grows the table unless that frees more than an eighth of its slots.
+  /// Drops keys of a crowded table. If this frees at most an eighth of the slots, grows the table.
   void make_space(shard& s, time_point now) {
     const std::size_t places = s.keys.capacity();
     if (forget(s, places, now) <= places / 8) {
@@ -415,7 +415,7 @@ class keyed_core final : public keyed_home<Key> {
     e.value.enter(r);
   }
 
-  /// Removes a user of a key_room. The last one closes its engine and moves the key's level back into the table.
+  /// Removes a user of a key_room. The last user closes the engine and moves the key's level back into the table.
   void leave(shard& s, key_room& r) noexcept {
     const time_point now = this->now();
     {
@@ -442,7 +442,7 @@ class keyed_core final : public keyed_home<Key> {
 
   const Limit limit_;
   const Hash hash_;
-  engine_owner shared_;  // engine of all new keys while the table is full; null: new keys are refused then
+  engine_owner shared_;  // the engine of all new keys while the table is full; null: a full table refuses new keys
   std::atomic<std::size_t> next_swept_{0};
   const std::size_t shards_count_;
   const std::unique_ptr<shard[]> shards_;

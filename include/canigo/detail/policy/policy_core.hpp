@@ -48,7 +48,7 @@ class policy_core {
 
  private:
   struct account;
-  const std::unique_ptr<account> account_;  // declared before the parts, which refer to what it owns
+  const std::unique_ptr<account> account_;  // declared before the parts, which refer to objects that it owns
 
  public:
   std::optional<circuit_breaker> breaker;
@@ -83,7 +83,7 @@ class policy_call {
 
   /// The request, with the deadline of the whole call.
   const request& asks() const noexcept { return request_; }
-  /// The request for a slot. It lacks the fields that only limits understand, such as a flow.
+  /// The request for a slot. It lacks the fields that have an effect only in a limit, such as a flow.
   request asks_place() const noexcept { return {.priority = request_.priority, .deadline = latest_start()}; }
   time_point deadline() const noexcept { return request_.deadline; }
   adaptive_limit* adaptive() const noexcept { return core_.adaptive ? &*core_.adaptive : nullptr; }
@@ -126,8 +126,8 @@ class policy_call {
   /// The wait for a slot. It is recorded if the call is made inside an operation of the same policy.
   class wait {
    public:
-    /// Throws std::system_error (std::errc::resource_deadlock_would_occur) if then all slots were held by operations
-    /// that wait for a slot.
+    /// Throws std::system_error (std::errc::resource_deadlock_would_occur) if, with this wait, all slots are held by
+    /// operations that wait for a slot.
     explicit wait(policy_call& call);
     ~wait();
     wait(const wait&) = delete;

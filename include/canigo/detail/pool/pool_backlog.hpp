@@ -37,8 +37,8 @@ class pool_backlog {
   /// Whether there is room for `t`. Tasks that free workers are about to take do not count, because the limit is for
   /// waiting tasks. Free workers take no task of a flow that its ceiling holds back.
   bool has_room(const pool_task& t, std::size_t free_workers, time_point now) const noexcept;
-  /// Whether a new task is accepted, and which task must be evicted for it: one of the same flow if that flow has no
-  /// room.
+  /// Whether a new task is accepted, and which task must be evicted for it. If the flow of the new task has no room,
+  /// that is a task of the same flow.
   struct entry {
     bool is_let_in;
     pool_task* victim;
@@ -105,7 +105,7 @@ class pool_backlog {
   wait_queue delayed_;
   wait_queue held_;
   std::unique_ptr<fair_queue> flows_;  // if not null, it has the queued tasks, and queue_ is empty
-  // the bound of the fast check; 0 with flows, so that every new task gets the full check
+  // The bound of the fast check has_room(). It is 0 with flows, so that each new task gets the full check.
   std::size_t limit_at_first_look_;
   const std::size_t limit_;
   const overflow on_overflow_;

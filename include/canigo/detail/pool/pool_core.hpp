@@ -58,8 +58,8 @@ class pool_core final : public delivery {
   /// Submits a task, and takes over one reference to it. The options, if any, must have been checked. Returns false if
   /// the task was refused; then the caller keeps the reference. Throws std::bad_alloc.
   bool post(pool_task& t, const task_options* o);
-  /// Stores the checked options in the task, and makes the task keep this pool alive, because its handle may outlive
-  /// that of the pool. Throws std::bad_alloc.
+  /// Stores the checked options in the task, and makes the task keep this pool alive, because the handle of the task
+  /// may outlive the handle of the pool. Throws std::bad_alloc.
   void prepare_for_handle(pool_task& t, const task_options* o);
   /// Submits a prepared task. If the pool refuses it, the task ends with that error.
   void submit(pool_task& t) noexcept;

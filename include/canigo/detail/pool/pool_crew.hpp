@@ -78,8 +78,8 @@ class pool_crew {
   /// The idle member to wake next, or nullptr.
   crew_member* first_idle() const noexcept { return idle_list_.first; }
 
-  // The next three functions choose the member to change so that the crew comes closer to the wanted number, or
-  // nullptr.
+  // Each of the next three functions chooses a member whose change brings the crew closer to the wanted number, or
+  // returns nullptr.
   /// The idle member that must leave: the last of the idle list, which has been idle for longest or has no equipment.
   crew_member* to_leave() const noexcept { return is_too_large() ? idle_list_.last : nullptr; }
   /// The leaving member that may stay: a member with equipment if there is such a member.
@@ -94,7 +94,7 @@ class pool_crew {
 
   // Changes the state from gone to awake.
   void join(crew_member& m) noexcept;
-  // begin() changes the state from awake to running, end() back.
+  // begin() changes the state from awake to running, and end() changes it back.
   void begin(crew_member& m, bool is_long) noexcept {
     m.state_ = state::running;
     ++running_;
@@ -110,8 +110,8 @@ class pool_crew {
   void repair(crew_member& m) noexcept;
   void recover(crew_member& m) noexcept;
   // sleep() changes the state from awake to idle, wake() back. Inline, because each operation in an idle pool calls
-  // both. The member that worked last is woken first, because its memory is in the cache, and other members may then
-  // lose their equipment.
+  // both. The member that worked last is woken first, because its memory is in the cache, and so that members which are
+  // idle for long may lose their equipment.
   void sleep(crew_member& m) noexcept {
     m.state_ = state::idle;
     idle_list_.add(m, m.is_equipped_ || !needs_equipment_);

@@ -25,7 +25,7 @@ class pool_stop {
     mode_ = m;
     return true;
   }
-  /// Sets the end of the grace time to `at`. Returns false if it already ends earlier, or is over.
+  /// Sets the end of the grace time to `at`. Returns false if the grace time already ends earlier, or is over.
   bool end_grace_at(time_point at) noexcept {
     if (mode_ == stop_mode::cancel_all || at >= grace_at_) return false;
     grace_at_ = at;

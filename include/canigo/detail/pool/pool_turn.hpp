@@ -6,8 +6,8 @@ namespace canigo::detail {
 
 class pool_core;
 
-/// One turn: one call of a pool's handler on this thread. It knows how many more tasks the turn may run, and whether
-/// the turn has read the clock.
+/// One turn: one call of a pool's handler on this thread. This object has the number of tasks that the turn may still
+/// run, and notes whether the turn has read the clock.
 class pool_turn {
  public:
   static constexpr int most_tasks = 64;  // max number of tasks that workers may begin in one turn

@@ -12,13 +12,13 @@ class self_wait {
  public:
   class waiter;
 
-  /// The base of a worker. It knows the waits of the worker's operation for the same pool.
+  /// The base of a worker, with a list of the waits of the worker's operation for the same pool.
   class worker {
    public:
     worker() noexcept = default;
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
-    /// Of the waits of the worker's operation, the one that began last; nullptr if there is none.
+    /// The wait of the worker's operation that began last; nullptr if the operation does not wait for the pool.
     waiter* first_self_wait() const noexcept { return first_; }
 
    private:
@@ -44,14 +44,13 @@ class self_wait {
     waiter* next_ = this;  // the next wait of the same worker; `this`: the waiter does not hold up a worker
   };
 
-  /// Begins a wait. Returns false, and begins nothing, if this is the last of the `able` workers that does not wait
-  /// yet.
+  /// Begins a wait. Returns false, and begins nothing, if all other of the `able` workers already wait.
   bool begin(waiter& w, std::size_t able) noexcept;
   /// Ends a wait that begin() has begun; otherwise does nothing.
   void end(waiter& w) noexcept {
     if (w.next_ != &w) remove(w);
   }
-  /// Call it when the operation of `w` has ended. Its remaining waits no longer hold up a worker.
+  /// Call it when the operation of `w` has ended. The operation's remaining waits no longer hold up a worker.
   void disown(worker& w) noexcept;
   /// Whether all workers that run an operation wait for the pool, and no other worker may run one.
   bool is_hopeless(std::size_t running, std::size_t able) const noexcept {

@@ -10,7 +10,8 @@
 
 namespace canigo::detail {
 
-/// The decisions of a pool about one task. It has no lock and no executor, and takes the time as an argument.
+/// The decisions of a pool about one task. It has no lock and no executor, and takes the time as an argument. The table
+/// shows the action for each event (row) and each state of the task (column).
 ///
 /// | event                      | waits | runs, long | runs, short | has ended |
 /// |----------------------------|-------|------------|-------------|-----------|

@@ -13,11 +13,12 @@ namespace canigo::detail {
 /// must hold a lock.
 class worker_cancel {
  public:
-  /// An operation that must end has this number of turns of its strand. After these turns, the pool tells the caller
-  /// the end of the task, and does not wait for the operation.
+  /// The number of turns of its strand within which an operation that must end can end. After these turns, the pool
+  /// reports the end of the task to the caller, and does not wait for the operation.
   static constexpr std::uint32_t turns_to_end = 32;
 
-  /// Call it when the operation must end. Returns true if the caller must post a call to the strand: none is under way.
+  /// Call it when the operation must end. Returns true if the caller must post a call to the strand, because no call is
+  /// under way.
   bool ask(std::uint64_t operation) noexcept {
     wanted_ = operation;
     return !std::exchange(is_under_way_, true);

@@ -47,7 +47,7 @@ class worker_strand {
   /// Like post(), but resumes `s` immediately if the strand is free and the calling thread runs its context.
   virtual void dispatch(suspended& s) const = 0;
   /// Starts the worker's coroutine. Precondition: the worker has none. `until_it_goes` is destroyed when the coroutine
-  /// ends, or if this throws.
+  /// ends, or if spawn() throws.
   virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const = 0;
 
   /// The worker to whose strand an executor belongs, even below another strand, and the number of its operation; 0:

@@ -66,12 +66,14 @@ class alternatives {
 
   struct choice {
     std::size_t index = no_alternative;  ///< the index of the alternative; no_alternative: none has free capacity
-    /// since when the chosen alternative has free capacity; without a choice: when the first alternative will have it
+    /// the time since when the chosen alternative has free capacity; without a choice: the time from which the first
+    /// alternative will have free capacity
     time_point ready = time_point::max();
   };
   /// Chooses the alternative that serves a request: the one with the lowest `prefer` among those in the set with free
   /// capacity at `now`. If several have the same `prefer`, it is the alternative with the largest free part of its
-  /// burst; if these parts are equal, the first. Tokens that were released since `as_of` count as of their release.
+  /// burst; if these parts are equal, the first. Tokens that were released since `as_of` count from the instant of
+  /// their release.
   choice choose(std::uint64_t set, time_point as_of, time_point now, demand d) const noexcept;
 
   /// Takes the demand of a request from alternative `i` at `now`. The alternative's rates count the tokens as taken at

@@ -33,7 +33,7 @@ struct room_total {
   std::uint64_t kept = 0;
 
   /// Whether a channel can use `n` more values or bytes. All channels together never exceed the limit. Beyond its own
-  /// reserved room, a channel never uses room reserved for another one.
+  /// reserved room, a channel never uses room that is reserved for another channel.
   bool has_room_for(std::uint64_t n, const room_part& p) const noexcept {
     if (n > limit || used > limit - n) return false;
     return is_reserved_for(n, p) || kept - p.kept() + p.used + n <= limit;

@@ -74,7 +74,8 @@ class fair_queue {
   static constexpr std::uint32_t most_flows = (std::uint32_t{1} << flow_bits) - 1;
   static constexpr std::uint32_t most_weight = 10'000;
 
-  /// The amounts that a node requests, if there are several units. Unchanged while the node is in this queue.
+  /// The amounts that a node requests, if there are several units. The amounts do not change while the node is in this
+  /// queue.
   using amounts_of_node = const amounts_by_unit* (*)(const wait_node&) noexcept;
 
   /// Returns the key of a waiter, if waiters differ in the alternatives or sublimits that may serve them. The key
@@ -100,8 +101,8 @@ class fair_queue {
   /// Removes a flow without waiters. Its number is reused once all of its slots are released.
   void forget(std::uint32_t flow) noexcept;
 
-  /// Moves the time forward: waiters rise, and held flows return if their ceilings allow it. Call it before any of the
-  /// members below at `now`.
+  /// Moves the time forward: waiters rise, and held flows return if their ceilings allow it. At each new `now`, call
+  /// advance(now) before any of the members below.
   void advance(time_point now) noexcept;
 
   /// Makes room for a node of this flow and key. If there are keys, call it before push(). Returns false if most_lanes
@@ -125,18 +126,18 @@ class fair_queue {
   }
   /// Removes front(), or front_open(), and charges the ceiling and the share of its flow. O(log flows).
   ///
-  /// Tokens that were released since `caught_up` are taken as of their release. `charge` is the amount that counts
-  /// against the flow's share. If `is_phantom`, the node is a shadow waiter, and no grant is counted: shadow mode has
-  /// granted and counted its request before, and the request already holds its slots.
+  /// Tokens that were released since `caught_up` count as taken at the instant of their release. `charge` is the amount
+  /// that counts against the flow's share. If `is_phantom`, the node is a shadow waiter, and no grant is counted:
+  /// shadow mode has granted and counted its request before, and the request already holds its slots.
   void grant(wait_node& node, time_point caught_up, std::uint64_t charge, bool is_phantom = false) noexcept;
   void grant(wait_node& node, time_point caught_up) noexcept { grant(node, caught_up, node.tokens); }
-  /// When front() may become another waiter although no waiter came or left; max: never.
+  /// The instant at which front() may change without the arrival or removal of a waiter; max: never.
   time_point next_change() const noexcept;
   /// Returns a waiter that has waited too long in an overloaded class of its flow, or nullptr. Of several, it is the
   /// waiter that arrived first in the least important class. Call it after advance().
   wait_node* overdue() noexcept;
-  /// When overdue() may find a waiter although no waiter came or left; max: never. The time may be too early, but is
-  /// never too late.
+  /// The instant at which overdue() may find a waiter without a new arrival or removal; max: never. That instant may be
+  /// too early, but is never too late.
   time_point next_overdue() const noexcept;
   time_point next_promotion(time_point) const noexcept { return next_change(); }
 
@@ -170,7 +171,7 @@ class fair_queue {
   bool is_open(std::uint32_t flow) const noexcept {
     return flow < rows_.size() && rows_[flow].weight != 0 && !rows_[flow].is_leaving;
   }
-  /// Marks a node as one of this flow although it was never pushed.
+  /// Marks a node that was never pushed as a node of this flow.
   void stamp(wait_node& node, std::uint32_t flow) const noexcept {
     node.flow_ = flow;
     node.sequence_ = next_sequence_;
@@ -178,8 +179,8 @@ class fair_queue {
 
   /// Gives slots back to the ceiling of the flow. The share of the flow does not change.
   void release(std::uint32_t flow, std::uint64_t places) noexcept;
-  /// Charges the ceiling of the flow, or gives back, the difference between the granted amount `wanted` and the used
-  /// amount `used` of a unit.
+  /// Settles a unit at the flow's ceiling: charges the amount by which the used amount `used` exceeds the granted
+  /// amount `wanted`, or gives the unused amount back.
   void settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
               time_point granted_at = time_point::min()) noexcept;
   /// Takes back a grant that was not used. `node` must be of a flow, and granted.
@@ -202,7 +203,8 @@ class fair_queue {
   const wait_histogram* waits(std::uint32_t flow) const noexcept { return extras_[flow].waits.get(); }
   void count_failure(std::uint32_t flow) noexcept { ++extras_[flow].failed; }
   std::uint64_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
-  /// Counts requests that will be pushed later, but already count for the queue limit.
+  /// note_coming() counts a request that will be pushed later, but already counts for the queue limit. drop_coming()
+  /// takes that back.
   void note_coming(std::uint32_t flow) noexcept { ++extras_[flow].coming; }
   void drop_coming(std::uint32_t flow) noexcept { --extras_[flow].coming; }
   std::size_t coming(std::uint32_t flow) const noexcept { return extras_[flow].coming; }
@@ -243,28 +245,28 @@ class fair_queue {
   /// An upper bound on the numbers of flows.
   std::size_t rows() const noexcept { return rows_.size(); }
 
-  /// oldest() is the waiter that arrived first of all, oldest_of() the waiter of a flow that arrived first; nullptr if
-  /// there is none. O(waiting flows).
+  /// oldest() is the waiter that arrived first among all waiters; oldest_of() is the waiter that arrived first in one
+  /// flow. nullptr if there is no waiter. O(waiting flows).
   wait_node* oldest() const noexcept;
   wait_node* oldest_of(std::uint32_t flow) const noexcept;
   /// The waiter that arrived last in the least important original class, among all waiters or those of one flow;
   /// nullptr if there is none. O(flows).
   wait_node* youngest_of_least_important() const noexcept;
   wait_node* youngest_of_least_important_of(std::uint32_t flow) const noexcept;
-  /// The waiter to evict for a new request: youngest_of_least_important(), if its class is less important. If the
-  /// classes are equal, the youngest waiter of the class in the flow with the most waiters relative to its weight. That
-  /// flow must have more than the flow of the new request, where the new request counts as a waiter. Otherwise nullptr.
-  /// O(flows).
+  /// The waiter to evict for a new request: youngest_of_least_important(), if its class is less important than the
+  /// class of the request. If the classes are equal, the youngest waiter of the class in the flow with the most waiters
+  /// relative to its weight. That flow must have more than the flow of the new request, where the new request counts as
+  /// a waiter. Otherwise nullptr. O(flows).
   wait_node* displaced_by(std::uint32_t flow, int priority) const noexcept;
 
-  /// The sums of tokens that go before a new request; both saturate.
+  /// The sums of the tokens of all requests that go before a new request. Both sums saturate.
   struct ahead {
     std::uint64_t own;  // tokens that waiters of the request's own flow request
     std::uint64_t all;  // `own`, plus tokens of more important classes in flows that are not held
   };
   /// `last` is the least important class that goes before the request in its flow; at most `priority`, or -1 for none.
   ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
-  /// The amount of a unit that the waiters of this flow and key want, in the classes up to `last`. Saturates.
+  /// The amount of a unit that the waiters of this flow and key request, in the classes up to `last`. Saturates.
   std::uint64_t amount_in_lane(std::uint32_t flow, const lane_key& key, int last, std::size_t unit) const noexcept;
   /// Like tokens_ahead(), for a unit other than the first one.
   ahead amount_ahead(std::uint32_t flow, int priority, int last, std::size_t unit) const noexcept;
@@ -311,7 +313,7 @@ class fair_queue {
     std::uint64_t failed = 0;
     std::unique_ptr<wait_histogram> waits;
     time_point late_at = time_point::max();  // the flow's key in late_
-    std::uint64_t made = 0;  // when this slot got its flow; a waiter with a lower number is of a former flow
+    std::uint64_t made = 0;  // waiters with a lower arrival number belong to a former flow with this number
     time_point due = time_point::max();          // when the ceiling had capacity for the flow again
     time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };

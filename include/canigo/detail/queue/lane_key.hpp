@@ -11,8 +11,8 @@ inline constexpr std::size_t most_sublimits = 256;
 /// Stands for the number of a sublimit if a request names no sublimit.
 inline constexpr std::uint16_t without_sublimit = 0xffff;
 
-/// The alternatives and the sublimit of a waiter. It needs one alternative of `set`, in which bit i stands for
-/// alternative i, and capacity in its sublimit. Waiters of one flow with equal keys are a lane.
+/// The alternatives and the sublimit of a waiter. The waiter needs one alternative of `set`, in which bit i stands for
+/// alternative i, and capacity in the sublimit. Waiters of one flow with equal keys are a lane.
 struct lane_key {
   std::uint64_t set = 0;
   std::uint16_t sublimit = without_sublimit;

@@ -109,8 +109,8 @@ class supplies {
     beyond_ -= out;
     occupied_ -= places - out;
   }
-  /// Call it after a release. If more slots were released than were counted, the surplus are slots that shadow waiters
-  /// held beyond the capacity.
+  /// Call it after a release. If more slots were released than were counted, the surplus slots are those that shadow
+  /// waiters held beyond the capacity.
   void settle_beyond() noexcept {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
@@ -151,7 +151,8 @@ class supplies {
   bool has_records() const noexcept {
     return has_units_ || any_of_ != nullptr || (rates_.has_windows() && occupancy_ != occupancy::none);
   }
-  /// The alternatives, of which each request needs one; nullptr: there are none. All other members ignore them.
+  /// The alternatives, of which each request needs one; nullptr: there are none. All other members of this class ignore
+  /// the alternatives.
   alternatives* any_of() noexcept { return any_of_.get(); }
   const alternatives* any_of() const noexcept { return any_of_.get(); }
   /// The sublimits, of which a request names at most one; nullptr if the limit has no sublimits. If the limit has

@@ -27,8 +27,8 @@ class wait_node {
   time_point since() const noexcept { return since_; }
   /// The number of its flow in a fair_queue; 0 without a flow.
   std::uint32_t flow() const noexcept { return flow_; }
-  /// Whether it goes before `other`, which must be of the same class. A repeated request has the position of its first
-  /// arrival.
+  /// Whether this waiter goes before `other`, which must be of the same class. A repeated request has the position of
+  /// its first arrival.
   bool arrived_before(const wait_node& other) const noexcept {
     return since_ != other.since_ ? since_ < other.since_ : sequence_ < other.sequence_;
   }
@@ -94,7 +94,8 @@ class wait_queue {
   /// O(1).
   wait_node* first_of_most_important() const noexcept { return size_ == 0 ? nullptr : at(waiting_.first()).head; }
 
-  /// When front() may become another waiter although no waiter came or left; max: never. O(classes with waiters).
+  /// The instant at which front() may change without the arrival or removal of a waiter; max: never. O(classes with
+  /// waiters).
   time_point next_promotion(time_point now) const noexcept;
 
   /// The first `most` waiters, in the order in which they would be granted at `now`. Allocates.

@@ -69,7 +69,7 @@ class pump_crew {
 
   // While all threads have work, these variables are rarely written. So they are kept in other cache lines than mutex_.
   alignas(64) atomic<int> seekers_{0};
-  atomic<int> threads_{1};       // max number of threads seen at the same time
+  atomic<int> threads_{1};       // max number of threads that have run pumps at the same time so far
   atomic<std::size_t> made_{0};  // size of pumps_
   std::array<std::unique_ptr<pump>, most_pumps> pumps_;
 

@@ -91,8 +91,8 @@ class counter_clock {
   static constexpr double slowness = 0.999;
   // The max age of an anchor. The time is counted from the anchor until it has this age; then a new anchor is read.
   static constexpr duration longest = std::chrono::microseconds{650};
-  // The system's clock is read before and after the counter. If more time than this passes between, the reading is not
-  // used.
+  // The system's clock is read before and after the counter. If more time than this passes between the two readings of
+  // that clock, the reading of the counter is not used.
   static constexpr duration closeness = std::chrono::nanoseconds{250};
   static constexpr duration first_measure = std::chrono::milliseconds{10};
   static constexpr duration next_measure = std::chrono::seconds{1};
@@ -168,7 +168,7 @@ class counter_clock {
   atomic<std::uint64_t> slope_{0};   // nanoseconds per tick, times 2^32
   atomic<std::uint64_t> window_{0};  // number of ticks for which the anchor is valid; 0 if there is none
   atomic<bool> is_off_{false};
-  // Used only by the thread that has made the version odd.
+  // Only the thread that has made the version odd uses the members below.
   phase phase_ = phase::unknown;
   int disagreements_ = 0;
   int slow_readings_ = 0;

@@ -15,8 +15,8 @@ namespace canigo::detail {
 /// It is a hierarchical timing wheel over the whole range of time_point: 11 levels of 64 slots, with six bits of the
 /// instant for each level. The highest digit in which a deadline differs from the wheel's reference determines its
 /// level. So a lower level is always due before a higher one, and inside a level the slots are due in order. When a
-/// slot is due, its nodes move to lower levels. Each slot stores its earliest deadline, and the reference jumps there.
-/// So a deadline that is alone in its slot comes out without passing through every level.
+/// slot is due, its nodes move to lower levels. Each slot stores its earliest deadline, and the reference jumps to that
+/// deadline. So a deadline that is alone in its slot comes out without passing through every level.
 ///
 /// Nodes come out by deadline, and for equal deadlines in the order of insertion. A deadline in the past counts as due
 /// at the latest `now` that pop() was called with; if `now` goes back, the latest one is used.

@@ -72,8 +72,8 @@ class limit_fields {
 
   /// All limits that the fields report. A quota without a remaining amount is left out.
   ///
-  /// An instant is compared with the response's own Date field, so a wrong clock on either side does no harm; without
-  /// that field, with `now`. An instant in the past means no wait. No time is longer than `most`.
+  /// An instant is compared with the response's own Date field, so a wrong clock on either side does no harm. Without a
+  /// Date field it is compared with `now`. An instant in the past means no wait. No time is longer than `most`.
   told_limits read(std::chrono::system_clock::time_point now, duration most) const noexcept;
 
  private:

@@ -46,7 +46,7 @@ class transfer : public canigo::detail::suspended,
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Sets the error of a transfer before the engine knows the transfer.
+  /// Sets the error of a transfer before the transfer is passed to the engine.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:

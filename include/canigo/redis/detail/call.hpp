@@ -45,7 +45,7 @@ class call : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Sets the error of a call before the engine knows the call.
+  /// Sets the error of a call before the call is passed to the engine.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:

@@ -21,7 +21,7 @@ struct limit_request {
   std::uint64_t id = 0;                     // the number of the request in Redis, which changes with the session
   std::uint64_t arrival = 0;
   time_point since{};
-  bool is_known = false;    // whether Redis may know the request
+  bool is_known = false;    // whether Redis may have a record of the request
   bool has_looked = false;  // whether the last call of the Redis script before the deadline has ended without a grant
 };
 

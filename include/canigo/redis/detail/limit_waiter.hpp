@@ -30,7 +30,7 @@ class limit_waiter : public canigo::detail::suspended, protected limit_request {
   void abandon() noexcept { granted_ = {}; }
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Sets the error of a waiter before the limit client knows the waiter.
+  /// Sets the error of a waiter before the waiter is passed to the limit client.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
