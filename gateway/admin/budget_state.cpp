@@ -1,6 +1,7 @@
 #include "gateway/admin/budget_state.hpp"
 
 #include "gateway/admin/metric_text.hpp"
+#include "gateway/call/call_money.hpp"
 #include "gateway/process/service.hpp"
 
 #include <fmt/chrono.h>
@@ -19,8 +20,6 @@ namespace {
 using json = nlohmann::json;
 using std::chrono::sys_seconds;
 
-constexpr std::size_t most_shown_tenants = 256;
-
 sys_seconds now() { return std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now()); }
 
 double usd(micro_usd amount) { return static_cast<double>(amount) / static_cast<double>(one_usd); }
@@ -35,25 +34,12 @@ std::size_t waiting_for(service& s, const budget_ledger::budget& b) {
   return line ? line->waiting() : 0;
 }
 
-std::vector<budget_ledger::budget> all_budgets(const config& c) {
-  std::vector<budget_ledger::budget> all;
-  for (const upstream& u : c.upstreams) {
-    if (u.budget) all.push_back({"upstream", u.name, &*u.budget});
-    for (const target& t : u.targets)
-      if (t.budget) all.push_back({"target", t.full_name, &*t.budget});
-  }
-  const std::size_t most = all.size() + most_shown_tenants;
-  for (const tenant& t : c.tenants)
-    if (t.budget && all.size() < most) all.push_back({"tenant", t.name, &*t.budget});
-  return all;
-}
-
 }  // namespace
 
 json budgets_of(service& s, const config& c) {
   json all = json::array();
   const sys_seconds at = now();
-  for (const budget_ledger::budget& b : all_budgets(c)) {
+  for (const budget_ledger::budget& b : shown_budgets(c)) {
     const budget_ledger::look l = s.budgets->look_at(b, at);
     all.push_back({{"kind", b.kind},
                    {"name", b.name},
@@ -73,7 +59,7 @@ json budgets_of(service& s, const config& c) {
 }
 
 void show_budgets(metric_text& m, service& s, const config& c) {
-  const auto all = all_budgets(c);
+  const auto all = shown_budgets(c);
   if (all.empty()) return;
   const sys_seconds at = now();
   std::vector<budget_ledger::look> looks;
@@ -90,7 +76,7 @@ void show_budgets(metric_text& m, service& s, const config& c) {
   each([](const budget_options&, const budget_ledger::look& l) { return l.reserved; });
   m.gauge("budget_waiting", "Calls that wait for money of a budget.");
   for (const budget_ledger::budget& b : all) m.sample({{"kind", b.kind}, {"name", b.name}}, waiting_for(s, b));
-  m.counter("state_failures_total", "Failed attempts to write or read a budget's sum in the state file.");
+  m.counter("state_failures_total", "Failed attempts to write or read a budget's sum in the state file or in Redis.");
   m.sample({}, s.budgets->failures());
 }
 

@@ -145,7 +145,19 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
     }
     upstream_place held = std::move(*held_);
     held_.reset();
-    if (money_ && !reserve_at_target(held.target())) {
+    bool has_money = true;
+    if (counts_at_target(held.target())) {
+      auto reserving = reserve_at_target(held.target());
+      has_money = co_await std::move(reserving);
+      const bool has_ended = clock::now() >= services_.end();  // the time of a drain is over
+      if (turn_.is_called_off() || has_ended) {
+        held.give_back();
+        why_ = turn_.is_called_off() ? turn_.why_called_off() : ended_by_drain();
+        note_unserved();
+        break;
+      }
+    }
+    if (!has_money) {
       held.give_back();
       why_ = refusal_by_targets();
       if (why_) break;

@@ -115,13 +115,14 @@ class call final : private response_sink {
   std::optional<refusal> refusal_by_targets() const;
   std::optional<refusal> refusal_by_money_of_targets() const;
   void expect_cost();
-  std::optional<call_money::lack> reserve_money();
+  net::awaitable<std::optional<call_money::lack>> reserve_money();
   bool has_money_at_once();
   net::awaitable<bool> get_money();
   net::awaitable<bool> wait_for_money();
   std::string line_to_join() const;
   bool may_wait_for(const call_money::lack& l) const;
-  bool reserve_at_target(std::size_t target);
+  bool counts_at_target(std::size_t target) const;
+  net::awaitable<bool> reserve_at_target(std::size_t target);
   target_set with_money(target_set of);
   target_set serving_model() const;
   target_set without_spent_quotas() const;

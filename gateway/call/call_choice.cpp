@@ -96,23 +96,34 @@ std::optional<refusal> call::refusal_by_money_of_targets() const {
 
 /// Reserves the expected cost of the next attempt in the budgets of the upstream and the tenant, by the newest
 /// configuration. Returns the reason if one of the budgets has too little left.
-std::optional<call_money::lack> call::reserve_money() {
-  const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
-  return money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
+net::awaitable<std::optional<call_money::lack>> call::reserve_money() {
+  const std::shared_ptr<const config_snapshot> kept = loop_.now;  // a reload may replace it before Redis answers
+  const newest_terms now{*snapshot_, *kept, to(), route_.tenant};
+  if (!money_->must_ask(*now.to, *now.whose))
+    co_return money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
+  auto asking = money_->ask(*now.to, *now.whose);
+  co_return co_await std::move(asking);
 }
 
 /// Tries to reserve the expected cost of the next attempt without a wait. Returns false if the call may wait: then call
 /// get_money(). Returns true if the cost is reserved, or if the call is refused and `why_` is the refusal. If other
 /// calls wait for the same budget, does not reserve the cost, so that this call does not overtake them.
 bool call::has_money_at_once() {
+  const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
   if (!money_->is_reserved() && !line_to_join().empty()) {
-    const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
     const auto lack = money_->find_lack(*now.to, *now.whose);
     if (!lack || may_wait_for(*lack)) return false;
     why_ = lack->why;
     return true;
   }
-  const auto lack = reserve_money();
+  if (money_->must_ask(*now.to, *now.whose)) {
+    // The spent sum of a window becomes less only if Redis loses data. So if it leaves too little, Redis is not asked.
+    const auto lack = money_->find_lack(*now.to, *now.whose);
+    if (!lack || !lack->is_spent || may_wait_for(*lack)) return false;
+    why_ = lack->why;
+    return true;
+  }
+  const auto lack = money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
   if (lack && may_wait_for(*lack)) return false;
   if (lack) why_ = lack->why;
   return true;
@@ -154,15 +165,28 @@ net::awaitable<bool> call::wait_for_money() {
     }
     time_point until = time_point::min();
     if (to_join.empty()) {
-      auto lack = reserve_money();
+      auto reserving = reserve_money();
+      auto lack = co_await std::move(reserving);
+      if (turn_.is_called_off()) continue;
       if (lack && may_wait_for(*lack) && mine.granted && line == services_.lines->find(lack->line)) {
         // Money that comes back after rest() makes the line try again. Money that came back before rest() is found by
         // this second try.
-        line->rest(lack->until);
-        lack = reserve_money();
-        if (!lack) line->look_again();
+        // If money comes back during that try, the next call of the line must not have its turn before this call.
+        bool tries_again = true;
+        while (tries_again) {
+          line->rest(lack->until);
+          auto again = reserve_money();
+          lack = co_await std::move(again);
+          tries_again = lack && may_wait_for(*lack) && !line->rests() && !turn_.is_called_off();
+        }
+        if (!lack || turn_.is_called_off()) line->look_again();
       }
+      if (turn_.is_called_off()) continue;
       if (!lack) co_return true;
+      if (services_.budgets->is_shared() && services_.is_draining()) {
+        why_ = ended_by_drain();  // the drain may have begun while the call asked, and has not ended the wait
+        co_return false;
+      }
       if (!may_wait_for(*lack)) {
         why_ = std::move(lack->why);
         co_return false;
@@ -193,7 +217,9 @@ net::awaitable<bool> call::wait_for_money() {
     if (is_cut) {
       why_ = ended_by_drain();
     } else if (mine.error == errc::timed_out || mine.error == errc::deadline_unreachable) {
-      const auto lack = reserve_money();
+      auto reserving = reserve_money();
+      const auto lack = co_await std::move(reserving);
+      if (turn_.is_called_off()) continue;
       if (!lack) co_return true;
       why_ = lack->why;
     } else {
@@ -203,10 +229,20 @@ net::awaitable<bool> call::wait_for_money() {
   }
 }
 
-bool call::reserve_at_target(std::size_t target) {
-  if (to().targets.empty()) return true;
+/// Whether the target has a budget that counts the call.
+bool call::counts_at_target(std::size_t target) const {
+  if (!money_ || to().targets.empty()) return false;
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
-  return target >= now.to->targets.size() || money_->reserve_at(now.to->targets[target]);
+  return target < now.to->targets.size() && now.to->targets[target].budget;
+}
+
+/// Reserves the expected cost of the attempt in the budget of this target, which must have one. Returns false if the
+/// budget has too little left.
+net::awaitable<bool> call::reserve_at_target(std::size_t target) {
+  const std::shared_ptr<const config_snapshot> kept = loop_.now;  // a reload may replace it before Redis answers
+  const newest_terms now{*snapshot_, *kept, to(), route_.tenant};
+  auto reserving = money_->reserve_at(now.to->targets[target]);
+  co_return co_await std::move(reserving);
 }
 
 /// Returns the targets of the set `of` whose budgets have enough left for the call. If a target's budget has too little

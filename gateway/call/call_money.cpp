@@ -2,12 +2,19 @@
 
 #include "gateway/config/units.hpp"
 
+#include <asio/associated_executor.hpp>
+#include <asio/async_result.hpp>
+#include <asio/post.hpp>
+#include <asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -37,7 +44,9 @@ std::string line_of(const budget_ledger::budget& b) { return fmt::format("{} {}"
 
 bool may_refuse(const budget_options& b) noexcept { return b.at != over_budget::warn; }
 
-refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount) {
+/// `store`: the name of the place that keeps the sums, for the text.
+refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount,
+                          const std::string& store) {
   // How long the refused client is asked to wait. By then, calls that run now may have given back a part of their
   // reserved money.
   constexpr duration until_others_end = std::chrono::seconds{1};
@@ -48,7 +57,7 @@ refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::d
   if (amount > terms.most) return {402, "budget_spent", detail + "is " + cost, {}, true};
   if (!denied.is_known) {
     constexpr duration until_next_look = std::chrono::seconds{10};
-    return {503, "store_unavailable", detail + "has a sum that can't be read from the file of state", until_next_look};
+    return {503, "store_unavailable", detail + "has a sum that can't be read from " + store, until_next_look};
   }
   if (!denied.is_spent) {
     detail += "has " + cost + " beside the calls that run";
@@ -61,14 +70,45 @@ refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::d
 
 /// Returns the refusal of a call for which the budget has too little left, and the line (queue of calls) in which the
 /// call may wait.
-call_money::lack lack_of(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount) {
-  call_money::lack l{
-      .why = refusal_by_budget(b, denied, amount), .until = denied.sums.window.end, .is_spent = denied.is_spent};
+call_money::lack lack_of(const budget_ledger& ledger, const budget_ledger::budget& b,
+                         const budget_ledger::denial& denied, micro_usd amount) {
+  call_money::lack l{.why = refusal_by_budget(b, denied, amount, ledger.is_shared() ? "Redis" : "the file of state"),
+                     .until = denied.sums.window.end,
+                     .is_spent = denied.is_spent};
   if (b.terms->at == over_budget::queue && amount <= b.terms->most) l.line = line_of(b);
   return l;
 }
 
+/// Asks Redis for the money, and waits for the answer, which comes after 2 seconds at most.
+net::awaitable<budget_ledger::outcome> outcome_of(budget_ledger& ledger, std::span<const budget_ledger::budget> budgets,
+                                                  micro_usd amount) {
+  return net::async_initiate<const net::use_awaitable_t<>&, void(budget_ledger::outcome)>(
+      [&ledger, budgets, amount](auto handler) {
+        // The ledger keeps a function that can be copied, and the handler can't.
+        const auto kept = std::make_shared<decltype(handler)>(std::move(handler));
+        ledger.ask(budgets, amount, now_in_seconds(), [kept](budget_ledger::outcome o) {
+          const auto on = net::get_associated_executor(*kept);
+          net::post(on, [kept, o = std::move(o)]() mutable { (*kept)(std::move(o)); });
+        });
+      },
+      net::use_awaitable);
+}
+
 }  // namespace
+
+std::vector<budget_ledger::budget> shown_budgets(const config& c) {
+  constexpr std::size_t most_tenants = 256;
+  std::vector<budget_ledger::budget> all;
+  for (const upstream& u : c.upstreams) {
+    if (u.budget) all.push_back({"upstream", u.name, &*u.budget});
+    for (const target& t : u.targets)
+      if (t.budget) all.push_back(budget_of(t));
+  }
+  const std::size_t most = all.size() + most_tenants;
+  for (const tenant& t : c.tenants)
+    if (t.budget && all.size() < most) all.push_back({"tenant", t.name, &*t.budget});
+  return all;
+}
 
 void call_money::expect(const token_estimate& e, double learned) {
   price_ = prices_->of(e.model);
@@ -79,16 +119,33 @@ void call_money::expect(const token_estimate& e, double learned) {
 std::optional<call_money::lack> call_money::reserve(const config& now, const upstream& u, const tenant& whose,
                                                     const token_estimate& e) {
   if (hold_ || is_free_) return std::nullopt;
+  if (price_ == nullptr) return lack_of_price(now, u, whose, e);
   const std::vector<budget_ledger::budget> budgets = budgets_of(u, whose);
-  if (price_ == nullptr) {
-    const bool has_budget =
-        std::ranges::any_of(budgets, [](const budget_ledger::budget& b) { return may_refuse(*b.terms); }) ||
-        std::ranges::any_of(u.targets, [](const target& t) { return t.budget && may_refuse(*t.budget); }) ||
-        counts(u, "usd");
-    return now.refuses_unpriced && has_budget ? std::optional{lack{.why = refusal_by_price(e)}} : std::nullopt;
-  }
   const auto denied = ledger_->reserve(budgets, expected_, now_in_seconds(), hold_);
-  return denied ? std::optional{lack_of(budgets[denied->which], *denied, expected_)} : std::nullopt;
+  return denied ? std::optional{lack_of(*ledger_, budgets[denied->which], *denied, expected_)} : std::nullopt;
+}
+
+/// Returns the reason if a call for a model without a price is refused, because a budget that may refuse counts it.
+std::optional<call_money::lack> call_money::lack_of_price(const config& now, const upstream& u, const tenant& whose,
+                                                          const token_estimate& e) const {
+  const auto refuses = [](const auto& counted) { return counted.budget && may_refuse(*counted.budget); };
+  const bool has_budget = refuses(u) || refuses(whose) || std::ranges::any_of(u.targets, refuses) || counts(u, "usd");
+  return now.refuses_unpriced && has_budget ? std::optional{lack{.why = refusal_by_price(e)}} : std::nullopt;
+}
+
+bool call_money::must_ask(const upstream& u, const tenant& whose) const {
+  if (hold_ || is_free_ || price_ == nullptr || !ledger_->is_shared()) return false;
+  const std::vector<budget_ledger::budget> budgets = budgets_of(u, whose);
+  return ledger_->must_ask(budgets, expected_);
+}
+
+net::awaitable<std::optional<call_money::lack>> call_money::ask(const upstream& u, const tenant& whose) {
+  const std::vector<budget_ledger::budget> budgets = budgets_of(u, whose);
+  auto asking = outcome_of(*ledger_, budgets, expected_);
+  budget_ledger::outcome o = co_await std::move(asking);
+  if (o.denied) co_return lack_of(*ledger_, budgets[o.denied->which], *o.denied, expected_);
+  hold_ = std::move(o.money);
+  co_return std::nullopt;
 }
 
 std::vector<std::string> call_money::lines(const upstream& u, const tenant& whose) const {
@@ -103,20 +160,24 @@ std::optional<call_money::lack> call_money::find_lack(const upstream& u, const t
   if (is_free_ || price_ == nullptr) return std::nullopt;
   const std::vector<budget_ledger::budget> budgets = budgets_of(u, whose);
   const auto denied = ledger_->find_denial(budgets, expected_, now_in_seconds());
-  return denied ? std::optional{lack_of(budgets[denied->which], *denied, expected_)} : std::nullopt;
+  return denied ? std::optional{lack_of(*ledger_, budgets[denied->which], *denied, expected_)} : std::nullopt;
 }
 
-bool call_money::reserve_at(const target& t) {
-  if (!t.budget || is_free_ || price_ == nullptr) return true;
+net::awaitable<bool> call_money::reserve_at(const target& t) {
+  if (!t.budget || is_free_ || price_ == nullptr) co_return true;
   const std::array one{budget_of(t)};
-  return !ledger_->reserve(one, expected_, now_in_seconds(), at_target_);
+  if (!ledger_->must_ask(one, expected_)) co_return !ledger_->reserve(one, expected_, now_in_seconds(), at_target_);
+  auto asking = outcome_of(*ledger_, one, expected_);
+  budget_ledger::outcome o = co_await std::move(asking);
+  at_target_ = std::move(o.money);
+  co_return !o.denied;
 }
 
 std::optional<call_money::lack> call_money::find_lack(const target& t) const {
   if (!t.budget || is_free_ || price_ == nullptr) return std::nullopt;
   const std::array one{budget_of(t)};
   const auto denied = ledger_->find_denial(one, expected_, now_in_seconds());
-  return denied ? std::optional{lack_of(one[0], *denied, expected_)} : std::nullopt;
+  return denied ? std::optional{lack_of(*ledger_, one[0], *denied, expected_)} : std::nullopt;
 }
 
 void call_money::settle(const std::optional<token_usage>& used, const token_usage& at_least, bool is_refused,

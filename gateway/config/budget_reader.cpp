@@ -37,9 +37,12 @@ void read_money(table_view& t, config& c) {
     t.problems().complain(t.where("unpriced"), "unpriced", "is of no use: there are no prices");
   if (const auto state = t.text("state")) {
     c.state = state->text;
-    if (!c.state.starts_with('/') || c.state.ends_with('/'))
+    if (c.shares_budgets()) {
+      if (c.redis.source.empty()) t.problems().complain(state->where, state->field, "needs redis, which is missing");
+    } else if (!c.state.starts_with('/') || c.state.ends_with('/')) {
       t.problems().refuse_text(state->where, state->field, state->text,
-                               "the path of a file, such as \"/var/lib/canigo-gateway/state.db\"");
+                               "the path of a file, such as \"/var/lib/canigo-gateway/state.db\", or \"redis\"");
+    }
   }
 }
 
@@ -64,8 +67,9 @@ void read_budget(table_view& t, const config& c, std::optional<budget_options>& 
   given->finish();
   if (c.prices_source.empty()) t.problems().complain(given->where(), given->field(), "needs prices, which are missing");
   if (c.state.empty())
-    t.problems().complain(given->where(), given->field(),
-                          "needs state, which is missing: a file that keeps what is spent over a restart");
+    t.problems().complain(
+        given->where(), given->field(),
+        "needs state, which is missing: a file, or \"redis\", that keeps what is spent over a restart");
 }
 
 void check_priced(table_view& t, upstream& u, const config& c) {

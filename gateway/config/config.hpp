@@ -361,7 +361,11 @@ struct config {
   std::string prices_source;     ///< the file of the prices, as "file:/path"; empty: there are no prices
   price_list prices;             ///< the prices of calls to upstreams that count tokens
   bool refuses_unpriced = true;  ///< refuses a call for a model without a price, if a budget applies that refuses calls
-  std::string state;             ///< the path of the file that keeps the sums of budgets; empty: sums are not kept
+  /// The path of the file that keeps the sums of budgets; state_in_redis: all instances share their sums in Redis;
+  /// empty: sums are not kept.
+  std::string state;
+  static constexpr std::string_view state_in_redis = "redis";
+  bool shares_budgets() const noexcept { return state == state_in_redis; }
   std::vector<std::string> classes = {"interactive", "normal", "batch"};  ///< the first one is the most important
   /// A waiting request moves up one priority class each time it has waited for this time; max(): never.
   duration ageing = std::chrono::seconds{60};

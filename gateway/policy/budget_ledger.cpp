@@ -1,5 +1,6 @@
 #include "gateway/policy/budget_ledger.hpp"
 
+#include "gateway/policy/budget_account.hpp"
 #include "gateway/wire/standard_error.hpp"
 
 #include <fmt/format.h>
@@ -18,24 +19,16 @@ constexpr auto between_tries = std::chrono::milliseconds{100};
 
 }  // namespace
 
-/// The windows of one budget that are kept in memory.
-struct budget_ledger::account {
-  /// Enough that a budget per hour still has its windows in memory after the clock has stepped back by a day.
-  static constexpr std::size_t most_windows = 64;
-
-  std::string name;
-  std::string calendar;
-  calendar_window now{};  // the window of the instant given to the last call of open()
-  std::map<instant, sum> windows;
-
-  spent_store::window of(instant begin) const noexcept { return {name, calendar, begin}; }
-};
-
 budget_ledger::budget_ledger(std::unique_ptr<spent_store> store) : store_{std::move(store)} {
   if (store_) catching_up_ = std::jthread{[this](const std::stop_token& stop) { catch_up(stop); }};
 }
 
 budget_ledger::~budget_ledger() {
+  if (is_shared()) {
+    const auto is_unsaved = [](const auto& w) { return w.second.unsaved != 0; };
+    const auto lacks = [&](const auto& a) { return std::ranges::any_of(a.second->windows, is_unsaved); };
+    if (std::ranges::any_of(accounts_, lacks)) say("Redis lacks a part of what was spent: it does not answer");
+  }
   if (!store_) return;
   catching_up_.request_stop();
   catching_up_.join();
@@ -87,7 +80,15 @@ budget_ledger::account& budget_ledger::open(const budget& b, instant now) {
 /// Makes sure that the sum of a window is in memory: reads it from the store if necessary. If that fails, the sum stays
 /// unknown.
 void budget_ledger::open_window(account& a, instant begin) {
-  sum& s = a.windows[begin];
+  const auto [at, is_new] = a.windows.try_emplace(begin);
+  sum& s = at->second;
+  if (is_shared()) {
+    if (is_new) {
+      s.member = fmt::format("{}.{}", instance_, ++windows_made_);
+      forget_idle_windows(a, begin);
+    }
+    return;
+  }
   if (s.is_known) return;
   const auto before = store_ ? store_->spent(a.of(begin)) : std::optional<micro_usd>{0};
   if (!before) {
@@ -100,8 +101,14 @@ void budget_ledger::open_window(account& a, instant begin) {
   s.is_known = true;
   s.spent = *before + s.unsaved;
   if (store_) store_->forget_old(a.of(begin));
+  forget_idle_windows(a, begin);
+}
+
+/// Removes idle windows from memory while the account has too many. Keeps the window `but`.
+void budget_ledger::forget_idle_windows(account& a, instant but) {
   for (auto w = a.windows.begin(); w != a.windows.end() && a.windows.size() > account::most_windows;) {
-    const bool is_idle = w->second.reserved == 0 && w->second.unsaved == 0 && w->first != begin;
+    const sum& s = w->second;
+    const bool is_idle = s.reserved == 0 && s.unsaved == 0 && !s.is_due && !s.is_stated && w->first != but;
     w = is_idle ? a.windows.erase(w) : std::next(w);
   }
 }
@@ -117,6 +124,13 @@ std::optional<budget_ledger::denial> budget_ledger::judge(std::span<const budget
     parts.push_back({&a, a.now.begin});
     if (amount == 0 || budgets[i].terms->at == over_budget::warn) continue;
     const micro_usd most = budgets[i].terms->most;
+    if (is_shared()) {
+      if (auto denied = guess(parts.back(), amount, most)) {
+        denied->which = i;
+        return denied;
+      }
+      continue;
+    }
     if (!s.is_known || s.spent + s.reserved + amount > most)
       return denial{i, {a.now, s.spent, s.reserved}, s.is_known && s.spent + amount > most, s.is_known};
   }
@@ -135,10 +149,11 @@ std::optional<budget_ledger::denial> budget_ledger::reserve(std::span<const budg
   const std::lock_guard lock{mutex_};
   std::vector<hold::part> parts;
   if (auto denied = judge(budgets, amount, now, parts)) return denied;
-  for (const hold::part& p : parts) p.of->windows.at(p.window).reserved += amount;
+  for (const hold::part& p : parts) sum_of(p).reserved += amount;
   to.ledger_ = this;
   to.amount_ = amount;
   to.parts_ = std::move(parts);
+  if (is_shared() && amount != 0) make_due(to.parts_);
   return std::nullopt;
 }
 
@@ -150,20 +165,21 @@ void budget_ledger::settle(hold& h, micro_usd cost) noexcept {
 
 void budget_ledger::count(const hold& h, micro_usd cost) noexcept {
   const std::lock_guard lock{mutex_};
-  for (const hold::part& p : h.parts_) p.of->windows.at(p.window).reserved -= h.amount_;
+  for (const hold::part& p : h.parts_) sum_of(p).reserved -= h.amount_;
+  if (is_shared() && (cost != 0 || h.amount_ != 0)) make_due(h.parts_);
   if (cost == 0) return;
   std::vector<spent_store::entry> entries;
   for (const hold::part& p : h.parts_) {
-    sum& s = p.of->windows.at(p.window);
+    sum& s = sum_of(p);
     s.spent += cost;
-    if (!store_) continue;
-    s.unsaved += cost;
-    entries.push_back({p.of->of(p.window), s.unsaved});
+    if (is_shared()) s.settled += cost;
+    if (store_ || is_shared()) s.unsaved += cost;
+    if (store_) entries.push_back({p.of->of(p.window), s.unsaved});
   }
   if (entries.empty() || is_behind_) return;
   if (!store_->add(entries)) return fall_behind();
   for (std::size_t i = 0; i < entries.size(); ++i) {
-    sum& s = h.parts_[i].of->windows.at(h.parts_[i].window);
+    sum& s = sum_of(h.parts_[i]);
     s.unsaved = 0;
     s.is_known = true;
     s.spent = entries[i].all;  // the sum in the store, which includes what other processes have added
@@ -215,9 +231,16 @@ void budget_ledger::catch_up(const std::stop_token& stop) {
 
 budget_ledger::look budget_ledger::look_at(const budget& b, instant now) {
   const std::lock_guard lock{mutex_};
-  const account& a = open(b, now);
-  const sum& s = a.windows.at(a.now.begin);
-  return {a.now, s.spent, s.reserved};
+  account& a = open(b, now);
+  const hold::part current{&a, a.now.begin};
+  sum& s = sum_of(current);
+  if (is_shared()) {
+    s.looked_at = now_();
+    if (!is_fresh(s)) make_due({&current, 1});
+  }
+  // Money that Redis has not confirmed is shown as reserved: if this process were killed now, it would be lost.
+  const micro_usd unconfirmed = is_shared() ? s.unsaved : 0;
+  return {a.now, s.spent - unconfirmed, s.reserved + s.others + unconfirmed};
 }
 
 }  // namespace canigo::gateway

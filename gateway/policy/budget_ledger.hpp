@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gateway/config/budget.hpp"
+#include "gateway/policy/budget_statement.hpp"
 #include "gateway/policy/spent_store.hpp"
 
 #include <atomic>
@@ -8,6 +9,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -32,17 +34,34 @@ namespace canigo::gateway {
 /// The sum of a window is kept when the clock steps backwards. If the unit or the zone of a budget changes, the budget
 /// begins with a new sum.
 ///
-/// The sums are kept in the store: settle() adds to them before it returns. If the store does not take a sum, a thread
-/// tries again every 100 ms; until it succeeds, settle() does not write to the store. Standard error reports when the
-/// tries begin, and when one has succeeded.
+/// A ledger with a store keeps the sums there: settle() adds to them before it returns. If the store does not take a
+/// sum, a thread tries again every 100 ms; until it succeeds, settle() does not write to the store. Standard error
+/// reports when the tries begin, and when one has succeeded.
+///
+/// A shared ledger has the sums of all instances, which Redis keeps. The ledger sends nothing: its owner takes
+/// statements from it, has Redis run them, and brings the answers. A call asks for its money by ask(), which Redis
+/// answers. If no answer comes for 2 seconds, the money is denied. Then further calls are denied for a second without a
+/// wait.
 ///
 /// Threads: any. Each function takes a lock. settle() also takes the time of spent_store::add().
 class budget_ledger {
+  using clock = std::chrono::steady_clock;
   struct sum {
     micro_usd spent = 0;
-    micro_usd reserved = 0;
-    micro_usd unsaved = 0;  // the part of `spent` that is not yet in the store
-    bool is_known = false;  // the store has told how much was spent in this window earlier
+    micro_usd reserved = 0;  // by calls of this instance
+    micro_usd unsaved = 0;   // the part of `spent` that is not yet in the store, or not yet confirmed by Redis
+    bool is_known = false;   // the store has told how much was spent in this window earlier
+
+    // Of a shared ledger:
+    micro_usd settled = 0;          // money that calls of this instance have spent, since the window is in memory
+    micro_usd others = 0;           // money that other instances have reserved, by the last answer
+    std::optional<micro_usd> told;  // money that Redis counts as reserved by this instance; nothing: unknown
+    std::string member;             // this instance's name in the window
+    std::string record;             // see budget_statement::window
+    clock::time_point known_at{};   // when the last answer came
+    clock::time_point looked_at{};  // when look_at() last wanted the sums
+    bool is_due = false;            // the next statement includes this window
+    bool is_stated = false;         // a statement without an answer includes this window
   };
   struct account;
 
@@ -51,6 +70,12 @@ class budget_ledger {
 
   /// `store`: keeps the sums. If it is null, the sums are lost when the process ends.
   explicit budget_ledger(std::unique_ptr<spent_store> store);
+  /// The name of an instance in a shared ledger. No other process may have it, or have had it.
+  struct instance_name {
+    std::string text;
+  };
+  /// Makes a shared ledger. `now`: the clock; tests have one of their own.
+  explicit budget_ledger(instance_name mine, clock::time_point (*now)() = &clock::now);
   /// Sets a function that is called with the name of a budget, such as "upstream chat", after a call has settled its
   /// cost there. Call on_freed() before the first reserve().
   void on_freed(std::function<void(const std::string& name)> freed) { freed_ = std::move(freed); }
@@ -111,10 +136,38 @@ class budget_ledger {
   /// find_denial() returns a budget, returns it, too, and reserves nothing.
   std::optional<denial> reserve(std::span<const budget> budgets, micro_usd amount, instant now, hold& to);
 
-  /// Returns the spent and reserved sums of the current window of a budget.
+  /// The answer to ask(). `denied`: nothing if the money is reserved.
+  struct outcome {
+    hold money;
+    std::optional<denial> denied;
+  };
+  bool is_shared() const noexcept { return !instance_.empty(); }
+  /// Whether reserve() can't decide, because Redis must: the ledger is shared, and one of the budgets may refuse calls.
+  bool must_ask(std::span<const budget> budgets, micro_usd amount) const noexcept;
+  /// Reserves the amount in all of these budgets or in none, after Redis has answered. Only for a shared ledger. `done`
+  /// is called exactly once, on any thread, possibly before ask() returns. It must not call the ledger.
+  void ask(std::span<const budget> budgets, micro_usd amount, instant now, std::function<void(outcome)> done);
+
+  /// Sets a function that is called when a statement is due. It is called on any thread; it must not call the ledger.
+  void on_news(std::function<void()> news);
+  /// Returns the next statement for Redis; nothing if none is due. It must be followed by take() or fail() before the
+  /// next call.
+  std::optional<budget_statement> next_statement();
+  /// Takes the answer of Redis to the statement `s`.
+  void take(const budget_statement& s, const budget_answer& answer);
+  /// Notes that Redis has not answered the last statement, or has answered with an error.
+  void fail();
+  /// Whether Redis lacks a sum or a reservation of this instance.
+  bool has_news() const;
+  /// Denies all that was asked for, now and later.
+  void stop();
+
+  /// Returns the spent and reserved sums of the current window of a budget. With a shared ledger, these are the sums of
+  /// all instances in the last answer of Redis. Redis is asked for them each second, until a minute after the last
+  /// look.
   look look_at(const budget& b, instant now);
 
-  /// How many times the store could not take or tell a sum. A later call tries again.
+  /// How many times the store or Redis could not take or tell a sum. A later call tries again.
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
 
  private:
@@ -125,13 +178,38 @@ class budget_ledger {
   std::optional<denial> judge(std::span<const budget> budgets, micro_usd amount, instant now,
                               std::vector<hold::part>& parts);
   void open_window(account& a, instant begin);
+  static void forget_idle_windows(account& a, instant but);
   void settle(hold& h, micro_usd cost) noexcept;
   void count(const hold& h, micro_usd cost) noexcept;
   bool save();
   void fall_behind() noexcept;
   void catch_up(const std::stop_token& stop);
 
-  std::mutex mutex_;
+  /// Money that a call asks for.
+  struct question {
+    struct part {
+      hold::part of;
+      calendar_window window;
+      std::optional<micro_usd> most;
+    };
+    micro_usd amount;
+    std::vector<part> parts;
+    clock::time_point since;
+    std::function<void(outcome)> done;
+  };
+  static sum& sum_of(const hold::part& p);
+  bool is_fresh(const sum& s) const;
+  std::optional<denial> guess(const hold::part& p, micro_usd amount, micro_usd most);
+  void make_due(std::span<const hold::part> all);
+  void make_old_windows_due();
+  std::size_t state(budget_statement& s, const hold::part& p);
+  outcome grant(const question& q);
+  static outcome deny(const question& q, std::optional<std::size_t> part);
+  static std::function<void()> end_of(const question& q, outcome o);
+  std::optional<budget_statement> make_statement(std::vector<std::function<void()>>& ends);
+  std::vector<std::function<void()>> deny_all_questions();
+
+  mutable std::mutex mutex_;
   std::condition_variable_any fell_behind_;
   bool is_behind_ = false;      // the store did not take a sum, so the thread tries again
   bool is_unreadable_ = false;  // the last attempt to read a sum from the store failed
@@ -140,6 +218,22 @@ class budget_ledger {
   std::unique_ptr<spent_store> store_;
   std::function<void(const std::string&)> freed_;
   std::atomic<std::uint64_t> failures_{0};
+
+  // Of a shared ledger:
+  const std::string instance_;
+  clock::time_point (*const now_)() = &clock::now;
+  std::uint64_t windows_made_ = 0;
+  std::uint64_t statements_ = 0;
+  std::function<void()> news_;
+  std::deque<hold::part> due_;        // the windows that the next statement includes
+  std::vector<hold::part> stated_;    // the windows of the statement without an answer, in its order
+  std::deque<question> questions_;    // asked, and in no statement yet
+  std::vector<question> asked_;       // those of the statement without an answer, in its order
+  clock::time_point stated_at_{};     // when the last statement was taken
+  clock::time_point searched_at_{};   // when make_old_windows_due() was last called
+  clock::time_point silent_until_{};  // Redis has not answered; until then, ask() does not wait for it
+  bool is_stopped_ = false;
+
   std::jthread catching_up_;  // runs catch_up(); only if there is a store
 };
 

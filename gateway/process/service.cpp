@@ -5,6 +5,7 @@
 #include "canigo/wait_group.hpp"
 
 #include "gateway/call/call.hpp"
+#include "gateway/call/call_money.hpp"
 #include "gateway/config/file_kind.hpp"
 #include "gateway/config/file_values.hpp"
 #include "gateway/config/reader.hpp"
@@ -17,6 +18,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <random>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -117,9 +119,16 @@ service::service(config c, std::string file, const std::vector<std::unique_ptr<l
       store_{open_store(c, loops.front()->io.get_executor())},
       current_{std::make_shared<config_snapshot>(std::move(c), executors_of(loops), client_of_store(), nullptr)} {
   for (const auto& l : loops) l->now = own_count(current_);
+  if (!budgets->is_shared()) return;
+  sums_ = std::make_shared<shared_sums>(loops.front()->io.get_executor(), store_->client(), budgets);
+  sums_->start();
+  // So the page shows what was spent before this instance began.
+  const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
+  for (const budget_ledger::budget& b : shown_budgets(current_->settings)) budgets->look_at(b, now);
 }
 
 service::~service() {
+  if (sums_) sums_->stop();
   // A snapshot has objects on all loops, so the snapshots must be destroyed before the first loop is.
   for (const auto& l : loops_) l->now.reset();
 }
@@ -193,6 +202,11 @@ net::awaitable<void> service::move_callers(std::shared_ptr<const config_snapshot
 
 std::shared_ptr<budget_ledger> service::open_state(const config& c) {
   if (c.state.empty()) return std::make_shared<budget_ledger>(nullptr);
+  if (c.shares_budgets()) {
+    std::random_device random;
+    return std::make_shared<budget_ledger>(
+        budget_ledger::instance_name{fmt::format("{:08x}{:08x}", random(), random())});
+  }
   try {
     return std::make_shared<budget_ledger>(std::make_unique<spent_store>(c.state));
   } catch (const std::exception& e) {
@@ -213,7 +227,7 @@ void service::check(const config& c) {
   access_log::check(c.access_log);
   std::ignore = config_snapshot::make_certificates(c);
   try {
-    if (!c.state.empty()) spent_store::check(c.state);
+    if (!c.state.empty() && !c.shares_budgets()) spent_store::check(c.state);
   } catch (const std::exception& e) {
     throw config_mistake{"state", std::string{": "} + e.what()};
   }
@@ -266,6 +280,7 @@ void service::leave_redis() noexcept {
 }
 
 bool service::is_leaving_redis() const {
+  if (sums_ && budgets->has_news()) return true;
   const auto now = current();
   for (std::size_t i = 0; i < now->queues(); ++i) {
     const redis_limit* const shared = now->queue(i).limits().shared();

@@ -10,6 +10,7 @@
 #include "gateway/process/access_log.hpp"
 #include "gateway/process/recent_errors.hpp"
 #include "gateway/upstream/shared_store.hpp"
+#include "gateway/upstream/shared_sums.hpp"
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -102,7 +103,7 @@ class service : public call_services {
   void stop_waiting() noexcept;
   /// Begins to end this instance's sessions in Redis. Call it when no call is left.
   void leave_redis() noexcept;
-  /// Whether a session in Redis still has to end after leave_redis().
+  /// Whether, after leave_redis(), a session in Redis still has to end, or Redis lacks a sum of a budget.
   bool is_leaving_redis() const;
 
   static constexpr std::size_t most_admins = 100;
@@ -128,6 +129,7 @@ class service : public call_services {
   const std::string file_;
   const std::vector<std::unique_ptr<loop>>& loops_;
   const std::unique_ptr<shared_store> store_;
+  std::shared_ptr<shared_sums> sums_;  // null unless instances share their budgets
   mutable std::mutex mutex_;
   std::shared_ptr<const config_snapshot> current_;
 };

@@ -13,6 +13,7 @@ budget_line::budget_line(const net::any_io_executor& executor, int priorities, d
 
 void budget_line::rest(std::chrono::sys_seconds window_end) {
   constexpr duration longest = std::chrono::seconds{1};
+  rests_.store(true, std::memory_order_relaxed);
   turns_.pause();
   const auto left = window_end - std::chrono::system_clock::now();
   const duration wait = left < longest ? std::max<duration>(left, duration::zero()) : longest;
@@ -29,7 +30,10 @@ void budget_line::arm(duration wait) {
   });
 }
 
-void budget_line::look_again() { turns_.resume(); }
+void budget_line::look_again() {
+  rests_.store(false, std::memory_order_relaxed);
+  turns_.resume();
+}
 
 std::shared_ptr<budget_line> budget_lines::of(const std::string& budget) {
   const std::lock_guard lock{mutex_};

@@ -41,6 +41,8 @@ class budget_line : public std::enable_shared_from_this<budget_line> {
   void rest(std::chrono::sys_seconds window_end);
   /// Lets the first call of the line try to reserve its money. Call it when the budget may have enough money again.
   void look_again();
+  /// Whether look_again() was not called since the last rest().
+  bool rests() const noexcept { return rests_.load(std::memory_order_relaxed); }
 
   /// A call's place in the line: while this object exists, waiting() counts the call.
   class place {
@@ -60,6 +62,7 @@ class budget_line : public std::enable_shared_from_this<budget_line> {
   const net::any_io_executor executor_;
   limiter turns_;
   std::atomic<std::size_t> waiting_{0};
+  std::atomic<bool> rests_{false};
   net::steady_timer timer_;
 };
 

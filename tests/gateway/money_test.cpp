@@ -232,9 +232,11 @@ TEST_CASE("gateway: a budget with a wrong part, or without prices or a state, is
         {"upstream[0].budget needs the tokens of calls, and upstream[0].tokens.api does not say how they count"});
   check("state = '/var/state.db'", openai + fine, {"upstream[0].budget needs prices, which are missing"});
   check("prices = 'file:" + prices.path + "'", openai + fine,
-        {"upstream[0].budget needs state, which is missing: a file that keeps what is spent over a restart"});
+        {"upstream[0].budget needs state, which is missing: a file, or \"redis\", that keeps what is spent over a "
+         "restart"});
   check("state = 'state.db'", "",
-        {"state is \"state.db\"; allowed: the path of a file, such as \"/var/lib/canigo-gateway/state.db\""});
+        {"state is \"state.db\"; allowed: the path of a file, such as \"/var/lib/canigo-gateway/state.db\", or "
+         "\"redis\""});
   check("unpriced = 'free'", "", {"unpriced is of no use: there are no prices"});
 }
 

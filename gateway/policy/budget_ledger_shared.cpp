@@ -1,0 +1,289 @@
+#include "gateway/policy/budget_account.hpp"
+#include "gateway/policy/budget_ledger.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+// The part of a ledger that shares its sums with other instances through Redis.
+namespace canigo::gateway {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t most_windows_in_a_statement = 64, most_windows_of_asks = 48, most_asks_in_a_statement = 64;
+// If Redis does not answer for `give_up`, the calls that ask are denied, and so are further calls during `silent_for`.
+constexpr auto give_up = 2s, silent_for = 1s;
+// Windows with reserved money are stated at least this often. It is far less than budget_lease.
+constexpr auto heartbeat = 10s;
+// How long after a look at a window its sums are kept fresh.
+constexpr auto interest = 1min;
+// A sum of other instances that is older is not used to deny a call.
+constexpr auto freshness = 1s;
+// How long Redis keeps a window after its end. Calls that began in the window are settled by then.
+constexpr std::chrono::hours kept_after_end{24};
+
+}  // namespace
+
+budget_ledger::budget_ledger(instance_name mine, clock::time_point (*now)())
+    : instance_{std::move(mine.text)}, now_{now} {}
+
+budget_ledger::sum& budget_ledger::sum_of(const hold::part& p) { return p.of->windows.at(p.window); }
+
+bool budget_ledger::is_fresh(const sum& s) const { return s.is_known && now_() - s.known_at < freshness; }
+
+bool budget_ledger::must_ask(std::span<const budget> budgets, micro_usd amount) const noexcept {
+  const auto may_refuse = [](const budget& b) { return b.terms->at != over_budget::warn; };
+  return is_shared() && amount != 0 && std::ranges::any_of(budgets, may_refuse);
+}
+
+/// Returns a denial if the last answers of Redis show that the budget has too little left. Only Redis can decide that
+/// the budget has enough. Precondition: mutex_ is locked.
+std::optional<budget_ledger::denial> budget_ledger::guess(const hold::part& p, micro_usd amount, micro_usd most) {
+  const sum& s = sum_of(p);
+  const bool is_known = is_fresh(s);
+  if (!is_known) make_due({&p, 1});
+  // Neither the spent money nor this instance's reservations become less until the next answer.
+  const micro_usd others = is_known ? s.others : 0;
+  const bool is_silent = now_() < silent_until_;
+  if (!is_silent && s.spent + s.reserved + others + amount <= most) return std::nullopt;
+  const bool is_spent = s.spent + amount > most;
+  return denial{0, {p.of->now, s.spent, s.reserved + others}, is_spent, is_spent || !is_silent};
+}
+
+/// Notes that the next statement must include these windows. Precondition: mutex_ is locked.
+void budget_ledger::make_due(std::span<const hold::part> all) {
+  for (const hold::part& p : all)
+    if (!std::exchange(sum_of(p).is_due, true)) due_.push_back(p);
+  if (news_) news_();
+}
+
+/// Notes that the next statement must include the windows whose sums are too old. Precondition: mutex_ is locked.
+void budget_ledger::make_old_windows_due() {
+  const clock::time_point now = now_();
+  for (const auto& [name, a] : accounts_) {
+    for (const auto& [begin, s] : a->windows) {
+      const bool is_of_interest = now - s.looked_at < interest && !is_fresh(s);
+      // Each statement also advances the clock by which reservations of dead instances end.
+      const bool is_leased = (s.reserved != 0 || s.others != 0) && now - s.known_at >= heartbeat;
+      const hold::part p{a.get(), begin};
+      if (is_of_interest || is_leased) make_due({&p, 1});
+    }
+  }
+}
+
+void budget_ledger::on_news(std::function<void()> news) {
+  const std::lock_guard lock{mutex_};
+  news_ = std::move(news);
+}
+
+void budget_ledger::ask(std::span<const budget> budgets, micro_usd amount, instant now,
+                        std::function<void(outcome)> done) {
+  question q{amount, {}, now_(), std::move(done)};
+  std::optional<outcome> at_once;
+  {
+    const std::lock_guard lock{mutex_};
+    for (const budget& b : budgets) {
+      account& a = open(b, now);
+      const bool may_refuse = b.terms->at != over_budget::warn;
+      q.parts.push_back({{&a, a.now.begin}, a.now, may_refuse ? std::optional{b.terms->most} : std::nullopt});
+    }
+    if (is_stopped_ || now_() < silent_until_) {
+      at_once = deny(q, std::nullopt);
+    } else {
+      for (const question::part& p : q.parts) make_due({&p.of, 1});
+      questions_.push_back(std::move(q));
+    }
+  }
+  if (at_once) q.done(std::move(*at_once));
+}
+
+/// Adds a window to a statement, unless it is there already. Returns its index in the statement.
+std::size_t budget_ledger::state(budget_statement& s, const hold::part& p) {
+  sum& of = sum_of(p);
+  of.is_due = false;
+  if (std::exchange(of.is_stated, true)) {
+    const auto at = std::ranges::find_if(stated_, [&](const hold::part& o) { return &sum_of(o) == &of; });
+    return static_cast<std::size_t>(at - stated_.begin());
+  }
+  const auto now = std::chrono::system_clock::now();
+  const instant end = p.of->now.begin == p.window ? p.of->now.end : p.window;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::max<std::chrono::nanoseconds>(end - now, 0ns));
+  s.windows.push_back({.key = fmt::format("{}:{}:{}", p.of->name, p.of->calendar, p.window.time_since_epoch().count()),
+                       .member = of.member,
+                       .record = of.record,
+                       .settled = of.settled,
+                       .reported = of.settled - of.unsaved,
+                       .spent = of.spent - of.unsaved,
+                       .reserved = of.reserved,
+                       .kept = left + kept_after_end});
+  stated_.push_back(p);
+  return stated_.size() - 1;
+}
+
+std::optional<budget_statement> budget_ledger::next_statement() {
+  std::vector<std::function<void()>> ends;
+  auto next = make_statement(ends);
+  for (const auto& end : ends) end();
+  return next;
+}
+
+std::optional<budget_statement> budget_ledger::make_statement(std::vector<std::function<void()>>& ends) {
+  const std::lock_guard lock{mutex_};
+  stated_at_ = now_();
+  if (stated_at_ - searched_at_ >= freshness) {
+    searched_at_ = stated_at_;
+    make_old_windows_due();
+  }
+  // If Redis answers so slowly that questions wait here for too long, they are denied, too.
+  while (!questions_.empty() && stated_at_ - questions_.front().since >= give_up) {
+    ends.push_back(end_of(questions_.front(), deny(questions_.front(), std::nullopt)));
+    questions_.pop_front();
+  }
+  budget_statement s;
+  while (!questions_.empty() && s.asks.size() < most_asks_in_a_statement && stated_.size() < most_windows_of_asks) {
+    question q = std::move(questions_.front());
+    questions_.pop_front();
+    budget_statement::ask& a = s.asks.emplace_back();
+    a.amount = q.amount;
+    for (const question::part& p : q.parts) a.parts.push_back({state(s, p.of), p.most});
+    asked_.push_back(std::move(q));
+  }
+  while (!due_.empty()) {
+    const hold::part p = due_.front();
+    const bool is_due = sum_of(p).is_due;  // if not, a question has included the window
+    if (is_due && stated_.size() >= most_windows_in_a_statement) break;
+    due_.pop_front();
+    if (is_due) state(s, p);
+  }
+  if (s.windows.empty()) return std::nullopt;
+  s.number = ++statements_;
+  return s;
+}
+
+budget_ledger::outcome budget_ledger::grant(const question& q) {
+  outcome o;
+  o.money.ledger_ = this;
+  o.money.amount_ = q.amount;
+  for (const question::part& p : q.parts) {
+    sum_of(p.of).reserved += q.amount;
+    o.money.parts_.push_back(p.of);
+  }
+  return o;
+}
+
+/// Returns the outcome of a question that Redis has denied. `part`: the budget that has too little left; nothing: Redis
+/// has not answered.
+budget_ledger::outcome budget_ledger::deny(const question& q, std::optional<std::size_t> part) {
+  const auto refuses = [](const question::part& p) { return p.most.has_value(); };
+  if (!part) {
+    const auto first = std::ranges::find_if(q.parts, refuses);
+    const std::size_t which = first == q.parts.end() ? 0 : static_cast<std::size_t>(first - q.parts.begin());
+    outcome o = deny(q, which);
+    o.denied->is_spent = false;
+    o.denied->is_known = false;
+    return o;
+  }
+  const question::part& p = q.parts.at(*part);
+  const sum& s = sum_of(p.of);
+  const bool is_spent = p.most && s.spent + q.amount > *p.most;
+  outcome o;
+  o.denied = denial{*part, {p.window, s.spent, s.reserved + s.others}, is_spent, true};
+  return o;
+}
+
+/// Returns the call of the question's function. It must be made without the lock.
+std::function<void()> budget_ledger::end_of(const question& q, outcome o) {
+  return [done = q.done, kept = std::make_shared<outcome>(std::move(o))] { done(std::move(*kept)); };
+}
+
+void budget_ledger::take(const budget_statement& s, const budget_answer& answer) {
+  std::vector<std::function<void()>> ends;
+  {
+    const std::lock_guard lock{mutex_};
+    std::vector<micro_usd> granted(s.windows.size());
+    for (std::size_t i = 0; i < s.asks.size(); ++i) {
+      if (answer.denied[i]) continue;
+      for (const budget_statement::ask::part& p : s.asks[i].parts) granted[p.window] += s.asks[i].amount;
+    }
+    for (std::size_t i = 0; i < s.windows.size(); ++i) {
+      sum& of = sum_of(stated_[i]);
+      of.is_stated = false;
+      of.is_known = true;
+      of.known_at = now_();
+      of.record = answer.windows[i].record;
+      of.unsaved = of.settled - s.windows[i].settled;
+      of.spent = answer.windows[i].spent + of.unsaved;
+      of.told = s.windows[i].reserved + granted[i];
+      of.others = answer.windows[i].reserved - std::min(answer.windows[i].reserved, *of.told);
+    }
+    for (std::size_t i = 0; i < asked_.size(); ++i) {  // none after stop()
+      const question& q = asked_[i];
+      ends.push_back(end_of(q, answer.denied[i] ? deny(q, *answer.denied[i]) : grant(q)));
+    }
+    for (const hold::part& p : stated_)
+      if (const sum& of = sum_of(p); of.unsaved != 0 || of.told != of.reserved) make_due({&p, 1});
+    asked_.clear();
+    stated_.clear();
+  }
+  for (const auto& end : ends) end();
+}
+
+/// Ends all questions with a denial. Returns the calls of their functions, which need the lock not to be held.
+std::vector<std::function<void()>> budget_ledger::deny_all_questions() {
+  std::vector<std::function<void()>> ends;
+  const auto end = [&](const question& q) { ends.push_back(end_of(q, deny(q, std::nullopt))); };
+  std::ranges::for_each(asked_, end);
+  std::ranges::for_each(questions_, end);
+  asked_.clear();
+  questions_.clear();
+  return ends;
+}
+
+void budget_ledger::fail() {
+  std::vector<std::function<void()>> ends;
+  {
+    const std::lock_guard lock{mutex_};
+    failures_.fetch_add(1, std::memory_order_relaxed);
+    for (const hold::part& p : std::exchange(stated_, {})) {
+      sum& of = sum_of(p);
+      of.is_stated = false;
+      of.told.reset();
+      make_due({&p, 1});
+    }
+    const clock::time_point now = now_();
+    const auto is_late = [&](const question& q) { return now - q.since >= give_up; };
+    if (now - stated_at_ >= give_up || std::ranges::any_of(asked_, is_late)) {
+      silent_until_ = now + silent_for;
+      ends = deny_all_questions();
+    } else {
+      questions_.insert(questions_.begin(), std::make_move_iterator(asked_.begin()),
+                        std::make_move_iterator(asked_.end()));
+      asked_.clear();
+    }
+  }
+  for (const auto& end : ends) end();
+}
+
+bool budget_ledger::has_news() const {
+  const std::lock_guard lock{mutex_};
+  return !stated_.empty() || std::ranges::any_of(due_, [](const hold::part& p) { return sum_of(p).is_due; });
+}
+
+void budget_ledger::stop() {
+  std::vector<std::function<void()>> ends;
+  {
+    const std::lock_guard lock{mutex_};
+    is_stopped_ = true;
+    news_ = nullptr;
+    ends = deny_all_questions();
+  }
+  for (const auto& end : ends) end();
+}
+
+}  // namespace canigo::gateway

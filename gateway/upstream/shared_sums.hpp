@@ -1,0 +1,48 @@
+#pragma once
+
+#include "canigo/net.hpp"
+#include "canigo/redis/client.hpp"
+#include "canigo/redis/reply.hpp"
+
+#include "gateway/policy/budget_ledger.hpp"
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <asio/steady_timer.hpp>
+
+#include <atomic>
+#include <memory>
+
+namespace canigo::gateway {
+
+/// Sends the statements of a shared ledger to Redis, one after the other, and gives the answers to the ledger.
+///
+/// A statement is sent as soon as the ledger has one and the last statement has ended. So the statements of calls that
+/// come at the same time are one statement.
+class shared_sums : public std::enable_shared_from_this<shared_sums> {
+ public:
+  /// Runs on the loop of `executor`. `store` must outlive the loop's last handler, or end its commands with
+  /// errc::stopped before.
+  shared_sums(const net::any_io_executor& executor, redis::client& store, std::shared_ptr<budget_ledger> ledger);
+  shared_sums(const shared_sums&) = delete;
+  shared_sums& operator=(const shared_sums&) = delete;
+
+  void start();
+  /// Ends the ledger's questions. Call it once, when no loop runs any more.
+  void stop();
+
+ private:
+  net::awaitable<void> run();
+  net::awaitable<bool> send(const budget_statement& s);
+  void knock();
+
+  const net::any_io_executor executor_;
+  redis::client& store_;
+  const std::shared_ptr<budget_ledger> ledger_;
+  net::steady_timer idle_;   // runs while the ledger has no statement
+  net::steady_timer retry_;  // runs after Redis has not answered
+  std::atomic<bool> has_news_{false};
+  bool is_stopped_ = false;
+};
+
+}  // namespace canigo::gateway

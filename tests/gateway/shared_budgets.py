@@ -1,0 +1,219 @@
+#!/usr/bin/env python3
+"""Budgets in money whose sums instances of canigo-gateway share by Redis: CANIGO_GATEWAY [PART...].
+
+Most tests of the budgets run once more, with the sums in Redis instead of a file.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+
+from budgets import Budgets, usage_of
+from limits import Redis
+from rig import GATEWAY, Curls, curl, main, wait_until
+
+# These are about the file, or about the configuration.
+OF_THE_FILE = (
+    "test_calls_go_on_while_another_process_locks_the_state",
+    "test_a_call_is_refused_with_the_cause_while_the_sum_can_not_be_read",
+    "test_kill_9_loses_what_was_in_flight_and_nothing_that_was_settled",
+    "test_a_state_that_can_not_be_opened_is_told",
+    "test_mistakes_of_budgets_and_rates_in_money_are_told",
+    "test_a_window_ends_by_the_clocks_of_its_zone",
+    "test_a_model_without_a_price_is_refused_unless_it_is_free",
+    "test_a_rate_in_money_is_reserved_and_settled",
+)
+
+
+@unittest.skipIf(shutil.which("redis-server") is None, "redis-server is missing")
+class SharedBudgets(Budgets):
+    BODY = json.dumps({"model": "gpt-x", "max_tokens": 10})
+
+    def setUp(self):
+        super().setUp()
+        self.redis = Redis()
+        self.addCleanup(self.redis.close)
+        os.environ["CANIGO_REDIS_URL"] = self.redis.url
+
+    def head(self, more=""):
+        return (f'prices = "file:{self.dir}/prices.toml"\nredis = "env:CANIGO_REDIS_URL"\nstate = "redis"\n'
+                f"{more}")
+
+    def instance(self, upstream, usd, more=""):
+        return self.gateway(self.ai(upstream.port, self.budget(usd, more)), head=self.head())
+
+    def calls(self, g, n):
+        return Curls([f"{g.url}/ai/v1/chat/completions"] * n, "-H", "Content-Type: application/json", "-d", self.BODY)
+
+    def check_least_spent(self, g, amount):
+        wait_until(lambda: self.sums_of(g)["spent"] >= amount, f"{amount} USD are spent at least")
+
+    def spent_by(self, g, amount):
+        wait_until(lambda: (self.sums_of(g)["spent"], self.sums_of(g)["reserved"]) == (amount, 0),
+                   f"{amount} USD are spent, and none is reserved")
+
+    def test_two_instances_at_once_overspend_by_what_the_estimates_were_too_low(self):
+        upstream = self.telling(usage_of(completion_tokens=12))
+        upstream.go.clear()
+        both = [self.instance(upstream, 1) for _ in range(2)]
+        running = [self.calls(g, 125) for g in both]
+        wait_until(lambda: len(upstream.heads) == 100 and sum(len(g.log()) for g in both) == 150,
+                   "100 calls go, and 150 are refused", 300)
+        for g in both:
+            wait_until(lambda g=g: self.sums_of(g)["reserved"] == 1, "each instance sees what both have reserved")
+        upstream.go.set()
+        statuses = sum((c.statuses() for c in running), [])
+        self.assertEqual((statuses.count(200), statuses.count(402)), (100, 150))
+        for g in both:
+            self.spent_by(g, 1.2)
+        self.assertEqual(len(upstream.heads), 100)
+
+    def test_two_instances_pass_no_budget_of_a_target(self):
+        upstream = self.telling()
+        upstream.go.clear()
+        target = '[[upstream.target]]\nname = "only"\nurl = "http://127.0.0.1:{}"\n{}\n'
+        both = [self.gateway('name = "ai"\nprefix = "/ai"\nprovider = "openai"\nconcurrency = 1000\n'
+                             + target.format(upstream.port, self.budget("0.5")), head=self.head()) for _ in range(2)]
+        running = [self.calls(g, 40) for g in both]
+        wait_until(lambda: len(upstream.heads) == 50 and sum(len(g.log()) for g in both) == 30,
+                   "50 calls go, and 30 are refused", 300)
+        upstream.go.set()
+        statuses = sum((c.statuses() for c in running), [])
+        self.assertEqual((statuses.count(200), statuses.count(402)), (50, 30))
+
+    def test_a_call_waits_for_money_that_another_instance_gives_back(self):
+        upstream = self.telling(usage_of(completion_tokens=1))
+        upstream.go.clear()
+        a, b = (self.instance(upstream, "0.01", ', at = "queue"') for _ in range(2))
+        first = self.calls(a, 1)
+        wait_until(lambda: len(upstream.heads) == 1, "a call holds all the money")
+        second = Curls([f"{b.url}/ai/v1/chat/completions"], "-d", json.dumps({"model": "gpt-x", "max_tokens": 5}))
+        wait_until(lambda: self.sums_of(b)["waiting"] == 1, "the other instance's call waits")
+        upstream.go.set()
+        self.assertEqual((first.statuses(), second.statuses()), ([200], [200]))
+        self.spent_by(a, 0.002)
+
+    def test_kill_9_loses_nothing_that_was_settled_and_holds_what_was_in_flight(self):
+        upstream = self.telling()
+        a, b = (self.instance(upstream, "0.3") for _ in range(2))
+        for _ in range(20):
+            self.assertEqual(self.call(a)[0], 200)
+        self.spent_by(b, 0.2)
+        upstream.go.clear()
+        running = self.calls(a, 3)
+        wait_until(lambda: self.sums_of(a)["reserved"] == 0.03, "three calls are in flight")
+        a.process.send_signal(signal.SIGKILL)
+        a.process.wait()
+        running.kill()
+        upstream.go.set()
+        # For 2 minutes, what it had reserved stays reserved: its calls may cost that.
+        wait_until(lambda: self.sums_of(b)["reserved"] == 0.03, "the other instance sees it")
+        statuses = [curl("-d", self.BODY, f"{b.url}/ai/v1/chat/completions")[0] for _ in range(8)]
+        self.assertEqual(statuses, [200] * 7 + [402])
+        again = self.instance(upstream, "0.3")
+        wait_until(lambda: self.sums_of(again)["spent"] == 0.27, "it begins with what all have spent")
+
+    def test_an_instance_that_ends_leaves_its_sums_and_no_reservation(self):
+        upstream = self.telling()
+        a, b = (self.instance(upstream, 1) for _ in range(2))
+        running = self.calls(a, 30)
+        wait_until(lambda: len(upstream.heads) >= 10, "some calls were sent")
+        a.process.send_signal(signal.SIGTERM)
+        spent = running.statuses().count(200) / 100
+        self.assertEqual(a.process.wait(), 0)
+        self.spent_by(b, spent)
+
+    def test_a_pause_of_an_instance_passes_no_budget(self):
+        upstream = self.telling()
+        a, b = (self.instance(upstream, "0.5") for _ in range(2))
+        upstream.go.clear()
+        running = self.calls(a, 20)
+        wait_until(lambda: len(upstream.heads) == 20, "20 calls are in flight")
+        a.process.send_signal(signal.SIGSTOP)
+        upstream.go.set()
+        statuses = [self.call_only(b) for _ in range(31)]
+        a.process.send_signal(signal.SIGCONT)
+        self.assertEqual(statuses, [200] * 30 + [402])
+        self.assertEqual(running.statuses(), [200] * 20)
+        for g in (a, b):
+            self.spent_by(g, 0.5)
+
+    def call_only(self, g):
+        return curl("-H", "Content-Type: application/json", "-d", self.BODY, f"{g.url}/ai/v1/chat/completions")[0]
+
+    def test_calls_are_refused_while_redis_hangs_and_nothing_is_lost(self):
+        upstream = self.telling()
+        a, b = (self.instance(upstream, "0.3") for _ in range(2))
+        self.assertEqual(self.call(a)[0], 200)
+        upstream.go.clear()
+        running = self.calls(a, 5)
+        wait_until(lambda: len(upstream.heads) == 6, "5 calls are in flight")
+        self.redis.freeze()
+        upstream.go.set()
+        self.assertEqual(running.statuses(), [200] * 5)  # what has its money needs no Redis
+        begun = time.monotonic()
+        status, fields, body = curl("-d", self.BODY, f"{b.url}/ai/v1/chat/completions")
+        self.assertGreaterEqual(time.monotonic() - begun, 1.9)
+        told = status, fields["x-canigo-error"], fields["retry-after"]
+        self.assertEqual(told, (503, "store_unavailable", "10"))
+        self.assertIn("can't be read from Redis", json.loads(body)["detail"])
+        self.redis.thaw()
+        wait_until(lambda: self.call_only(b) == 200, "calls go again")
+        for g in (a, b):
+            self.spent_by(g, 0.07)
+
+    def test_clients_that_leave_while_redis_hangs_keep_no_place_among_those_that_wait_for_money(self):
+        upstream = self.telling()
+        g = self.instance(upstream, 1, ', at = "queue"')
+        self.assertEqual(self.call(g)[0], 200)
+        self.redis.freeze()
+        leaving = self.calls(g, 5)
+        time.sleep(0.5)  # they ask Redis, which gives no answer for 2 s
+        leaving.kill()
+        staying = self.calls(g, 2)
+        wait_until(lambda: self.sums_of(g)["waiting"] == 2, "only the others wait")
+        self.redis.thaw()
+        self.assertEqual(staying.statuses(), [200] * 2)
+        self.assertEqual(len(upstream.heads), 3)
+
+    def test_a_redis_that_lost_its_data_gets_the_sums_again(self):
+        upstream = self.telling()
+        a, b = (self.instance(upstream, "0.3") for _ in range(2))
+        for g in (a, a, b, b, a, b):
+            self.assertEqual(self.call(g)[0], 200)
+        for g in (a, b):
+            self.spent_by(g, 0.06)
+        self.redis.kill()
+        self.redis.start()
+        wait_until(lambda: self.call_only(a) == 200, "calls go again")
+        wait_until(lambda: self.call_only(b) == 200, "calls go again")
+        for g in (a, b):
+            self.spent_by(g, 0.08)
+
+    def test_a_restart_of_redis_that_takes_a_second_refuses_no_call(self):
+        upstream = self.telling()
+        g = self.instance(upstream, 1)
+        self.assertEqual(self.call(g)[0], 200)
+        self.redis.kill()
+        running = self.calls(g, 1)
+        time.sleep(0.3)
+        self.redis.start()
+        self.assertEqual(running.statuses(), [200])
+
+    def test_a_shared_state_needs_redis(self):
+        file = self.dir / "gateway.toml"
+        file.write_text('state = "redis"\n[[listen]]\naddress = "127.0.0.1:0"\n[[upstream]]\n' + self.ai(9))
+        done = subprocess.run([GATEWAY, "--check", "--config", file], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn("state needs redis, which is missing", done.stderr)
+
+
+for name in OF_THE_FILE:
+    setattr(SharedBudgets, name, None)
+
+if __name__ == "__main__":
+    main(SharedBudgets)
