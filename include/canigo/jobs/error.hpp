@@ -5,7 +5,7 @@
 
 namespace canigo::jobs {
 
-/// The errors of job stores, and the ends of jobs without a result.
+/// The errors of job stores, and the reasons why a job ended without a result.
 ///
 /// The text of the exception names the file or server, the database's own error code, and what to do. A call that
 /// failed has written nothing, unless the code is unknown_outcome. Some errors have codes outside this enumeration:
