@@ -20,7 +20,7 @@ constexpr std::size_t most_windows_in_a_statement = 64, most_windows_of_asks = 4
 // If Redis does not answer for `give_up`, the calls that ask are denied, and so are further calls during `silent_for`.
 constexpr auto give_up = 2s, silent_for = 1s;
 // Windows with reserved money are stated at least this often. It is far less than budget_lease.
-constexpr auto heartbeat = 10s;
+constexpr auto heartbeat = 1s;
 // How long after a look at a window its sums are kept fresh.
 constexpr auto interest = 1min;
 // A sum of other instances that is older is not used to deny a call.
