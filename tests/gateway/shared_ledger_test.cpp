@@ -322,6 +322,20 @@ TEST_CASE("gateway: an instance with reserved money, its own or others', sends s
   }
 }
 
+TEST_CASE("gateway: money that Redis has not confirmed is shown as reserved", "[gateway][budget][redis]") {
+  store s;
+  instance a{"a"};
+  auto o = a.answered(s, 30);
+  o.money.settle(20);
+  const auto before = a.ledger.look_at(a.chat(), noon);
+  CHECK(before.spent == 0);
+  CHECK(before.reserved == 20);
+  a.talk(s);
+  const auto after = a.ledger.look_at(a.chat(), noon);
+  CHECK(after.spent == 20);
+  CHECK(after.reserved == 0);
+}
+
 TEST_CASE("gateway: money that waits too long for a slow Redis is denied", "[gateway][budget][redis]") {
   store s;
   instance a{"a"};
