@@ -247,10 +247,11 @@ def drip(port, count, seconds, results):
     selector = selectors.DefaultSelector()
     head = b"GET /web/ HTTP/1.1\r\nHost: x\r\nX-Drip: " + b"a" * 10_000
     for _ in range(count):
+        start = time.monotonic()  # before the gateway can accept it, so that no wait of the gateway seems shorter
         client = socket.create_connection(("127.0.0.1", port))
         client.sendall(head[:1])
         client.setblocking(False)
-        selector.register(client, selectors.EVENT_READ, time.monotonic())
+        selector.register(client, selectors.EVENT_READ, start)
     sockets = [key.fileobj for key in selector.get_map().values()]
     groups, turn, due = 50, 0, time.monotonic()  # not all of them at the same moment
     end = time.monotonic() + seconds
@@ -430,7 +431,7 @@ class Hostile(GatewayCase):
             self.assertEqual({status for status, _ in ends}, {"408"})
             self.assertEqual(len(ends), count)
             after = sorted(seconds for _, seconds in ends)
-            self.assertGreaterEqual(after[0], 9.9)
+            self.assertGreaterEqual(after[0], 9.9)  # of 10 s
             tries.append((busy / quiet, after[-1]))
             print(f"  p99 {1e3 * quiet:.1f} ms alone, {1e3 * busy:.1f} ms beside {count}; closed after "
                   f"{after[0]:.1f} … {after[-1]:.1f} s", file=sys.stderr)
