@@ -4,21 +4,15 @@
 #include "gateway/policy/fields.hpp"
 #include "gateway/policy/refusal_body.hpp"
 #include "gateway/upstream/tunnel.hpp"
+#include "gateway/upstream/upload.hpp"
+#include "gateway/wire/chunk_line.hpp"
 #include "gateway/wire/message_parser.hpp"
 
-#include <asio/co_spawn.hpp>
-#include <asio/redirect_error.hpp>
-#include <asio/steady_timer.hpp>
 #include <asio/this_coro.hpp>
-#include <asio/use_awaitable.hpp>
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <chrono>
 #include <limits>
-#include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,139 +28,6 @@ constexpr std::size_t piece_size = 64 << 10;
 constexpr std::size_t first_read = 8 << 10;
 constexpr parser_limits response_limits{
     .head = piece_size - 1, .body = std::numeric_limits<std::uint64_t>::max(), .fields = 1000};
-
-/// The line that precedes each chunk of a chunked body: the chunk's size in hexadecimal.
-class chunk_line {
- public:
-  explicit chunk_line(std::size_t size) {
-    char* end = std::to_chars(text_.data(), text_.data() + 16, size, 16).ptr;
-    *end++ = '\r';
-    *end++ = '\n';
-    length_ = static_cast<std::size_t>(end - text_.data());
-  }
-  net::const_buffer buffer() const noexcept { return {text_.data(), length_}; }
-
- private:
-  std::array<char, 18> text_;
-  std::size_t length_;
-};
-
-net::const_buffer buffer_of(std::string_view s) { return {s.data(), s.size()}; }
-
-/// The state of a request's body that is sent while the response is read.
-struct upload {
-  explicit upload(const net::any_io_executor& e) : ended{e, time_point::max()} {}
-  bool is_on = false;
-  bool is_complete = false;
-  bool is_stopped = false;
-  time_point over_at = time_point::min();
-  net::steady_timer ended;
-};
-
-bool has_failed(const request_body* body) noexcept {
-  return body != nullptr && body->state() != request_body::status::good &&
-         body->state() != request_body::status::interrupted;
-}
-
-/// The first bytes of a request: its head, and the part of its body that is already in memory. So a small body is sent
-/// in the same system call as the head.
-class beginning {
- public:
-  explicit beginning(exchange& x) {
-    add(buffer_of(x.head));
-    if (x.body == nullptr) return;
-    std::array<std::span<const char>, most_pieces> found;
-    const std::size_t n = x.body->next_now(found);
-    std::size_t size = 0;
-    for (std::size_t i = 0; i < n; ++i) size += found[i].size();
-    has_body_ = size > 0;
-    is_whole_ = x.body->is_given_out();
-    if (x.is_chunked && has_body_) add(line_.emplace(size).buffer());
-    for (std::size_t i = 0; i < n; ++i) add({found[i].data(), found[i].size()});
-    if (x.is_chunked && has_body_) add(buffer_of("\r\n"));
-    if (x.is_chunked && is_whole_) add(buffer_of("0\r\n\r\n"));
-  }
-  beginning(const beginning&) = delete;
-  beginning& operator=(const beginning&) = delete;
-
-  std::span<net::const_buffer> pieces() noexcept { return {pieces_.data(), count_}; }
-  bool has_body() const noexcept { return has_body_; }
-  /// Whether these bytes reach to the end of the body.
-  bool is_whole() const noexcept { return is_whole_; }
-
- private:
-  static constexpr std::size_t most_pieces = 4;
-
-  void add(net::const_buffer b) noexcept { pieces_[count_++] = b; }
-
-  std::array<net::const_buffer, most_pieces + 4> pieces_;
-  std::size_t count_ = 0;
-  std::optional<chunk_line> line_;
-  bool has_body_ = false;
-  bool is_whole_ = false;
-};
-
-net::awaitable<void> send_body(exchange& x, byte_stream& to, upload& u) {
-  error_code error;
-  for (;;) {
-    const std::span<const char> piece = co_await x.body->next();
-    // If the body has failed, cancel() ends the exchange. Without this call, the upstream would wait for the rest of
-    // the body for ever.
-    if (has_failed(x.body)) {
-      to.cancel();
-      co_return;
-    }
-    if (u.is_stopped || x.body->state() != request_body::status::good) co_return;
-    if (piece.empty()) break;
-    if (x.is_chunked) {
-      const chunk_line size{piece.size()};
-      std::array pieces{size.buffer(), net::const_buffer{piece.data(), piece.size()}, buffer_of("\r\n")};
-      co_await to.write(pieces, x.up->timeout.idle, error);
-    } else {
-      std::array pieces{net::const_buffer{piece.data(), piece.size()}};
-      co_await to.write(pieces, x.up->timeout.idle, error);
-    }
-    // If sending fails, the read of the response is not cancelled, because the upstream may have answered already.
-    if (error || u.is_stopped) co_return;
-  }
-  if (x.is_chunked) {
-    std::array pieces{buffer_of("0\r\n\r\n")};
-    co_await to.write(pieces, x.up->timeout.idle, error);
-  }
-  u.is_complete = !error;
-}
-
-void start(exchange& x, byte_stream& to, upload& u, const net::any_io_executor& executor) {
-  u.is_on = true;
-  net::co_spawn(executor, send_body(x, to, u), [&u](const std::exception_ptr&) {
-    u.is_on = false;
-    u.over_at = clock::now();
-    u.ended.cancel();
-  });
-}
-
-/// Stops the upload, and waits until its coroutine has ended, because that coroutine refers to the exchange.
-net::awaitable<void> finish(exchange& x, byte_stream& to, upload& u) {
-  u.is_stopped = true;
-  error_code ignored;
-  while (u.is_on) {
-    x.client.cancel();
-    to.cancel();
-    co_await u.ended.async_wait(net::redirect_error(net::use_awaitable, ignored));
-  }
-  if (x.body != nullptr) x.body->resume();
-}
-
-duration left_of(const exchange& x, duration limit, time_point since, time_point now) {
-  const time_point end = std::min(saturating_add(since, limit), x.until);
-  return end > now ? end - now : duration{1};
-}
-
-/// Returns the time from now until `limit` has passed, or until the deadline of the exchange if that is earlier.
-duration left_of(const exchange& x, duration limit) {
-  const time_point now = clock::now();
-  return left_of(x, limit, now, now);
-}
 
 bool is_one_chunked(const message_head& head) {
   // Any transfer coding other than `chunked` is refused, because Beast would take all bytes up to the end of the stream
@@ -193,7 +54,7 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
   const time_point start = clock::now();
   const auto left = [&] {
     const time_point now = clock::now();
-    return left_of(x, x.up->timeout.first_byte, u.is_on ? now : std::max(start, u.over_at), now);
+    return x.left_of(x.up->timeout.first_byte, u.is_on() ? now : std::max(start, u.over_at()), now);
   };
   for (int interim = 0;;) {
     while (!l.input.empty()) {
@@ -211,7 +72,8 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
       if (left() == duration{1}) co_return head_end::late;
       parser = message_parser::of_response(response_limits, x.is_to_head);
     }
-    const net::mutable_buffer room = l.input.prepare(std::min(std::max(first_read, 2 * l.input.size()), piece_size));
+    const std::size_t wanted = std::max(first_read, 2 * l.input.size());
+    const net::mutable_buffer room = l.input.prepare(std::min(wanted, piece_size));
     if (room.size() == 0) co_return head_end::bad;
     error_code error;
     l.input.commit(co_await l.stream->read_some(room, left(), error));
@@ -280,22 +142,10 @@ struct framing {
   std::string fields;
 };
 
-/// Whether the rest of the request's body is sent to the upstream after its response. After an error status, no more of
-/// the body is sent.
-bool takes_rest(const message_parser& parser) { return parser.head().status < 300 && parser.keep_alive(); }
-
-net::awaitable<void> send_rest(exchange& x, upload& u) {
-  error_code ignored;
-  u.ended.expires_at(x.until);
-  co_await u.ended.async_wait(net::redirect_error(net::use_awaitable, ignored));
-  x.has_lost_rest = !u.is_complete && !has_failed(x.body) && !x.is_aborted;
-  u.ended.expires_at(time_point::max());
-}
-
-framing frame(exchange& x, const message_parser& parser, const upload& u) {
+framing frame(exchange& x, const message_parser& parser, bool sends_rest) {
   framing f;
   // If the rest of the request's body may stay unread, the client's connection can't serve another request.
-  if (x.body != nullptr && !x.body->is_read() && !(u.is_on && takes_rest(parser))) x.keeps_client = false;
+  if (x.body != nullptr && !x.body->is_read() && !sends_rest) x.keeps_client = false;
   if (x.follows_events || (parser.has_body() && !parser.length())) {
     f.is_chunked = x.client_version >= 11;
     if (!f.is_chunked) x.keeps_client = false;
@@ -310,12 +160,14 @@ framing frame(exchange& x, const message_parser& parser, const upload& u) {
   return f;
 }
 
-/// Passes the response to the client. Reads each piece only after the client has accepted the previous piece. `ahead`:
-/// the part of the body that was read already. `is_whole`: false if the connection broke before the body's end.
-net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, const upload& u, std::string_view ahead,
+/// Passes the response to the client: its head, and then its body. Reads each piece only after the client has accepted
+/// the previous piece. `sends_rest`: whether the rest of the request's body is sent to the upstream after the response.
+/// `ahead`: the part of the response's body that was read already. `is_whole`: false if the connection broke before the
+/// end of that body.
+net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, bool sends_rest, std::string_view ahead,
                                   bool is_whole) {
   x.status = parser.head().status;
-  const framing f = frame(x, parser, u);
+  const framing f = frame(x, parser, sends_rest);
   std::string head = x.sink->head_for_client(parser.head()) + f.fields;
   if (x.keeps_client) head += x.keep_alive_line;
   head += "\r\n";
@@ -362,7 +214,7 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
     if (parser.is_done()) co_return attempt_end::complete;
     const net::mutable_buffer room = l.input.prepare(piece_size);
     if (room.size() == 0 || !is_whole) co_return attempt_end::cut;
-    l.input.commit(co_await l.stream->read_some(room, left_of(x, x.up->timeout.idle), error));
+    l.input.commit(co_await l.stream->read_some(room, x.left_of(x.up->timeout.idle), error));
     if (x.is_aborted) co_return attempt_end::client_lost;
     if (error == net::error::eof && parser.ends_with_stream()) {
       parser.end();
@@ -372,20 +224,22 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
   }
 }
 
-net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const net::any_io_executor& executor) {
-  beginning first{x};
+/// Whether the rest of the request's body is sent to the upstream after its response. After an error status, no more of
+/// the body is sent.
+bool takes_rest(const message_parser& parser) { return parser.head().status < 300 && parser.keep_alive(); }
+
+net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u) {
+  request_beginning first{x};
   if (has_failed(x.body)) co_return attempt_end::body_failed;
   error_code error;
   if (const auto rest = l.stream->write_now(first.pieces(), error); !rest.empty() && !error) {
-    co_await l.stream->write(rest, left_of(x, x.up->timeout.idle), error);
+    co_await l.stream->write(rest, x.left_of(x.up->timeout.idle), error);
   }
   if (x.is_aborted) co_return attempt_end::client_lost;
   // If a part of the body was sent before the error, the response is still read, because the upstream may have answered
   // that part.
   if (error && !first.has_body()) co_return attempt_end::lost;
-  u.is_complete = first.is_whole() && !error;
-  u.over_at = clock::now();
-  if (x.body != nullptr && !first.is_whole() && !error) start(x, *l.stream, u, executor);
+  u.begin_after(first, !error);
   // If the body failed before the read of the response began, the failure could not cancel that read. So the state of
   // the body is checked here.
   if (has_failed(x.body)) co_return attempt_end::body_failed;
@@ -408,7 +262,7 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     if (x.is_aborted) co_return attempt_end::client_lost;
   }
   x.sink->see_head(parser.head(), ahead, x.target);
-  if (!u.is_on && x.sink->drops(parser.head(), ahead, x.target)) {
+  if (!u.is_on() && x.sink->drops(parser.head(), ahead, x.target)) {
     x.status = parser.head().status;
     co_return attempt_end::put_back;
   }
@@ -422,9 +276,10 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u, const
     auto reading = keep_failed(x, l, parser, ahead, is_whole);
     co_return co_await std::move(reading);
   }
-  const attempt_end end = co_await relay(x, l, parser, u, ahead, is_whole);
+  const bool sends_rest = u.is_on() && takes_rest(parser);
+  const attempt_end end = co_await relay(x, l, parser, sends_rest, ahead, is_whole);
   if (!parser.keep_alive() || !l.input.empty()) l.close_later = true;
-  if (end == attempt_end::complete && u.is_on && takes_rest(parser)) co_await send_rest(x, u);
+  if (end == attempt_end::complete && u.is_on() && takes_rest(parser)) co_await u.await_rest();
   co_return end;
 }
 
@@ -439,10 +294,10 @@ net::awaitable<attempt_end> use(exchange& x, link& l) {
     co_return end;
   }
   l.close_later = false;
-  upload u{executor};
-  const attempt_end end = co_await send_and_read(x, l, u, executor);
-  co_await finish(x, *l.stream, u);
-  if (end != attempt_end::complete || l.close_later || (x.body != nullptr && !u.is_complete)) {
+  upload u{x, *l.stream, executor};
+  const attempt_end end = co_await send_and_read(x, l, u);
+  co_await u.finish();
+  if (end != attempt_end::complete || l.close_later || (x.body != nullptr && !u.is_complete())) {
     l.close();
   } else {
     l.input.shrink(first_read);
@@ -464,6 +319,16 @@ attempt_end end_of(link_result r) {
 }
 
 }  // namespace
+
+duration exchange::left_of(duration limit, time_point since, time_point now) const noexcept {
+  const time_point end = std::min(saturating_add(since, limit), until);
+  return end > now ? end - now : duration{1};
+}
+
+duration exchange::left_of(duration limit) const noexcept {
+  const time_point now = clock::now();
+  return left_of(limit, now, now);
+}
 
 void exchange::drop() noexcept {
   is_aborted = true;

@@ -81,6 +81,13 @@ struct exchange {
   link* over = nullptr;
   bool is_aborted = false;
   exchange* beside = nullptr;  ///< the exchange of a concurrent second attempt for this request; null: there is none
+  /// Returns the time from `now` until `limit` has passed since `since`, or until the deadline `until` if that is
+  /// earlier. At least 1 ns.
+  duration left_of(duration limit, time_point since, time_point now) const noexcept;
+  /// Returns the time from now until `limit` has passed, or until the deadline `until` if that is earlier. At least
+  /// 1 ns.
+  duration left_of(duration limit) const noexcept;
+
   /// Makes the attempt end soon with attempt_end::client_lost. Does not touch the client's connection. Call it on the
   /// thread of the loop.
   void drop() noexcept;

@@ -25,7 +25,7 @@ DEFECTS = {
                             "buffer.consume(used);"),
     "rest_of_a_body_forgotten": ("process/connection.cpp", "", "return «goes_on_ && request.is_done()»;", "goes_on_"),
     "link_kept_after_a_failed_write": ("upstream/exchange.cpp", "",
-                                       "|| «(x.body != nullptr && !u.is_complete)») {", "false"),
+                                       "|| «(x.body != nullptr && !u.is_complete())») {", "false"),
     "engine_of_tls_forgotten": ("wire/byte_stream.cpp", "", "if («!tls_») return is_socket_quiet();",
                                 "true"),
     "refused_tunnel_goes_on": ("call/call.cpp", "", "if («may_leave_http(head_)») host_", "false"),
