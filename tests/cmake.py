@@ -61,6 +61,10 @@ class Meson:
                 for part in target["target_sources"]:
                     self.sources.setdefault(target["name"], set()).update(
                         source(s, root) for s in part.get("sources", ()))
+                    for joined in part.get("generated_sources", ()):  # of sources that are compiled as one
+                        included = re.findall(r'^#include *[<"](.+)[>"]', pathlib.Path(joined).read_text(), re.M)
+                        self.sources[target["name"]].update(
+                            source(pathlib.Path(joined).parent / s, root) for s in included)
                     self.defines.setdefault(target["name"], set()).update(
                         a[2:] for a in part.get("parameters", ())
                         if a not in given and re.match(r"-D(BOOST_ASIO|ASIO|CANIGO)_", a))

@@ -98,10 +98,9 @@ SIMULATION = ("simulation", "--seeds", "20000")
 POLICY_SIMULATION = ("policy_simulation", "--seeds", "5000")
 CHOICES = ("policy_simulation", "--only", "choices", "--seeds", "5000")
 TORTURE = ("torture",)
-POLICIES = ("policies", "~[realtime]")
+KEYS = ("keyed", "~[realtime]")
 OUTAGES = ("redis", "who asks after an outage*,who waits and who asks*,only who has waited*,what is open*,"
            "a quota that is open*")
-AROUND = ("around",)
 PROBES = ("redis", "while requests come and Redis fails*")
 
 
@@ -111,6 +110,11 @@ def cause(test):
 
 def tests(test):
     return ("tests", test)
+
+
+def tests_of(*files):
+    """All tests of these files that have virtual time."""
+    return ("tests", "--filenames-as-tags", ",".join(f"[#{file}]~[realtime]" for file in files))
 
 
 def interleaving(test):
@@ -123,6 +127,14 @@ def jobs(test):
 
 def http(test):
     return ("http", test)
+
+
+AROUND = tests_of("adaptive_limit_test", "circuit_breaker_test", "circuit_test", "knee_test")
+POLICIES = tests_of("policy_inside_test", "policy_test", "retry_test")
+HEDGES = tests_of("hedge_test", "policy_test")
+WINDOWS = tests_of("latency_window_test")
+INBOXES = tests_of("loop_inbox_test")
+LAGS = tests_of("loop_lag_test")
 
 
 MODEL_OF_CHANNELS = tests("channels do what a simple model*")
@@ -610,34 +622,34 @@ DEFECTS = {
     "hedge_asks_its_budget_again": (HEDGE, POLICY_SIMULATION, "«if (self->may_start_) self->start_next();»",
                                     "if (self->may_start_) { self->start_next(); } else { self->may_start_ = true; "
                                     "self->last_start_ = self->time().now(); }"),
-    "hedge_ends_before_its_losers": (HEDGE, POLICIES,
+    "hedge_ends_before_its_losers": (HEDGE, HEDGES,
                                      "«while (self->running_ > 0) co_await self->wait_until(time_point::max());»", ""),
-    "hedge_leaves_its_losers_running": (HEDGE, ("policies", "a copy of a slow operation wins*"),
+    "hedge_leaves_its_losers_running": (HEDGE, tests("a copy of a slow operation wins*"),
                                         "«self->end_all();»\n  if (self->options_.group", ""),
-    "hedge_goes_on_when_cancelled": (HEDGE, POLICIES, "is_cancelled_ = true;\n  «end_all();»", ""),
-    "hedge_beyond_its_budget": (HEDGE, POLICIES, "self->may_start_ = «self->options_.budget->try_take()»;", "true"),
-    "hedge_knows_fast_calls_only": (HEDGE, POLICIES, "if («index == 0 || !is_first_noted_») note_latency();",
+    "hedge_goes_on_when_cancelled": (HEDGE, HEDGES, "is_cancelled_ = true;\n  «end_all();»", ""),
+    "hedge_beyond_its_budget": (HEDGE, HEDGES, "self->may_start_ = «self->options_.budget->try_take()»;", "true"),
+    "hedge_knows_fast_calls_only": (HEDGE, HEDGES, "if («index == 0 || !is_first_noted_») note_latency();",
                                     "index == 0"),
-    "window_never_forgets": (LATENCIES, POLICIES, "older_ = «is_previous(now) ? younger_ : wait_histogram{}»;",
+    "window_never_forgets": (LATENCIES, WINDOWS, "older_ = «is_previous(now) ? younger_ : wait_histogram{}»;",
                              "younger_"),
     # Keyed limits, and the lag of a loop.
-    "key_with_a_debt_forgotten": (KEYED, POLICIES, "!e.value.is_room() && «limit_.is_fresh(e.value.level(), now)»;",
+    "key_with_a_debt_forgotten": (KEYED, KEYS, "!e.value.is_room() && «limit_.is_fresh(e.value.level(), now)»;",
                                   "true"),
-    "key_refused_without_a_word": (KEYED, POLICIES, "if (refused != errc{}) {\n          «*error = refused;»", ""),
+    "key_refused_without_a_word": (KEYED, KEYS, "if (refused != errc{}) {\n          «*error = refused;»", ""),
     "waiters_of_a_key_do_not_age": (KEYED_BASE, POLICY_SIMULATION, ".ageing = «o.ageing»,", "duration::max()"),
-    "one_key_too_many": (KEYED_BASE, POLICIES, "while («n < bounds_.most_keys») {", "n <= bounds_.most_keys"),
-    "key_as_new_after_its_waiters": (KEYED, POLICIES, "«e.value = key_state{limit_.take_back(*r.engine)};»",
+    "one_key_too_many": (KEYED_BASE, KEYS, "while («n < bounds_.most_keys») {", "n <= bounds_.most_keys"),
+    "key_as_new_after_its_waiters": (KEYED, KEYS, "«e.value = key_state{limit_.take_back(*r.engine)};»",
                                      "e.value = key_state{limit_.fresh(now)};"),
-    "keys_never_forgotten": (KEYED, POLICIES, "«if (n > 0) this->give_up_keys(n);»", ""),
-    "key_stopped_too_late": (KEYED, POLICIES, "if («this->is_stopped()») return step::stopped;", "false"),
-    "key_lost_behind_an_erased_one": (KEY_TABLE, POLICIES, "«marks_[next] >= 2 * one_place»; at = next", "false"),
-    "inbox_leaves_the_rest": (INBOX, POLICIES,
+    "keys_never_forgotten": (KEYED, KEYS, "«if (n > 0) this->give_up_keys(n);»", ""),
+    "key_stopped_too_late": (KEYED, KEYS, "if («this->is_stopped()») return step::stopped;", "false"),
+    "key_lost_behind_an_erased_one": (KEY_TABLE, KEYS, "«marks_[next] >= 2 * one_place»; at = next", "false"),
+    "inbox_leaves_the_rest": (INBOX, INBOXES,
                               "«if (size() > 0 && !is_turn_posted_ && !has_lookout()) post_turn();»", ""),
     "inbox_forgets_at_lookout": (INBOX, interleaving("who comes while a thread looks out*"),
                                  "«if (size() > 0 && !is_turn_posted_) post_turn();»", ""),
-    "inbox_lookout_keeps_no_work": (INBOX, POLICIES, "const auto work = «net::make_work_guard(executor_)»;",
+    "inbox_lookout_keeps_no_work": (INBOX, INBOXES, "const auto work = «net::make_work_guard(executor_)»;",
                                     "[this] { auto w = net::make_work_guard(executor_); w.reset(); return w; }()"),
-    "inbox_turn_goes_on": (INBOX, POLICIES, "left = «std::min(size(), resumptions_per_turn)»;", "resumptions_per_turn"),
+    "inbox_turn_goes_on": (INBOX, INBOXES, "left = «std::min(size(), resumptions_per_turn)»;", "resumptions_per_turn"),
     # Pumps that take from each other.
     "thief_forgets_all_but_one": (RING, interleaving("two pumps take from a third*"), "if («n > 1») tail_", "false"),
     "thief_trusts_a_number_that_came_again": (RING, interleaving("a thief that sleeps*"),
@@ -667,20 +679,20 @@ DEFECTS = {
                                     "if (suspended* s = pushed.pop()) pumps->push(*s, false);"),
     "pushed_caller_calls_no_help": (DELIVERY, interleaving("a function on pumps lets*"),
                                     "suspended* s = list.pop()) pumps->push(*s, «false»);", "true"),
-    "lag_unseen_while_a_handler_blocks": (LAG, POLICIES, "«std::max(stats_.last, clock() - due_)»", "stats_.last"),
-    "clock_ahead_of_the_system": (CLOCK, POLICIES, "static_cast<std::uint64_t>(«ns_per_tick_ * slowness» *",
+    "lag_unseen_while_a_handler_blocks": (LAG, LAGS, "«std::max(stats_.last, clock() - due_)»", "stats_.last"),
+    "clock_ahead_of_the_system": (CLOCK, KEYS, "static_cast<std::uint64_t>(«ns_per_tick_ * slowness» *",
                                   "ns_per_tick_"),
-    "clock_ahead_by_half_a_tick": (CLOCK, POLICIES, "- «static_cast<std::int64_t>(ns_per_tick_) - 1»", "0"),
-    "clock_trusts_an_old_anchor": (CLOCK, POLICIES, "if («since < window») [[likely]]", "true"),
-    "clock_forgives_a_jump": (CLOCK, POLICIES, "if («!agrees(at)») {", "false"),
-    "clock_forgives_each_jump": (CLOCK, POLICIES, "if («++disagreements_ == most_disagreements») return", "false"),
-    "clock_takes_what_is_not_trusted": (CLOCK, POLICIES, "if («!source_.is_trusted()») return", "false"),
-    "clock_takes_a_slow_reading": (CLOCK, POLICIES, "if («after - before <= closeness») {", "true"),
-    "clock_tries_slow_readings_for_ever": (CLOCK, POLICIES, "if («++slow_readings_ == most_slow_readings») {", "false"),
-    "clock_believes_one_measurement": (CLOCK, POLICIES,
+    "clock_ahead_by_half_a_tick": (CLOCK, KEYS, "- «static_cast<std::int64_t>(ns_per_tick_) - 1»", "0"),
+    "clock_trusts_an_old_anchor": (CLOCK, KEYS, "if («since < window») [[likely]]", "true"),
+    "clock_forgives_a_jump": (CLOCK, KEYS, "if («!agrees(at)») {", "false"),
+    "clock_forgives_each_jump": (CLOCK, KEYS, "if («++disagreements_ == most_disagreements») return", "false"),
+    "clock_takes_what_is_not_trusted": (CLOCK, KEYS, "if («!source_.is_trusted()») return", "false"),
+    "clock_takes_a_slow_reading": (CLOCK, KEYS, "if («after - before <= closeness») {", "true"),
+    "clock_tries_slow_readings_for_ever": (CLOCK, KEYS, "if («++slow_readings_ == most_slow_readings») {", "false"),
+    "clock_believes_one_measurement": (CLOCK, KEYS,
                                        "if («std::abs(ns_per_tick_ - once) > ns_per_tick_ * (1 - slowness)») return;",
                                        "false"),
-    "clock_steered_ahead": (CLOCK, POLICIES, "<= passed + «static_cast<double>(closeness.count())» &&", "6e3"),
+    "clock_steered_ahead": (CLOCK, KEYS, "<= passed + «static_cast<double>(closeness.count())» &&", "6e3"),
     # HTTP, whose servers may be anybody.
     "http_sends_again_what_may_not": (HTTP_HANDLE, http("a request that may not arrive twice*"),
                                       "may_resend_ = «is_idempotent(r.method)» && ", "true"),
