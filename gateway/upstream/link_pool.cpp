@@ -33,13 +33,14 @@ struct link_pool::idle {
     const time_point oldest_kept = clock::now() - idle_kept_for;
     const auto first_kept = std::ranges::find_if(self->all, [&](const entry& e) { return e.since > oldest_kept; });
     self->all.erase(self->all.begin(), first_kept);
-    self->is_swept = !self->all.empty();
-    if (!self->is_swept) return;
+    self->is_swept = false;
+    if (self->all.empty()) return;
     self->sweep.expires_at(self->all.front().since + idle_kept_for);
     self->sweep.async_wait([weak = std::weak_ptr{self}](const error_code& error) {
       if (error) return;
       if (const auto there = weak.lock()) look(there);
     });
+    self->is_swept = true;
   }
 
   std::vector<entry> all;  // sorted by the last use; the most recently used connection is the last
@@ -66,7 +67,8 @@ void link_pool::put(std::unique_ptr<link> l) noexcept {
   try {
     idle_->all.push_back({std::move(l), clock::now()});
     if (!idle_->is_swept) idle::look(idle_);
-  } catch (...) {  // no memory: the connection is closed now, or kept until a later sweep
+  } catch (...) {
+    // No memory for the list: the connection is closed. No memory for the timer: the next put() sets the timer.
   }
 }
 
