@@ -125,10 +125,10 @@ enum class rate_window {
 /// One of the rates of a limiter, or of a flow.
 struct rate_limit {
   canigo::rate rate;                 ///< tokens released per period
-  std::uint64_t burst = 1;           ///< max number of stored tokens, and for one request; 1 to 2^62
+  std::uint64_t burst = 1;           ///< max number of stored tokens, and of tokens for one request; 1 to 2^62
   std::uint64_t initial_tokens = 0;  ///< tokens at the start; 0 to burst
   std::string unit = {};  ///< the unit that its tokens count, such as "bytes"; up to 5 units; empty: the first unit
-  rate_window window = rate_window::average;  ///< how strict windows are; `strict` requires burst <= tokens of the rate
+  rate_window window = rate_window::average;  ///< see rate_window; `strict` requires burst <= tokens of the rate
 };
 
 /// The value of limiter_options::concurrency and flow_options::concurrency that means "no cap".

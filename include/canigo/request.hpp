@@ -31,7 +31,7 @@ class unit_key {
  private:
   friend class unit_amounts;
   friend struct unit_amount;
-  static constexpr std::uintptr_t most_numbers = 255;  // key_ is a number up to this value; addresses are greater
+  static constexpr std::uintptr_t most_numbers = 255;  // the max key_ that is a number; a greater one is an address
   unit_key() noexcept = default;
 
   std::uintptr_t key_;
@@ -49,7 +49,7 @@ struct unit_amount {
 /// The request takes nothing of units that are not listed, and does not wait for them. Copying it does not allocate.
 class unit_amounts {
  public:
-  /// Max number of units that a request can name; a limiter can have one more unit.
+  /// Max number of units in `request.amounts`. A limiter can have one more unit, that of its first rate.
   static constexpr std::size_t most = 4;
 
   unit_amounts() noexcept {}
@@ -95,7 +95,7 @@ struct request {
   int sublimit = -1;             ///< the number of a sublimit, which then limits the request, too; -1: none
   std::uint64_t tokens = 1;      ///< the requested tokens; 1 or more; more than the burst is errc::too_large
   deadline_point deadline = {};  ///< a grant after this instant is useless
-  /// the flow of the limit that the request belongs to; null: a nameless flow of weight 1
+  /// the flow to which the request belongs, one of the limit's flows; null: a nameless flow of weight 1
   const canigo::flow* flow = nullptr;
   unit_amounts amounts = {};  ///< the amounts of other units, for a limiter whose rates have several units
   std::uint64_t tag = 0;      ///< any number; waiting() of the limit shows it

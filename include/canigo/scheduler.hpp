@@ -20,7 +20,7 @@ namespace canigo {
 
 struct scheduler_options {
   canigo::rate rate;        ///< tokens released per period
-  std::uint64_t burst = 1;  ///< max number of stored tokens, and for one request; 1 to 2^62
+  std::uint64_t burst = 1;  ///< max number of stored tokens, and of tokens for one request; 1 to 2^62
   /// tokens at the start; 0 to burst; with 0, the first token is released after period/tokens
   std::uint64_t initial_tokens = 0;
   int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
@@ -28,7 +28,7 @@ struct scheduler_options {
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; overflow::wait is invalid
   duration ageing = duration::max();  ///< waiting time after which a waiter rises by one class; more than 0; max: never
   shedding_options shedding = {};     ///< ends waiters during an overload; default: never
-  duration slack = duration::zero();  ///< how late a wake-up may be, so that several wake-ups are combined; 0s to 1s
+  duration slack = duration::zero();  ///< how late a wake-up may be, so that one wake-up can replace several; 0s to 1s
   /// shadow: the limit grants each request immediately; stats() counts how requests would end without shadow mode
   enforcement mode = enforcement::enforce;
   std::string name = {};                      ///< appears in error messages
@@ -40,7 +40,8 @@ struct scheduler_stats : queue_stats {
   shadow_stats shadow;      ///< how requests that shadow mode granted would have ended without it
 };
 
-/// A rate limit with priorities: `co_await scheduler.acquire(priority)` waits until the rate allows the caller to go.
+/// A rate limit with priorities: `co_await scheduler.acquire(priority)` waits until the rate allows the caller to
+/// continue.
 ///
 /// Promises:
 /// - Any window of length t, both ends included, holds at most burst + floor(t · rate) granted tokens. If a token is no
@@ -80,7 +81,8 @@ struct scheduler_stats : queue_stats {
 /// Source of the arithmetic: generic cell rate algorithm, ITU-T I.371.
 class scheduler : public limit_handle<detail::plain_waiter> {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   scheduler(const net::any_io_executor& executor, const scheduler_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -102,8 +104,8 @@ class scheduler : public limit_handle<detail::plain_waiter> {
                   "scheduler: name the field: scheduler{io, {.rate = rate::per_second(5)}}");
   }
 
-  /// Overloads for requests of one token that have only a priority class. limit_handle has the other forms,
-  /// async_acquire(), pause(), resume() and stop().
+  /// Overloads for requests of one token that have only a priority class. The base class limit_handle has the other
+  /// overloads, and also async_acquire(), pause(), resume() and stop().
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(int priority);
@@ -114,8 +116,8 @@ class scheduler : public limit_handle<detail::plain_waiter> {
 
   /// Gives back granted tokens that were not used. Tokens beyond the burst are lost.
   void refund(std::uint64_t tokens);
-  /// Takes tokens that were used without a request. If the level falls below zero, the next grant waits until it is
-  /// zero again.
+  /// Takes tokens that were used without a request. If the level falls below zero, the next grant waits until the level
+  /// is zero again.
   void charge(std::uint64_t tokens);
 
   /// set_rate() and set_burst() change the limit for all waiters immediately. Available tokens are kept, up to the new
