@@ -71,7 +71,7 @@ class [[nodiscard]] adaptive_permit {
   /// Reports that the caller gave the call up. The limit counts such a call only if it ran for long, or if it had
   /// waited for its slot for longer than it ran; see knee_control and aimd_control.
   void cancelled() noexcept { end(sample_outcome::cancelled); }
-  /// Reports that the call failed with `error`: as dropped() if is_overload_of_callee(error), otherwise as release().
+  /// Reports that the call failed with `error`: calls dropped() if is_overload_of_callee(error), otherwise release().
   void failed_with(const std::exception_ptr& error) noexcept { is_overload_of_callee(error) ? dropped() : release(); }
 
   /// Gives the slot back without a report, so the limit learns nothing from this call. Idempotent.
@@ -86,7 +86,7 @@ class [[nodiscard]] adaptive_permit {
   adaptive_permit(detail::admission& home, permit place, time_point asked_at = {}) noexcept;
   void end(std::optional<sample_outcome> how) noexcept;
 
-  detail::admission* home_ = nullptr;  // the slot in `place_` keeps the engine alive
+  detail::admission* home_ = nullptr;  // the engine of the limit; the slot in `place_` keeps it alive
   permit place_;
   time_point since_{};
   duration waited_{};
@@ -139,8 +139,9 @@ struct adaptive_limit_stats : queue_stats {
 
 /// A limit on the number of calls under way that adapts itself to the callee: `with_limit(query(), db)`.
 ///
-/// The algorithm, canigo::knee or canigo::aimd, adapts the limit to the latency of calls and to dropped calls. Each
-/// call must be reported: with_limit() does that, and `p.succeeded()` or `p.dropped()` of a permit `p` do it by hand.
+/// The algorithm, canigo::knee or canigo::aimd, adapts the limit to the latency of calls and to dropped calls. The end
+/// of each call must be reported. with_limit() reports it automatically; otherwise call `p.succeeded()` or
+/// `p.dropped()` on the permit `p`.
 ///
 /// Promises: those of canigo::semaphore, with one permit for each request; `request.tokens` has no effect. When the
 /// limit falls, issued permits stay valid, and no request is granted until fewer than the new limit are held. Waiters
@@ -158,8 +159,8 @@ class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
   adaptive_limit(ExecutionContext& context, const adaptive_limit_options& options)
       : adaptive_limit{net::any_io_executor{context.get_executor()}, options} {}
 
-  /// Overloads for requests that have only a priority class. limit_handle has the other forms, async_acquire(),
-  /// pause(), resume() and stop().
+  /// Overloads for requests that have only a priority class. The base class limit_handle has the other overloads, and
+  /// also async_acquire(), pause(), resume() and stop().
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard("co_await it")]] net::awaitable<adaptive_permit> acquire(int priority);

@@ -78,8 +78,8 @@ class timed_operation : public std::enable_shared_from_this<timed_operation> {
   end_request request_;
 };
 
-/// The handler of an operation with a time limit. It adds the operation's cancellation slot. Executor, allocator and
-/// the other associations are those of the adapted handler.
+/// The handler of an operation with a time limit. Its cancellation slot is that of the timed_operation. Its executor,
+/// allocator and other associations are those of the adapted handler.
 template <class Handler>
 class timed_handler {
  public:
@@ -104,8 +104,8 @@ class timed_handler {
   std::shared_ptr<timed_operation> operation_;
 };
 
-/// Wraps an initiation. It has the get_executor() of the initiation, if there is one, because some completion tokens
-/// call it: a second cancel_after(), and use_coro.
+/// Wraps an initiation. If the initiation has a get_executor(), the wrapper has one, too, because a second
+/// cancel_after() and use_coro call it.
 template <class Initiation>
 struct timed_initiation {
   Initiation initiation;

@@ -33,8 +33,8 @@ struct channel_capacity_stats {
   std::uint64_t items = 0;     ///< number of values in all channels
   std::uint64_t bytes = 0;     ///< total size of the values in bytes
   std::size_t channels = 0;    ///< number of channels that share the capacity
-  std::size_t senders = 0;     ///< number of senders that wait, in all channels
-  std::uint64_t capacity = 0;  ///< max number of values; 2^62: unlimited
+  std::size_t senders = 0;     ///< number of senders that wait for room, in all channels together
+  std::uint64_t capacity = 0;  ///< max number of values in all channels; 2^62 means unlimited
   std::uint64_t most_bytes = 0;
 };
 
@@ -45,10 +45,9 @@ struct channel_capacity_stats {
 ///     canigo::channel<row> rows{io, {.size_of = size_of_row, .shared = memory, .reserved_bytes = 1 << 20}};
 ///
 /// The values in all channels together never exceed the capacity. Room that is reserved for one channel is never used
-/// by another. So a consumer that waits at one channel is not blocked because another channel is full. The remaining
-/// room goes to channels with waiting senders, the most important priority class first. Channels of one class share the
-/// room equally, measured by the part of the capacity that their values take. When a channel that sends rarely has a
-/// waiting sender, that channel goes next.
+/// by another. So a full channel can't block the consumer of another channel. The remaining room goes to channels with
+/// waiting senders, the most important priority class first. Channels of one class share the room equally, measured by
+/// the part of the capacity that their values take. A channel that sends rarely goes next when it has a waiting sender.
 ///
 /// A copy refers to the same capacity. This object may be destroyed before its channels. All channels run on the
 /// executor of the capacity.
@@ -99,7 +98,7 @@ struct channel_stats {
   std::uint64_t received = 0;   ///< number of values that receivers took
   std::uint64_t cancelled = 0;  ///< number of sends and receives that were cancelled while they waited
   std::uint64_t refused = 0;    ///< number of sends that failed for a reason other than a cancellation, such as close()
-  std::uint64_t capacity = 0;   ///< max number of values; 2^62: unlimited
+  std::uint64_t capacity = 0;   ///< max number of values in the channel; 2^62 means unlimited
   std::uint64_t most_bytes = 0;
 };
 
@@ -118,8 +117,9 @@ struct channel_stats {
 /// - When a receiver resumes, it gets the most important value in the channel, and the oldest one of that class.
 ///   Receivers are served in order of arrival.
 /// - Each sent value is received exactly once, unless the channel is destroyed first. If a receiver is cancelled or
-///   destroyed before it has taken its value, the next receiver gets that value. Asio's `receive() || timer` drops a
-///   value that was taken in the turn of the loop in which the timer expired: use with_timeout() or cancel_after().
+///   destroyed before it has taken its value, the next receiver gets that value. Asio's `receive() || timer` loses
+///   the value if the timer expires in the same turn of the event loop in which the value is taken. Use with_timeout()
+///   or cancel_after() instead.
 /// - A failed send sends nothing. Its value is destroyed or given back: see send().
 ///
 /// T is any object type with a move constructor that does not throw; it need not be copyable or default-constructible.
@@ -167,7 +167,8 @@ class channel {
                   "channel: a field is another class's, or has another type: .capacity and .bytes are whole numbers, "
                   ".size_of is a function of a const T&, .shared a channel_capacity");
   }
-  /// Rejects a plain value instead of options at compile time. The compiler's message shows how to name the field.
+  /// Rejects a plain value instead of options, such as `channel<T>{io, 100}`, at compile time. The compiler's message
+  /// shows how to name the field.
   template <detail::any_context Context, detail::bare_value<channel_options<T>> Value>
   channel(const Context&, const Value&) : channel{net::any_io_executor{}, channel_options<T>{}} {
     static_assert(!detail::any_context<Context>, "channel: name the field: channel<T>{io, {.capacity = 100}}");
@@ -225,8 +226,8 @@ class channel {
 
   /// Sends the value if there is room and no other sender waits. Never waits.
   ///
-  /// If it can't send now, or the channel is closed, it returns false and leaves `value` unchanged. Throws
-  /// std::system_error for a value that can never be sent.
+  /// If the value can't be sent now, or the channel is closed, try_send() returns false and leaves `value` unchanged.
+  /// Throws std::system_error for a value that can never be sent.
   [[nodiscard("was it sent?")]] bool try_send(T&& value, int priority = 0) {
     detail::owned_node n = node_from(value);
     if (n != nullptr) static_cast<node&>(*n).fetch();
@@ -270,8 +271,8 @@ class channel {
                                                                                token);
   }
 
-  /// Takes the most important value that is not yet assigned to a waiting receiver, if there is one. Never waits
-  /// itself.
+  /// Takes the most important value that is not yet assigned to a waiting receiver. Returns nothing if there is no such
+  /// value. Never waits.
   [[nodiscard("was there one?")]] std::optional<T> try_receive() {
     detail::outcome why;
     detail::channel_node* const n = core_->try_receive(why);
@@ -313,7 +314,7 @@ class channel {
             .name = &o.name};
   }
 
-  /// Returns an empty node, or null if there is no memory.
+  /// Returns a node without a value, for a value of size `bytes`; null if there is no memory.
   detail::owned_node empty_node(std::uint64_t bytes) noexcept {
     detail::owned_node n = core_->spare_node();
     if (n == nullptr) n.reset(new (std::nothrow) node);

@@ -28,7 +28,7 @@ class breaker_core;
 
 struct circuit_breaker_stats {
   circuit_state state = circuit_state::closed;
-  duration open_for{};        ///< min time from now for which calls are refused; max() after force_open()
+  duration open_for{};        ///< min time for which calls are still refused; max() after force_open()
   circuit::tally counted{};   ///< calls in the current window; while half-open: probes that have reported
   std::uint64_t changes = 0;  ///< number of changes of the state
   // All counters below count from the construction of the breaker.
@@ -42,14 +42,15 @@ struct circuit_breaker_stats {
   std::uint64_t opened = 0;        ///< how often failures opened the breaker; force_open() does not count
 };
 
-/// The error of a call that a circuit breaker refuses: errc::circuit_open. It also says for how long the breaker
+/// The error of a call that a circuit breaker refuses: errc::circuit_open. open_for() returns for how long the breaker
 /// refuses more calls.
 class circuit_open_error : public std::system_error {
  public:
   /// `name` is the name of the breaker; it may be empty.
   explicit circuit_open_error(duration open_for, const std::string& name = {});
 
-  /// Min time from now for which calls are refused. 0 while probes are under way; max() after force_open().
+  /// The min time for which the breaker refuses calls, counted from this refusal. 0 while probes are under way; max()
+  /// after force_open().
   duration open_for() const noexcept { return open_for_; }
 
  private:
@@ -137,7 +138,8 @@ class circuit_breaker {
   void force_closed() noexcept;
   /// Closes the breaker and clears its window. Calls under way no longer count.
   void reset() noexcept;
-  /// Switches shadow mode on or off. In shadow mode the breaker refuses no call, but counts in `would_refuse`.
+  /// Switches shadow mode on or off. In shadow mode the breaker lets all calls pass, and
+  /// `would_refuse` counts the calls that it would otherwise refuse.
   void set_mode(enforcement mode);
 
   circuit_state state() const noexcept;
@@ -149,7 +151,7 @@ class circuit_breaker {
 
 namespace detail {
 
-/// The default judge: every result is a success.
+/// The default judge of results in with_breaker(): every result is a success.
 struct any_result {
   constexpr bool operator()(const auto&...) const noexcept { return true; }
 };

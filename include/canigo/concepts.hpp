@@ -28,8 +28,8 @@ concept permit_like =
       static_cast<bool>(c);
     };
 
-/// A permit that can be lost while it is held, for example when a lease ends. wrap() cancels its operation in that
-/// case.
+/// A permit that can be lost while it is held, for example when a lease ends. When the permit is lost, wrap() cancels
+/// its operation.
 template <class P>
 concept revocable_permit = permit_like<P> && requires(const P& c, net::awaitable<int> op) {
   { c.wrap(std::move(op)) } -> std::same_as<net::awaitable<int>>;

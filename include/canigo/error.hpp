@@ -47,10 +47,11 @@ enum class errc {
   store_unavailable,
   /// There was no memory for a waiter. Nothing was consumed. Equals std::errc::not_enough_memory.
   not_enough_memory,
-  /// A circuit breaker refuses the call because the callee fails. circuit_open_error::open_for() says for how long.
+  /// A circuit breaker refuses the call, because earlier calls to the callee have failed.
+  /// circuit_open_error::open_for() says for how long.
   circuit_open,
-  /// The callee reported overload. The library itself never throws this code. A user's call throws it so that circuit
-  /// breakers and adaptive limits notice. Equals std::errc::resource_unavailable_try_again.
+  /// The callee reported that it is overloaded. The library itself never throws this code. A user's call throws it, so
+  /// that circuit breakers and adaptive limits react to the overload. Equals std::errc::resource_unavailable_try_again.
   overloaded,
   /// The request names a new key, but the keyed limit already has `most_keys` keys. Equals
   /// std::errc::resource_unavailable_try_again.
@@ -76,10 +77,9 @@ std::exception_ptr to_exception(std::error_code code) noexcept;
 /// Up to 80 bytes of `text` on one line, with '?' for each unprintable byte.
 std::string printable(std::string_view text);
 
-/// An error whose text begins with where the error arose, such as "in the queue of crm".
+/// An error whose text begins with the place at which the error arose, such as "in the queue of crm".
 ///
-/// If a time limit ends the operation, the timeout error takes over this beginning of the text. So its text also says
-/// where the operation was.
+/// If a time limit ends the operation at this place, the text of the timeout error begins with the same place.
 class error_at : public std::system_error {
  public:
   error_at(std::error_code code, const std::string& place);

@@ -53,9 +53,9 @@ struct flow_stats {
 /// &tenant})`.
 ///
 /// While several flows wait in the same priority class, each gets tokens in proportion to its weight, however many
-/// requests the other flows send. A flow that sends rarely goes next: it waits for at most one request of each other
-/// flow. A flow can't save up its share; the other flows use what it leaves. Requests without a flow belong to a
-/// nameless flow of weight 1.
+/// requests the other flows send. A request of a flow that sends rarely is granted next: it waits for at most one
+/// request of each other flow. A flow can't save up its share; the other flows use what it leaves. Requests without a
+/// flow belong to a nameless flow of weight 1.
 ///
 /// Promises:
 /// - Between classes priority stays strict. Inside a flow the order is that of the limit: by class, then by arrival.

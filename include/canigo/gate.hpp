@@ -15,8 +15,8 @@
 
 namespace canigo {
 
-/// Counts operations that are under way, and closes. After close() no new operation gets in; close() waits until all
-/// operations inside have ended.
+/// Counts running operations, and can be closed. After close() no new operation may begin, and close() waits until all
+/// running operations have ended.
 ///
 ///     canigo::permit inside = gate.enter();   // in each operation
 ///     co_await gate.close();                  // at the end
@@ -34,8 +34,8 @@ class gate {
   gate(const gate&) = delete;
   gate& operator=(const gate&) = delete;
 
-  /// Enters the gate; the caller is inside as long as it holds the permit. Throws std::system_error (errc::stopped)
-  /// after close().
+  /// Enters the gate. The operation counts as running as long as its caller holds the permit. Throws std::system_error
+  /// (errc::stopped) after close().
   permit enter();
   /// Like enter(), but returns std::nullopt instead of throwing after close().
   [[nodiscard]] std::optional<permit> try_enter() noexcept;

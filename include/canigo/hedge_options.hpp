@@ -50,8 +50,8 @@ struct hedge_options {
   /// required: the budget that all callers of the same service share; must outlive them
   retry_budget* budget = nullptr;
   task_group* group = nullptr;  ///< takes over the copies that lost; null: hedge() waits for them
-  /// The latencies of the service, for a quantile; the window must outlive the callers. hedge() records latencies in
-  /// it. While the window has too few latencies, no copy starts.
+  /// The latencies of the service; required if `after` is a quantile. The window must outlive the callers. hedge()
+  /// records latencies in the window. While the window has too few latencies, no copy starts.
   latency_window* window = nullptr;
 };
 

@@ -33,7 +33,8 @@ class keyed;
 ///
 /// Each key has a token bucket of its own; all keys have the same rate and burst. A new key has `burst` tokens. A key
 /// whose bucket is full again behaves like a new key, so the table drops it when it needs room. For each key the
-/// promises of canigo::scheduler hold: the bounds of a window, priority, order, and exactly one end for each acquire().
+/// promises of canigo::scheduler hold: the max number of tokens in a time window, priority, order, and exactly one end
+/// for each acquire().
 ///
 /// A key without waiters costs 16 bytes beside the key, in a table that is 50 % to 88 % full. A key has a queue only
 /// while it has waiters. The table never has more than `most_keys` keys. When it is full, a new key is refused, or
@@ -41,7 +42,7 @@ class keyed;
 /// an attacker can't choose keys that collide.
 ///
 /// While the table is full, each request checks a few entries for keys that can be dropped. So if few keys can be
-/// dropped, it may take several requests until one of them is found.
+/// dropped, several requests may pass until such a key is found.
 ///
 /// Errors of acquire(); a failed acquire() consumes nothing:
 /// - errc::too_many_keys for a new key, with overflow_of_keys::refuse;
@@ -69,8 +70,8 @@ class keyed<scheduler, Key, Hash> {
   keyed(const keyed&) = delete;
   keyed& operator=(const keyed&) = delete;
 
-  /// Takes the tokens if they are available and the key has no waiters. Never waits. Returns false otherwise,
-  /// for a new key that is refused, and after stop().
+  /// Takes the tokens if they are available and the key has no waiters. Otherwise returns false, and never waits. Also
+  /// returns false for a new key that is refused, and after stop().
   ///
   /// Throws std::system_error for a request that can never be granted, and std::bad_alloc.
   [[nodiscard("was it granted?")]] bool try_acquire(key_view<Key> key, const request& r = {}) {
@@ -79,21 +80,21 @@ class keyed<scheduler, Key, Hash> {
 
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
-  /// A request that is granted immediately does not pass through the event loop, except for one in 128.
+  /// A request that is granted immediately does not pass through the event loop, except for one of 128 such requests.
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r = {}) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
 
-  /// Like acquire() above, but does not throw: sets `error` to the error, or to success. So refused keys cost no
-  /// exceptions. `error` must live until the wait ends.
+  /// Like acquire() above, but does not throw: sets `error` to the error, or to success. So a refused request does not
+  /// cost an exception. `error` must live until the wait ends.
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r, std::error_code& error) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r, &error);
   }
 
   /// The min time until a request of the key can be granted, for a Retry-After header. 0: immediately.
   ///
-  /// For a new key that is refused, the result is the time in which one token is released, because the time at which
-  /// the table will have room is unknown. Throws std::system_error for a request that can never be granted.
+  /// For a new key that is refused, the time at which the table will have room is unknown. So the result is the time in
+  /// which the rate releases one token. Throws std::system_error for a request that can never be granted.
   duration retry_after(key_view<Key> key, const request& r = {}) const { return core_->retry_after(key, r); }
 
   /// Ends every waiter and every later acquire() with errc::stopped. Idempotent.
@@ -165,8 +166,8 @@ class [[nodiscard]] keyed_permit {
 ///     auto p = co_await per_user.acquire(user);
 ///
 /// A key takes no memory while none of its permits is in use and it has no waiters. For each key the promises of
-/// canigo::semaphore hold. The rest is as for keyed<scheduler, Key>: bounded number of keys, errors, cancellation,
-/// threads and lifetime. Issued permits stay valid when this object is destroyed.
+/// canigo::semaphore hold. The max number of keys, errors, cancellation, threads and lifetime are as for
+/// keyed<scheduler, Key>. Issued permits stay valid when this object is destroyed.
 ///
 /// Allocates: for a request that does not wait, only the copy of the key in the permit.
 template <class Key, class Hash>
@@ -200,7 +201,7 @@ class keyed<semaphore, Key, Hash> {
 
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
-  /// A request that is granted immediately does not pass through the event loop, except for one in 128.
+  /// A request that is granted immediately does not pass through the event loop, except for one of 128 such requests.
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(Key key, request r = {}) {
     return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }

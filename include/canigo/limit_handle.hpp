@@ -96,27 +96,28 @@ class limit_handle {
   /// Takes the tokens or permits if they are available, no request waits, and the limit is not paused. Never waits
   /// itself.
   ///
-  /// Otherwise, and after stop(), it returns false or no permit. Throws std::system_error for a request that can never
-  /// be granted.
+  /// If one of these conditions is not met, and after stop(), it returns false or no permit. Throws std::system_error
+  /// for a request that can never be granted.
   [[nodiscard("was it granted?")]] attempt try_acquire(const request& r);
   [[nodiscard("was it granted?")]] attempt try_acquire();
 
-  /// Grants nothing until `t`, or until resume(). Tokens accumulate meanwhile, up to the burst. A later call replaces
-  /// an earlier one.
+  /// Grants nothing until `t`, or until resume(). Tokens accumulate meanwhile, up to the burst. A later call of
+  /// pause_until() replaces an earlier one.
   void pause_until(time_point t);
   /// Like pause_until(), but never shortens a pause that another caller has set.
   void extend_pause(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();
 
-  /// Switches shadow mode on or off. In shadow mode the limit grants each request immediately and only counts what it
-  /// would have refused or delayed. So you can find the right settings for a running service without harm. Requests
-  /// that wait when shadow mode begins are granted.
+  /// Switches shadow mode on or off. In shadow mode the limit grants each request immediately. It only counts the
+  /// requests that it would have refused or delayed. So you can find the right settings for a running service without
+  /// harm. Requests that wait when shadow mode begins are granted.
   ///
-  /// In shadow mode the queue holds a shadow waiter for each request that would have waited, to find out when it would
-  /// have been granted. A shadow waiter allocates; if there is no memory, the request is not counted. For caps on
-  /// concurrency the counts are a lower bound, because an operation that starts earlier also ends earlier. After shadow
-  /// mode the limit counts the permits in use, and has the tokens that the shadow waiters left.
+  /// In shadow mode the queue holds a shadow waiter for each request that would have waited. So the limit finds out
+  /// when it would have granted the request. A shadow waiter allocates; if there is no memory, the request is not
+  /// counted. For caps on concurrency the counts are a lower bound, because an operation that starts earlier also ends
+  /// earlier. After shadow mode the limit counts the permits in use, and has the tokens that the shadow waiters did not
+  /// take.
   ///
   /// Errors: errc::invalid_argument for a limiter with a shared_cap, which has no shadow mode.
   void set_mode(enforcement mode);

@@ -7,7 +7,7 @@ namespace canigo {
 /// Whether a limit or a policy enforces its decisions, or only counts them.
 enum class enforcement {
   enforce,  ///< requests are refused or delayed
-  shadow,   ///< each request is granted immediately; the statistics count those that `enforce` refuses or delays
+  shadow,   ///< grants each request immediately; the statistics count requests that `enforce` would refuse or delay
 };
 
 /// When a limit ends waiters with errc::shed, because it is overloaded. Default: never.
@@ -26,9 +26,9 @@ enum class enforcement {
 /// Source: K. Nichols, V. Jacobson, "Controlling Queue Delay", ACM Queue 2012. The threshold of twice the target and
 /// `newest_first`: B. Maurer, "Fail at Scale", ACM Queue 2015.
 struct shedding_options {
-  duration target = duration::max();  ///< a wait that is acceptable; more than 0; max: never shed
-  /// how long waits must exceed the target before shedding begins; choose the length of the longest burst that is no
-  /// overload; more than 0
+  duration target = duration::max();  ///< the longest acceptable wait; more than 0; max: never shed
+  /// how long all waits must exceed the target before shedding begins; choose the length of the longest burst that is
+  /// no overload; more than 0
   duration interval = std::chrono::milliseconds{100};
   bool newest_first = false;  ///< whether an overloaded class grants its newest waiter first
 };

@@ -54,7 +54,7 @@ class shared_cap {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   explicit shared_cap(const shared_cap_options& options);
-  shared_cap(const shared_cap& other) = default;  // no move: a moved-from cap would have no slots
+  shared_cap(const shared_cap& other) = default;  // there is no move, because a moved-from cap would have no slots
   shared_cap& operator=(const shared_cap& other) = default;
   ~shared_cap() = default;
 
@@ -62,7 +62,7 @@ class shared_cap {
   /// request is granted until enough of them are released.
   void resize(std::uint64_t permits);
 
-  /// Permits in use, all limiters together, including permits that are granted but not yet delivered.
+  /// The number of permits in use by all limiters together, including permits that are granted but not yet delivered.
   std::uint64_t held() const noexcept;
   /// The max number of permits; for a while after a resize() to a smaller number, held() may exceed it.
   std::uint64_t permits() const noexcept;
@@ -80,25 +80,26 @@ struct alternative_options {
   int prefer = 1;  ///< among alternatives with free capacity, the one with the lowest `prefer` serves the request
 };
 
-/// A limit that binds only the requests that name it, for example the calls of one model of an API.
+/// A limit that applies only to requests that name it, for example to the calls of one model of an API.
 struct sublimit_options {
   std::string name = {};                  ///< appears in statistics and error messages
   std::vector<rate_limit> rates = {};     ///< all of these rates must admit a request that names the sublimit; up to 16
-  std::uint64_t concurrency = unlimited;  ///< max number of permits in use by requests that name it; 1 or more
+  std::uint64_t concurrency = unlimited;  ///< max number of permits in use by the sublimit's requests; 1 or more
 };
 
 struct limiter_options {
-  /// all of these rates must admit a request; up to 16; may be empty only if there is a cap or a share
+  /// all of these rates must admit a request; up to 16; may be empty only if another limit is set: `concurrency`,
+  /// `share`, `alternatives` or `sublimits`
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;  ///< max number of permits in use, of any weight; 1 or more
   std::optional<shared_cap> share = {};   ///< a cap that several limiters share; each permit takes one slot of it
   /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
   /// above. Can't be combined with `share`, `slack` or shadow mode.
   std::vector<alternative_options> alternatives = {};
-  /// Sublimits, up to 256. A request may name one of them, and must then pass it in addition to the limits above. Can't
-  /// be combined with `share`, `slack` or shadow mode.
+  /// Sublimits, up to 256. A request may name one sublimit, which must then admit it in addition to the limits above.
+  /// Can't be combined with `share`, `slack` or shadow mode.
   std::vector<sublimit_options> sublimits = {};
-  int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 goes first
+  int priorities = 1;                           ///< number of priority classes, 1 to 1024; class 0 is most important
   std::size_t queue_limit = 100'000;            ///< max number of waiters, all classes together; 1 or more
   overflow on_overflow = overflow::reject_new;  ///< how a full queue treats a new request; overflow::wait is invalid
   duration ageing = duration::max();  ///< waiting time after which a waiter rises by one class; more than 0; max: never
@@ -145,17 +146,18 @@ struct limiter_stats : queue_stats {
 /// A change takes effect immediately, for all waiters, and only for this alternative. A handle is a value of two words.
 /// The limiter must outlive its handles.
 ///
-/// Threads: any. Allocates: set_rate() and set_burst() for the text of an error; close() for each set of alternatives
-/// that no waiter has had before.
+/// Threads: any. Allocates: set_rate() and set_burst() for the text of an error; close(), if the remaining alternatives
+/// of a waiter form a set that no waiter has had before.
 class alternative_handle {
  public:
-  /// The index in limiter_options::alternatives, and the number of this alternative's bit in request::alternatives.
+  /// The index of this alternative in limiter_options::alternatives. It is also the number of the alternative's bit in
+  /// request::alternatives.
   std::size_t index() const noexcept { return index_; }
   std::string_view name() const noexcept;
 
-  /// Grants nothing from this alternative until `t`, or until resume(): for an upstream that has refused a call. The
-  /// alternative's tokens accumulate meanwhile. Other alternatives are not paused. A later call replaces an earlier
-  /// one.
+  /// Grants nothing from this alternative until `t`, or until resume(). Use it after an upstream has refused a call.
+  /// The alternative's tokens accumulate meanwhile. Other alternatives are not paused. A later call of pause_until()
+  /// replaces an earlier one.
   void pause_until(time_point t);
   /// Like pause_until(), but never shortens a pause.
   void extend_pause(time_point t);
@@ -213,8 +215,8 @@ class sublimit_handle {
 ///
 /// Rates may count different units, such as requests and tokens. Then `request.tokens` is the amount in the unit of the
 /// first rate, and `request.amounts` has the amounts in other units: `{.amounts = {{"tokens", 1200}}}`. If a request
-/// names no amount of a unit, it takes nothing of that unit, and does not wait for it, even if it is in debt. Settle
-/// each unit by its name: `p.settle("tokens", 1130)`.
+/// names no amount of a unit, it takes nothing of that unit. It also does not wait for the rates of that unit, even if
+/// they are in debt. Settle each unit by its name: `p.settle("tokens", 1130)`.
 ///
 /// The base class limit_handle has the members for acquiring, pausing, listing and stopping.
 ///
@@ -237,12 +239,13 @@ class sublimit_handle {
 ///
 /// At most 1,024 different pairs of a set of alternatives and a sublimit wait at once; a request with a further pair
 /// ends with errc::queue_full. A request that no alternative of its set can ever serve ends with errc::too_large. If
-/// all of these are closed, it ends with errc::stopped.
+/// all alternatives of its set are closed, the request ends with errc::stopped.
 ///
-/// With `sublimits`, a request may name one, `{.sublimit = 0}`, and takes from it in the same step. A waiter whose
-/// sublimit lacks capacity holds up only the later requests of that sublimit. A waiter that lacks an alternative does
-/// not reserve its sublimit. So later requests of the same sublimit may be served by other alternatives before it. The
-/// waiter waits as long as they use up the sublimit while other requests use up its alternative.
+/// With `sublimits`, a request may name one sublimit, `{.sublimit = 0}`, and takes from this sublimit in the same step.
+/// A waiter whose sublimit lacks capacity holds up only the later requests of that sublimit. A waiter that waits for an
+/// alternative does not reserve its sublimit. So later requests of the same sublimit may be served by other
+/// alternatives before this waiter. The waiter waits as long as these requests use up the sublimit, and other requests
+/// use up its alternative.
 ///
 /// Errors, cancellation, threads and lifetime are those of canigo::scheduler and canigo::semaphore.
 class limiter : public limit_handle<detail::permit_waiter> {
@@ -268,8 +271,8 @@ class limiter : public limit_handle<detail::permit_waiter> {
                   "limiter: name the field: limiter{io, {.rates = {rate::per_second(5)}, .concurrency = 4}}");
   }
 
-  /// Overloads for requests that have only a priority class. limit_handle has the other forms, async_acquire(),
-  /// pause(), resume() and stop().
+  /// Overloads for requests that have only a priority class. The base class limit_handle has the other overloads, and
+  /// also async_acquire(), pause(), resume() and stop().
   using limit_handle::acquire;
   using limit_handle::try_acquire;
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(int priority);
@@ -288,8 +291,8 @@ class limiter : public limit_handle<detail::permit_waiter> {
   void set_burst(std::size_t index, std::uint64_t burst);
   void set_concurrency(std::uint64_t concurrency);
 
-  /// Lowers the available tokens of a rate to at most `most`: for a quota whose server reports the remaining amount. If
-  /// fewer than `most` tokens are available, nothing changes. Later tokens are released as usual.
+  /// Lowers the available tokens of a rate to at most `most`. Use it for a quota whose server reports the remaining
+  /// amount. If fewer than `most` tokens are available, nothing changes. Later tokens are released as usual.
   ///
   /// Errors: errc::invalid_argument for an unknown index.
   void lower_tokens(std::size_t index, std::uint64_t most);
@@ -308,15 +311,15 @@ class limiter : public limit_handle<detail::permit_waiter> {
   /// Adds a sublimit, and returns its number. At `since` its rates have their initial tokens, and begin to release
   /// tokens.
   ///
-  /// Errors: errc::invalid_argument for a value out of range, and for a unit that no rate had at the construction. The
-  /// error is also thrown if the limiter was made without sublimits, or already has 256.
+  /// Errors: errc::invalid_argument for a value out of range, and for a unit that no rate of the limiter had at its
+  /// construction. The error is also thrown if the limiter was made without sublimits, or already has 256 of them.
   int add_sublimit(const sublimit_options& o, time_point since);
 
-  /// Tells which limit holds up the first waiter in the queue, and when that ends.
+  /// Returns which limit holds up the first waiter in the queue, and until when.
   wait_reason why_waiting() const;
 
-  /// A lower bound on the time that `r` would wait if it arrived now. It takes rates and a pause into account, but not
-  /// when permits are released. With alternatives, it is the minimum over those that may serve `r`.
+  /// A lower bound on the time that `r` would wait if it arrived now. It takes rates and a pause into account. It does
+  /// not consider when permits will be released. With alternatives, it is the minimum over those that may serve `r`.
   ///
   /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;

@@ -27,7 +27,7 @@ struct loop_lag_options {
 
 struct loop_lag_stats {
   wait_histogram lag;           ///< a histogram of the lag, over all measurements
-  duration last{0};             ///< the last lag, or how late the next measurement already is if that is more
+  duration last{0};             ///< the last measured lag, or the delay of the next measurement if it is already longer
   std::uint64_t overloads = 0;  ///< how often the lag rose to the threshold
   bool overloaded = false;      ///< whether the lag is at least the threshold
 };
@@ -56,8 +56,7 @@ class loop_lag {
   loop_lag(const loop_lag&) = delete;
   loop_lag& operator=(const loop_lag&) = delete;
 
-  /// Whether the lag is at least the threshold. If a handler blocks the loop, other threads can detect that by this
-  /// function.
+  /// Whether the lag is at least the threshold. Another thread can call it to detect that a handler blocks the loop.
   bool is_overloaded() const noexcept;
   loop_lag_stats stats() const noexcept;
 

@@ -25,8 +25,8 @@ struct metering {
   /// The scheduler that grants the bytes; one token is one byte. Several streams may share it. Null: no limit. It must
   /// outlive the operations of the stream.
   scheduler* limit = nullptr;
-  /// The request for each chunk: its priority, flow and tag are used, its tokens and deadline are ignored. A flow gives
-  /// the stream its own rate below the shared one, and a share of the shared rate.
+  /// The request for each chunk: its priority, flow and tag are used; its tokens and deadline are ignored. If a flow is
+  /// set, the flow's own rates limit the stream, too, and the stream gets the flow's share of the scheduler's rate.
   canigo::request request = {};
 };
 
@@ -34,7 +34,7 @@ struct metered_stream_options {
   metering read = {};   ///< the limit for bytes that the stream reads
   metering write = {};  ///< the limit for bytes that the stream writes
   /// Max number of bytes per chunk; 1 or more, up to the burst of both limits. With smaller chunks, a more important
-  /// stream waits less for others.
+  /// stream waits less for other streams that share the scheduler.
   std::size_t chunk = 16'384;
 };
 
@@ -89,12 +89,12 @@ buffer_prefix<Buffer> prefix_of(const Buffers& buffers, std::size_t bytes) {
 /// metered_stream may also be the lower layer of a TLS stream; then it meters TLS records.
 ///
 /// Promises: bytes written, and bytes handed out by reads, keep all promises of the scheduler. So in a window of length
-/// t, all streams that share the scheduler transfer at most burst + floor(t · rate) bytes. A stream with a debt, see
-/// below, may exceed that by one chunk.
+/// t, all streams that share the scheduler transfer at most burst + floor(t · rate) bytes. A stream with a debt (see
+/// Errors) may exceed that by one chunk.
 ///
 /// A write takes its tokens first. If it writes fewer bytes, the rest of the tokens is refunded. A read takes its
-/// tokens after the bytes have arrived, and then hands the bytes out; so an idle connection holds no tokens. Before
-/// that, the kernel may have received up to a chunk, and what the socket's buffer holds.
+/// tokens after the bytes have arrived, and then hands the bytes out; so an idle connection holds no tokens. Bytes for
+/// which no tokens are taken yet may have arrived already: up to a chunk, and the bytes in the socket's buffer.
 ///
 /// Errors: those of the stream, and those of the scheduler; then nothing is written or read.
 /// A read never loses bytes. If it is cancelled, or refused by the scheduler, after bytes have arrived, it hands them
@@ -252,7 +252,7 @@ class metered_stream {
 
   Stream next_;
   metered_stream_options options_;
-  // whether the tokens of bytes that were handed out are a debt; the next read waits until the debt is paid
+  // true: tokens are owed for bytes that were already handed out; the next read first waits until the debt is paid
   bool owes_ = false;
   std::size_t paid_ahead_ = 0;  // bytes of the next read whose tokens are already paid
 };

@@ -2,7 +2,7 @@
 
 #include "canigo/detail/context/asio_settings.hpp"
 
-// Asio has no header with forward declarations, so the namespace is declared here.
+// Asio has no header with forward declarations. So this header is included, because it declares Asio's namespace.
 #include <asio/any_io_executor.hpp>
 
 namespace canigo {

@@ -56,7 +56,7 @@ class [[nodiscard]] permit {
   std::string_view alternative_name() const noexcept;
   /// Moves the permit to another alternative of its limiter, for example because a later limit has chosen that
   /// alternative. The new alternative is charged the slot and the tokens, beyond its cap and into debt if necessary.
-  /// The former alternative gets both back.
+  /// The former alternative gets the slot and the tokens back.
   ///
   /// Call it only while the permit is held. Throws std::system_error, errc::invalid_argument, if there is no such
   /// alternative.
@@ -84,7 +84,7 @@ class [[nodiscard]] permit {
 
   detail::admission* home_ = nullptr;  // the engine; the occupied slots keep it alive
   std::uint64_t places_ = 0;  // the number of slots, combined with the number of their flow: see detail::flow_places
-  std::uint64_t kept_ = 0;    // the granted tokens; with units or strict windows, a pointer to a record of the grant
+  std::uint64_t kept_ = 0;    // the granted tokens; with units, alternatives or strict windows, a pointer to a record
 };
 
 }  // namespace canigo

@@ -34,21 +34,22 @@
 
 namespace canigo {
 
-/// The parts of a policy, in the order in which a call passes them. Each part is optional, and behaves as it does
-/// without a policy.
+/// The parts of a policy, in the order in which a call passes them. Each part is optional, and works in the same way as
+/// outside of a policy.
 struct policy_options {
   std::optional<duration> timeout = {};  ///< limit of a whole call with all its parts; more than 0; max: no time limit
   std::optional<circuit_breaker_options> breaker = {};  ///< refuses calls immediately while the upstream fails
   /// Starts copies of a slow call, for idempotent work only. `group` must be null. Without a `budget` or a `window`,
-  /// the policy makes its own.
+  /// the policy creates the missing object.
   std::optional<hedge_options> hedge = {};
-  /// Without a `budget`, the policy makes its own. Without `retry_if`, is_failure_of_callee() decides.
+  /// Starts the operation again after a failure. Without a `budget`, the policy creates one. Without `retry_if`,
+  /// is_failure_of_callee() decides which failures are worth another attempt.
   std::optional<retry_policy> retry = {};
   /// A limit on operations under way that adapts itself to the upstream. If `limits` is set, `limits` and `adaptive`
   /// must have the same number of priorities.
   std::optional<adaptive_limit_options> adaptive = {};
   std::optional<limiter_options> limits = {};  ///< rates, and a cap on operations under way
-  /// time limit of each operation, from the instant at which it has passed the limits; more than 0; max: no time limit
+  /// time limit of each operation, counted from its start, after its wait for the limits; more than 0; max: no limit
   std::optional<duration> attempt_timeout = {};
   std::string name = {};  ///< appears in error messages; parts without a name get this name
 };
@@ -67,7 +68,7 @@ struct policy_stats {
   wait_histogram took;             ///< the time from the call to its result, for successful calls
 };
 
-/// Everything that protects one upstream, and this program from it, in one object.
+/// One object with everything that protects an upstream from this program, and this program from the upstream.
 ///
 ///     canigo::policy crm{io, {.timeout = 2s, .breaker = canigo::circuit_breaker_options{}, .limits = quota}};
 ///     auto page = co_await crm.run([&] { return get(url); }, {.priority = 1});
@@ -88,8 +89,8 @@ struct policy_stats {
 /// time. Waits before, between and after operations do not count. Otherwise this program was too slow, and the breaker
 /// does not count the call. The breaker does not count calls that a limit refused or the caller cancelled either. A
 /// request may have a deadline before the timeout. Such a call counts only if operations ran for half of `timeout`,
-/// half of `attempt_timeout` or `breaker->slow`, whichever is least. So callers in a hurry do not open the breaker. If
-/// none of these three is set, every such call counts.
+/// half of `attempt_timeout` or `breaker->slow`, whichever is least. So callers with short deadlines do not open the
+/// breaker. If none of these three is set, every such call counts.
 ///
 /// An operation may call the policy that it runs in; that call needs another slot. If the operations in all slots
 /// waited for a slot, they would wait forever. So the last of these calls ends with
@@ -105,7 +106,7 @@ struct policy_stats {
 /// that wait or operation has ended.
 /// Threads: any thread may call any member at any time.
 /// Allocates: coroutine frames, most of which Asio recycles. With a timeout, a deadline or a hedge, also a strand for
-/// each call. With a cap or an adaptive limit, also a mark for each operation.
+/// each call. With a cap or an adaptive limit, also an object for each operation, by which nested calls are recognized.
 /// Lifetime: the policy must outlive its calls. stop() makes them end sooner.
 class policy {
  public:
@@ -127,7 +128,7 @@ class policy {
     using own = std::decay_t<Make>;
     return detail::named_first<Make, detail::result_of_repeatable<own>>{run_own<own>(std::forward<Make>(make), r)};
   }
-  /// Rejects a `make` that does not return an awaitable at compile time. The compiler's message says what to pass
+  /// If `make` does not return an awaitable, the program does not compile. The compiler's message says what to pass
   /// instead.
   template <class Make>
     requires(!detail::repeatable<std::decay_t<Make>>)

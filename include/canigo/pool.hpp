@@ -50,7 +50,8 @@ constexpr std::string_view to_string(task_state s) noexcept {
 
 class flow;
 
-/// The options of one operation in a pool. Trivially destructible; see retry_policy for the reason.
+/// The options of one operation in a pool. The struct is trivially destructible, because some compilers mishandle other
+/// types inside a co_await expression.
 struct task_options {
   int priority = 0;  ///< priority class, 0 (goes first) … priorities-1
   /// time limit of each attempt, instead of the pool's; more than 0; max: no time limit
@@ -120,8 +121,8 @@ struct task_event {
   duration ran{};     ///< how long the last attempt ran
 };
 
-/// The base class of observers, which a pool tells about its tasks, for metrics and logs. A pool without an observer
-/// pays one branch for it.
+/// The base class of observers, which a pool tells about its tasks, for metrics and logs. If a pool has no observer,
+/// the cost is one branch.
 ///
 /// Threads: several threads may call an observer at the same time, with no lock held. Its functions must not throw, and
 /// should return soon: a worker waits for them.
@@ -135,7 +136,8 @@ class pool_observer {
   ~pool_observer() = default;
 };
 
-/// An operation throws this to report that it has failed, and that the resource or state of its worker is broken.
+/// An operation throws this exception to report that it has failed, and that the resource or state of its worker is
+/// broken.
 class fatal_error : public std::runtime_error {
  public:
   using runtime_error::runtime_error;
@@ -148,7 +150,7 @@ struct restart_policy {
   /// to 10'000
   std::uint32_t limit = 10;
   duration within = std::chrono::minutes{1};  ///< the span of time for `limit`; more than 0
-  canigo::backoff backoff = {};               ///< the delay before a worker restarts, by its failures in a row
+  canigo::backoff backoff = {};               ///< the delay before a worker restarts; depends on its failures in a row
   /// Decides which exceptions of an operation mean a broken worker. Null: only fatal_error. Called with no lock held.
   bool (*is_fatal)(const std::exception_ptr& error) = nullptr;
 };
@@ -198,7 +200,7 @@ struct name_stats {
 /// The statistics of a pool, all read at one instant.
 ///
 /// submitted = succeeded + failed + cancelled + timed_out + stopped + queued + delayed + held_back + running. Here
-/// `running` is `working` without overdue operations whose task has ended.
+/// `running` is `working`, minus the overdue operations whose task has ended.
 struct pool_stats {
   std::size_t working = 0;    ///< workers that run an operation
   std::size_t sleeping = 0;   ///< workers that wait for an operation

@@ -98,8 +98,8 @@ class pool_handle {
     return async_run(std::forward<F>(f), detail::no_options, std::forward<Token>(token));
   }
 
-  /// Submits an operation without suspending. If the pool refuses the operation, the returned task ends with that
-  /// error.
+  /// Submits an operation without suspending. If the pool refuses the operation, the returned task ends with the error
+  /// of the refusal, for example errc::queue_full.
   template <class F>
     requires detail::operation<std::decay_t<F>, R>
   auto submit(F&& f, const task_options& o = detail::no_options) -> task<result_of<F>> {
@@ -127,12 +127,12 @@ class pool_handle {
 
   /// Cancels all tasks of the group, and returns their number.
   std::size_t cancel_group(std::uint64_t group) { return core_.cancel_group(group); }
-  /// Waits until no task is in the group. If an operation of the group calls it, it throws
+  /// Waits until no task is in the group. If an operation of the group itself calls wait_group(), wait_group() throws
   /// std::errc::resource_deadlock_would_occur. Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<void> wait_group(std::uint64_t group) { return detail::group_ended(core_, group); }
 
-  /// Changes the number of workers. Running operations are not interrupted: no operation starts while more of them run
-  /// than the new number.
+  /// Changes the number of workers. Running operations are not interrupted. If more operations run than the new number,
+  /// no operation starts until enough of them have ended.
   void resize(std::size_t concurrency) { core_.resize(concurrency); }
 
   /// Begins to stop the pool immediately, before the awaitable is started; see stop_mode. The awaitable waits until the

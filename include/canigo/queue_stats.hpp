@@ -30,7 +30,7 @@ struct shadow_stats {
 
 /// The number of requests that were refused immediately, by cause.
 struct rejection_stats {
-  std::uint64_t not_there = 0;    ///< try_acquire() found too few tokens or permits, or another waiter
+  std::uint64_t not_there = 0;    ///< try_acquire() found too few tokens or permits, or a request that waits already
   std::uint64_t queue_full = 0;   ///< the queue of the limit, or of its flow, was full
   std::uint64_t unreachable = 0;  ///< even the shortest possible wait ends after the deadline
   std::uint64_t too_large = 0;    ///< the request exceeds what the limit, or its flow, can ever grant
@@ -64,7 +64,7 @@ inline constexpr int no_sublimit = -1;
 /// Why a request of a limit has to wait.
 struct wait_reason {
   enum class cause {
-    none,          ///< no request waits, so no limit holds one up
+    none,          ///< no request waits
     paused,        ///< the limit is paused by pause_until()
     rate,          ///< the rate at `index` lacks tokens; of several such rates, the one that is the last to have enough
     concurrency,   ///< all permits are in use
@@ -74,12 +74,12 @@ struct wait_reason {
     sublimit,      ///< the request's sublimit has no free capacity; see `sublimit` and `ceiling`
   };
   cause binds = cause::none;
-  /// The limit inside `cause` that holds up the request. With cause::flow: the flow's rate at `index`, its concurrency,
-  /// or a pause. With cause::alternatives: a rate, the cap or a pause of the alternative that can serve the request
-  /// first. With cause::sublimit: a rate or the cap of the request's sublimit.
+  /// If a flow, an alternative or a sublimit holds up the request: which of its limits does so. With cause::flow: the
+  /// flow's rate at `index`, its concurrency, or a pause. With cause::alternatives: a rate, the cap or a pause of the
+  /// alternative that can serve the request first. With cause::sublimit: a rate or the cap of the request's sublimit.
   cause ceiling = cause::none;
   std::size_t index = 0;                     ///< with cause::rate: the index of the rate in limiter_options::rates
-  time_point until = time_point::max();      ///< when the cause ends; max: at a resume(), or when a permit is released
+  time_point until = time_point::max();      ///< when the cause ends; max: a resume() or a released permit ends it
   std::size_t alternative = no_alternative;  ///< with cause::alternatives: the index of the alternative in the options
   int sublimit = no_sublimit;                ///< with cause::sublimit: the number of the sublimit
 };
@@ -89,10 +89,11 @@ struct waiting_request {
   std::uint64_t tag = 0;     ///< the `tag` of the request
   int priority = 0;          ///< the priority class of the request
   std::uint64_t tokens = 0;  ///< the requested tokens of the first unit
-  time_point since{};        ///< when the request arrived, or its field `since`
-  duration estimate{};       ///< a lower bound on its remaining wait, unless a later request goes before it
-  /// The limit that this request waits for after the waiters before it are granted. Slots that these waiters take count
-  /// only if no rate holds up this request, because slots may be free again by then.
+  time_point since{};        ///< the request's field `since` if it is set, otherwise when the request arrived
+  duration estimate{};       ///< a lower bound on the remaining wait if all waiters before this one are granted first
+  /// The limit that still delays this request after all waiters before it are granted. If a rate delays this request,
+  /// the slots of those waiters do not count as taken, because their calls may have ended before the grant of this
+  /// request.
   wait_reason reason;
   /// The alternatives that may serve this request, as a bit mask. 0: the limit has no alternatives.
   std::uint64_t alternatives = 0;
@@ -105,9 +106,9 @@ struct binding_stats {
   duration concurrency{};
   duration share{};
   duration paused{};
-  duration flow{};          ///< ceilings or pauses of their own flows held up all waiters
-  duration alternatives{};  ///< no alternative that may serve the first waiter had free capacity
-  duration sublimit{};      ///< the sublimit of the first waiter had no free capacity
+  duration flow{};          ///< how long ceilings or pauses of their own flows held up all waiters
+  duration alternatives{};  ///< how long no alternative that may serve the first waiter had free capacity
+  duration sublimit{};      ///< how long the sublimit of the first waiter had no free capacity
 };
 
 }  // namespace canigo

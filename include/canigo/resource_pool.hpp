@@ -37,7 +37,7 @@ struct resource_pool_options {
   restart_policy restart = {};
   pool_observer* observer = nullptr;
 
-  detail::async_function<R()> make = {};  ///< required: makes a resource for a worker without one, before an operation
+  detail::async_function<R()> make = {};  ///< required: makes a worker's resource, before an operation that needs one
   /// called after an operation failed, to make the resource usable again; if it throws, the resource is destroyed
   detail::async_function<void(R&)> reset = {};
   /// called before each use except the first; returns whether the resource is still usable
@@ -45,7 +45,7 @@ struct resource_pool_options {
   detail::async_function<void(R&)> destroy = {};  ///< closes the resource; the destructor of R runs in any case
   /// a resource that is unused for this time is destroyed; more than 0; max: never
   duration idle_timeout = duration::max();
-  std::size_t min_idle = 0;  ///< the number of resources that idle_timeout does not destroy
+  std::size_t min_idle = 0;  ///< this many resources are kept even if they are unused for longer than idle_timeout
   /// The time limit of each call of `make`, `reset`, `check` and `destroy`, if the function is a coroutine. When the
   /// time has passed, the call is cancelled and counts as failed with errc::timed_out. The time limit of a task starts
   /// only when its worker has a resource. More than 0; max: no time limit.
@@ -58,7 +58,7 @@ struct resource_pool_options {
 ///     auto rows = co_await pool.run([](connection& c, canigo::task_context&) -> net::awaitable<result> { … });
 ///
 /// The pool sends operations to the resources, and never lends a resource out. So each operation has exactly one
-/// resource, no caller can forget to return one, and none can hold one while it waits for a second.
+/// resource. No caller can forget to return a resource, or hold a resource while it waits for a second one.
 ///
 /// A resource counts as broken if `check` returns false, if `reset` throws, or if an operation fails with a fatal
 /// exception (restart_policy). Then its worker destroys it and makes a new one. A `make` that fails or exceeds
@@ -70,7 +70,8 @@ struct resource_pool_options {
 template <class R>
 class resource_pool : public pool_handle<R> {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   resource_pool(const net::any_io_executor& executor, const resource_pool_options<R>& o)
       : pool_handle<R>{executor, detail::to_core_options(o, "resource_pool"), std::make_unique<resources>(o)} {}
   template <class ExecutionContext>

@@ -17,17 +17,17 @@ namespace canigo {
 /// retry.
 ///
 /// Every first attempt adds `percent` of a retry to the budget, and every retry takes one out. So if all attempts fail,
-/// the load grows by `percent`, not by the number of attempts. All callers of the same service should share one budget;
-/// it must outlive them.
+/// the load grows by `percent`, not by the number of attempts. All callers of the same service should share one budget.
+/// The budget must outlive these callers.
 ///
 /// Source: the retry budgets of Finagle and of gRPC (gRFC A6).
 /// Threads: any thread may call any member at any time. Allocates: never.
 class retry_budget {
  public:
   struct options {
-    std::uint32_t percent = 20;  ///< percent of a retry that each first attempt adds; 0 to 1000
-    std::uint32_t reserve = 10;  ///< retries in the budget at the start
-    std::uint32_t most = 100;    ///< max number of saved retries; at least `reserve`, at least 1
+    std::uint32_t percent = 20;  ///< how much each first attempt adds to the budget, in percent of a retry; 0 to 1000
+    std::uint32_t reserve = 10;  ///< number of retries in the budget at the start
+    std::uint32_t most = 100;    ///< max number of retries in the budget; at least `reserve`, at least 1
   };
 
   retry_budget() : retry_budget{options{}} {}
@@ -36,9 +36,9 @@ class retry_budget {
   retry_budget(const retry_budget&) = delete;
   retry_budget& operator=(const retry_budget&) = delete;
 
-  /// Adds `percent` of a retry to the budget, for one first attempt.
+  /// Call it for each first attempt. Adds `percent` of a retry to the budget.
   void pay_in() noexcept;
-  /// Takes one retry out of the budget. Returns false if it has none.
+  /// Takes one retry out of the budget. Returns false if the budget has no whole retry.
   [[nodiscard]] bool try_take() noexcept;
   /// The number of whole retries in the budget.
   std::uint32_t left() const noexcept {
@@ -78,8 +78,8 @@ class retry_condition {
 
   constexpr explicit operator bool() const noexcept { return ask_ != nullptr; }
 
-  /// The minimum delay before another attempt; std::nullopt if there should be none. Precondition: the condition is
-  /// set.
+  /// Returns the minimum delay before another attempt; std::nullopt if there should be no other attempt. Precondition:
+  /// the condition is set.
   std::optional<duration> operator()(const std::exception_ptr& error) const { return ask_(error); }
 
  private:
@@ -88,7 +88,7 @@ class retry_condition {
   }
   static constexpr std::optional<duration> answer(std::optional<duration> least_delay) noexcept { return least_delay; }
 
-  // A single pointer, because each task with options in a pool stores a retry_condition.
+  // A plain function pointer, to save memory: each pool task with options stores a retry_condition.
   std::optional<duration> (*ask_)(const std::exception_ptr& error) = nullptr;
 };
 
@@ -100,11 +100,11 @@ struct retry_policy {
   /// pool, and a pool makes one attempt.
   std::uint32_t attempts = 0;
   canigo::backoff backoff = {};  ///< the delay between two attempts
-  /// the budget that all callers of the same service share; must outlive them; null: no budget
+  /// the budget that all callers of the same service share, and that must outlive these callers; null: no budget
   retry_budget* budget = nullptr;
-  /// Which failures are worth another attempt. Null: all except operation_aborted. It is called with the exception of
-  /// the attempt and with no lock held. In a pool, an attempt that exceeded its time limit has errc::timed_out. It is
-  /// not called once the operation is cancelled.
+  /// Decides which failures are worth another attempt. Null: all except operation_aborted. The condition is called with
+  /// the exception of the attempt and with no lock held. In a pool, an attempt that exceeded its time limit has
+  /// errc::timed_out. After the operation is cancelled, the condition is not called.
   retry_condition retry_if = {};
 };
 

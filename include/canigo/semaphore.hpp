@@ -68,7 +68,8 @@ struct semaphore_stats : queue_stats {
 /// weight. The execution context may be destroyed first.
 class semaphore : public limit_handle<detail::permit_waiter> {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   semaphore(const net::any_io_executor& executor, const semaphore_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

@@ -27,18 +27,20 @@ struct signal_options {
 
 namespace detail {
 
-/// A type that stops by a stop_mode, such as jobs::service. stopper() returns the function that stops it.
+/// A type, such as jobs::service, whose objects can be stopped with a stop_mode. stopper() returns the function that
+/// stops such an object.
 template <class S>
 concept stops_by_mode = requires(S& s) {
   { s.stopper() } -> std::same_as<std::function<void(stop_mode, duration)>>;
   { s.closed() } -> std::same_as<net::awaitable<void>>;
 };
-/// A policy or a limit: after stop() it lets no caller in, but it can't cancel operations that are already inside.
+/// A type such as a policy or a limit: stop() refuses new callers, and does not cancel operations that are already
+/// running.
 template <class S>
 concept stops_at_once = requires(S& s) {
   { s.stop() } noexcept -> std::same_as<void>;
 };
-/// A gate, which has close() instead of stop().
+/// A type such as a gate: it has close() instead of stop().
 template <class S>
 concept closes = requires(S& s) {
   s.try_enter();
@@ -46,7 +48,7 @@ concept closes = requires(S& s) {
 };
 
 /// How a signal stops an object, and how the watch for signals waits until the object has ended. If `closed` is empty,
-/// the watch ends with the first signal, and `stop` refers to the object.
+/// the watch ends at the first signal. In that case `stop` keeps a reference to the object.
 struct signal_target {
   std::function<void(stop_mode, duration)> stop;
   std::optional<net::awaitable<void>> closed;
@@ -77,14 +79,15 @@ signal_target target_of(S& s) {
 /// - **A function** of a mode and a grace time returns an awaitable, for a program that stops several objects in its
 ///   own order. It is called at the first two signals. The watch ends when one of its awaitables has ended.
 ///
-/// The watch for signals starts with the constructor; nothing needs to be awaited. It keeps io_context::run() from
-/// returning. It ends as described above, or when this object is destroyed. After that the signals have their default
-/// action: they end the process. Several of these objects may watch the same signals. Each of them is told of a signal,
-/// in no fixed order.
+/// The watch for signals starts in the constructor; the program need not await anything. The watch keeps
+/// io_context::run() from returning. The watch ends as described above, or when this object is destroyed. After that
+/// the signals have their default action: they end the process. Several of these objects may watch the same signals.
+/// Each of them is told of a signal, in no fixed order.
 /// Errors: if an awaitable of a function throws, the exception leaves io_context::run().
 /// Threads: any, if each thread that runs the context may receive signals.
 /// Lifetime: a pool and a service may be destroyed first. All other objects must outlive this one. A function, and
-/// everything it refers to, must also outlive its awaitables, and a call that has begun on another thread.
+/// everything it refers to, must also outlive its awaitables, and any call of the function that has begun on another
+/// thread.
 class stop_on_signals {
  public:
   template <class R>

@@ -18,7 +18,7 @@ namespace canigo {
 struct strand_pool_options {
   std::size_t concurrency = 0;  ///< required: number of workers, each on its own strand; 1 to 100'000
   int priorities = 1;           ///< number of priority classes, 1 to 1024; class 0 goes first
-  /// max number of waiting tasks: queued beyond the free workers, or delayed; 1 or more
+  /// max number of waiting tasks: delayed tasks, and queued tasks for which no worker is free; 1 or more
   std::size_t queue_limit = 10'000;
   /// how a full queue treats a new task; overflow::wait suspends callers until there is room
   overflow on_overflow = overflow::reject_new;
@@ -26,7 +26,7 @@ struct strand_pool_options {
   duration timeout = duration::max();
   retry_policy retry = {};            ///< the retry policy of tasks without their own policy
   restart_policy restart = {};        ///< how often workers may break before the pool stops
-  pool_observer* observer = nullptr;  ///< is told about the pool's tasks; must outlive the pool and its last task
+  pool_observer* observer = nullptr;  ///< gets the events of the pool's tasks; must outlive the pool and its last task
 };
 
 /// Runs at most `concurrency` operations at the same time, the important ones first.
@@ -49,7 +49,8 @@ struct strand_pool_options {
 /// their errors, cancellation, threads and lifetime.
 class strand_pool : public pool_handle<void> {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   strand_pool(const net::any_io_executor& executor, const strand_pool_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

@@ -69,8 +69,9 @@ struct abandon_to {
 ///
 /// Threads: any thread may call any member; only one coroutine at a time may wait in join() or wait_all().
 /// Lifetime: the destructor cancels the children and does not wait for them. They run until they have reacted to the
-/// cancellation, so they must own what they use, or it must outlive them. A waiting join() ends with errc::stopped. So
-/// call join() before the destructor. The execution context may be destroyed first.
+/// cancellation. So the children must own the objects that they use, or these objects must outlive the children. A
+/// waiting join() ends with errc::stopped. So call join() before the destructor. The execution context may be destroyed
+/// before the group.
 ///
 /// If the parent is cancelled while it awaits something other than the group, its next co_await throws, even the one
 /// for join(). In that case catch the exception, call co_await net::this_coro::reset_cancellation_state(), and join.
@@ -85,7 +86,7 @@ class task_group {
   task_group& operator=(const task_group&) = delete;
 
   /// Starts `op`. In a cancelled group, `op` ends with operation_aborted before it begins. If a child that the group
-  /// has cancelled throws any exception, the group records operation_aborted as its failure.
+  /// has cancelled throws any exception, the group records operation_aborted as the failure of that child.
   ///
   /// The returned handle may be ignored. If spawn() throws std::bad_alloc, it has started nothing.
   template <class T>
@@ -110,7 +111,8 @@ class task_group {
     return detail::task_group_core::wait_all(core_);
   }
 
-  /// Cancels all children (terminal), and those that are spawned before the next join() or wait_all() has finished.
+  /// Cancels all children (terminal). Also cancels children that are spawned later, until the next join() or wait_all()
+  /// has finished.
   void cancel() noexcept { core_->cancel(); }
 
   /// The number of running children.
@@ -143,8 +145,8 @@ class task_group {
 ///
 /// `op` is a child of the group from its start. At `t` it is cancelled (terminal) and left to the group. A later result
 /// or failure is dropped. The group's join() and wait_all() wait until `op` has really ended, and never throw its
-/// failure. The group's destructor and cancel() cancel `op` without waiting. `op` must own what it uses, or that must
-/// outlive it.
+/// failure. The group's destructor and cancel() cancel `op` without waiting. `op` must own the objects that it uses, or
+/// these objects must outlive `op`.
 ///
 /// A result that comes in time is returned, even if `t` passes at that moment.
 /// Errors: errc::timed_out; all errors of `op`; operation_aborted if `op` ends because the group is cancelled or
@@ -165,7 +167,7 @@ template <class T>
   co_return end->take(late, child->was_ended());
 }
 
-/// Like with_deadline() with an abandon_to; `op` may take the time `d`, measured from the start of this awaitable.
+/// Like the with_deadline() that takes an abandon_to, but the deadline is `d` after the start of this awaitable.
 template <class T>
 [[nodiscard("co_await it")]] net::awaitable<T> with_timeout(net::awaitable<T> op, duration d, abandon_to rest) {
   const net::any_io_executor executor = co_await net::this_coro::executor;

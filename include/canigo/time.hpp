@@ -23,8 +23,8 @@ using time_point = std::chrono::steady_clock::time_point;
 
 static_assert(std::is_same_v<time_point::duration, duration>, "canigo needs a steady clock that counts in nanoseconds");
 
-/// The instant after which a result is useless: a time_point; `max()` means no deadline. Passing a time span instead
-/// does not compile.
+/// A deadline: the instant after which a result is useless. It is a time_point; `max()` means no deadline. Code that
+/// passes a time span as a deadline does not compile.
 struct deadline_point : time_point {
   constexpr deadline_point() noexcept : time_point{time_point::max()} {}
   template <class Duration>

@@ -21,7 +21,7 @@ namespace canigo {
 /// Errors: errc::not_enough_memory if Asio has no memory for a cancellation.
 /// Cancellation: terminal, partial, total.
 /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame.
-/// sleep_for() suspends for `d`, measured from the start of its awaitable.
+/// sleep_for() suspends for `d`, measured from the moment at which the caller awaits its awaitable.
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_until(time_point t);
 [[nodiscard("co_await it")]] net::awaitable<void> sleep_for(duration d);
 /// Rejects an argument that is no instant of steady_clock, at compile time. The compiler's message says what to use for
@@ -61,8 +61,8 @@ template <class T>
   co_return co_await detail::run_child(c, std::move(op), make_error_code(errc::timed_out));
 }
 
-/// Like with_deadline(); `op` may take the time `d`, measured from the start of this awaitable. There is no limit if
-/// `d` reaches beyond time_point::max(). If `d` is 0 or less, `op` is cancelled immediately.
+/// Like with_deadline(), but the deadline is `d` after the start of this awaitable. There is no limit if `d` reaches
+/// beyond time_point::max(). If `d` is 0 or less, `op` is cancelled immediately.
 template <class T>
 [[nodiscard("co_await it")]] net::awaitable<T> with_timeout(net::awaitable<T> op, duration d) {
   const net::any_io_executor executor = co_await net::this_coro::executor;

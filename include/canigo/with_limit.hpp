@@ -26,8 +26,9 @@ inline constexpr bool names_limits = false;
 template <class... L>
 inline constexpr bool names_limits<std::tuple<L...>> = (names_limit<L> && ...);
 
-/// The request for one of several limits. For a cap on concurrency it asks for one slot, whatever `r.tokens` is. Only a
-/// limiter gets `r.amounts`.
+/// An operation makes the same request `r` to several limits. Returns the part of `r` for the limit `L`. If `L` has
+/// only a cap on concurrency, the part requests one slot, whatever `r.tokens` is. Only the part for a limiter contains
+/// `r.amounts`.
 template <limit L>
 request part_of(request r) noexcept {
   if constexpr (concurrency_limit<L>) r.tokens = 1;
@@ -50,8 +51,8 @@ concept settling_permit = permit_like<P> && requires(P& p) {
   p.settle(unit_key{0}, std::uint64_t{});
 };
 
-/// Runs `op`. `*ran` becomes true when the limits inside `op` have granted their requests. If `op` throws before, all
-/// tokens of the permit are given back.
+/// Runs `op`. `*ran` becomes true when the limits inside `op` have granted their requests. If `op` throws while `*ran`
+/// is false, all tokens of the permit are given back.
 template <class T, settling_permit P>
 net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const bool* ran) {
   try {
@@ -65,8 +66,8 @@ net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const 
   }
 }
 
-/// `*started` is set when the limit has granted the request. `*ran` tells whether all limits inside `op` have granted
-/// their requests; `ran` is null if `op` has no limits.
+/// Runs `op` once the limit `only` has granted the request `r`, and then sets `*started`. `*ran` tells whether all
+/// limits inside `op` have granted their requests; `ran` is null if `op` has no limits.
 template <class T, limit L>
 net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started, const bool* ran) {
   if constexpr (permit_like<grant_of<L>>) {

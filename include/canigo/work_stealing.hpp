@@ -17,14 +17,15 @@ namespace canigo {
 ///
 /// An io_context has one queue for all of its threads, and each step of a coroutine takes its lock. With work_stealing
 /// each thread has its own queue, and a thread that runs out of work takes half of another thread's queue. The
-/// io_context still waits for sockets and timers. Its threads run its own handlers and those of this executor in turn.
-/// A program may use both executors.
+/// io_context still waits for sockets and timers. Its threads run the handlers of the io_context and the functions of
+/// this executor in turn. A program may use both executors.
 ///
 /// Order: with one thread, functions run in the order in which they were posted. With several threads, a function may
 /// run on another thread than the one that posted it.
 /// Turns: a thread runs up to 256 functions as one handler of the io_context; then it checks its sockets, timers and
-/// other handlers. run_one() and poll_one() run one such handler, which may find no function. After stop() such a
-/// handler ends within 16 functions; the rest waits for restart(). A thread may enter or leave run() at any time.
+/// other handlers. run_one() and poll_one() run one such handler, which may find no function to run. After stop() such
+/// a handler ends within 16 functions; the other functions wait for restart(). A thread may enter or leave run() at any
+/// time.
 /// Exceptions: an exception of a function leaves run() and no function is lost; call run() again to continue.
 /// End: functions that remain when the io_context is destroyed are destroyed without being called.
 /// Allocates: nothing once the threads have enough blocks, for functions of up to 232 bytes. The first object for an
