@@ -77,8 +77,8 @@ struct companion {
 /// The engine of scheduler, semaphore and limiter: a queue of requests, the supplies (tokens and slots) that they wait
 /// for, and the time.
 ///
-/// One lock guards it; no foreign code runs under the lock. A request is granted at the instant that makes the grant
-/// possible. After the lock is released, `delivery` tells the waiter.
+/// One lock guards it; no foreign code runs under the lock. A request is granted at the instant at which the grant
+/// becomes possible. After the lock is released, `delivery` resumes the waiter.
 ///
 /// It lives as long as anything refers to it: its handle, deliveries under way, and occupied slots. Occupied slots are
 /// not counted one by one, because that would cost each permit two atomic operations. Instead, after close() the last
@@ -92,13 +92,13 @@ class admission final : public delivery, public flow_host {
   /// Returns a new engine with one reference, which close() releases.
   static admission* open(const net::any_io_executor& executor, supplies s, const admission_options& options,
                          std::unique_ptr<companion> beside = nullptr);
-  /// Ends every waiter with `stopped`, and releases the handle's reference.
+  /// Ends every wait with the outcome `stopped`, and releases the handle's reference to this engine.
   void close() noexcept;
 
   /// Grants `r` if that is possible without waiting and without overtaking a waiter.
   outcome try_enter(const request& r) noexcept;
   outcome try_enter(int priority) noexcept;
-  /// Whether a request certainly has to wait because another request waits. Decided without the lock; false if unknown.
+  /// Returns true if a request certainly has to wait behind another one; false if that is unknown. Takes no lock.
   bool is_behind_others(int priority = 0) const noexcept {
     return has_waiters_.load(std::memory_order_relaxed) && priority == 0;
   }
@@ -110,7 +110,7 @@ class admission final : public delivery, public flow_host {
   /// must pass through the event loop, so that other handlers run.
   outcome try_enter_in_turn(const request& r) noexcept;
   outcome try_enter_in_turn(int priority = 0) noexcept;
-  /// Makes `w` wait for `r`. The wait always ends with a post.
+  /// Makes `w` wait for the grant of `r`. The wait always ends with a post.
   void enter(waiter& w, const request& r) noexcept;
   /// Ends the wait of `w` with the outcome `o`, always with a post.
   void deliver(waiter& w, const request& r, outcome o) noexcept;
@@ -125,7 +125,8 @@ class admission final : public delivery, public flow_host {
       end_too_large();
     });
   }
-  /// Like change_supplies(), for a change that can make no waiter too large, such as a change of the available tokens.
+  /// Like change_supplies(), but does not search for requests that have become too large for the limit. Use it only for
+  /// changes that can't make a request too large, such as a change of the available tokens.
   template <class Function>
   void adjust_supplies(Function&& f) {
     const change c{*this};
@@ -137,11 +138,13 @@ class admission final : public delivery, public flow_host {
   }
   /// Settles an operation that was granted `from` tokens and used `to`: charges the difference, or gives it back.
   void settle(std::uint32_t flow, std::uint64_t from, std::uint64_t to) noexcept;
-  /// Occupies slots without waiting, even if too few are free. Returns false only after the supplies were closed.
+  /// Occupies slots without waiting, even if too few are free. Returns false, and occupies no slot, if the supplies are
+  /// closed.
   bool occupy(std::uint64_t places) noexcept;
   std::uint64_t occupied() const noexcept;
-  /// Frees slots, and the record or tokens that a permit keeps. Any thread may call it, also after close() and after
-  /// the destruction of the context. For the slots of a flow, see flow_places.
+  /// Frees `places` slots, and the record of the grant if `kept` points to one. Any thread may call it, also after
+  /// close() and after the destruction of the context. For a permit of a flow, `places` also contains the flow; see
+  /// flow_places.
   void release(std::uint64_t places, std::uint64_t kept = 0) noexcept;
 
   bool has_records() const noexcept { return supplies_.has_records(); }
@@ -149,17 +152,18 @@ class admission final : public delivery, public flow_host {
   /// record of the grant.
   std::uint64_t keep(const request& r) noexcept { return has_records() ? keep_amounts(r) : r.tokens; }
   std::uint64_t keep() noexcept { return has_records() ? keep_amounts({}) : 1; }
-  /// The number of a unit. Throws errc::invalid_argument if there is no such unit; the message calls it `field`.
+  /// The number of a unit. Throws errc::invalid_argument if there is no such unit; the message names `field` as the
+  /// wrong argument.
   std::size_t find_unit(const unit_key& unit, std::string_view field) const;
-  /// Replaces the amount of a unit that the permit keeps by the amount that was really used. Charges the difference, or
-  /// gives it back.
+  /// Replaces the amount of a unit that was granted to a permit by the amount that was really used. Charges the
+  /// difference, or gives it back.
   void settle_unit(std::uint32_t flow, std::uint64_t& kept, std::size_t unit, std::uint64_t used) noexcept;
 
   void pause_until(time_point t, bool may_shorten = true) noexcept;
   void resume() noexcept { pause_until(time_point::min()); }
   void stop() noexcept;
   duration estimate(const request& r) const;
-  /// Writes the counts of all requests to `s`, and calls `f` with the supplies at the same instant.
+  /// Writes the counts of all requests to `s`, and calls `f` with the supplies, in one step under the lock.
   template <class Function>
   void stats(queue_stats& s, Function&& f) const {
     s.classes.resize(static_cast<std::size_t>(priorities_));
@@ -169,19 +173,22 @@ class admission final : public delivery, public flow_host {
   }
   std::size_t waiting() const noexcept;
   /// Switches shadow mode on or off. In shadow mode each request is granted immediately, and the statistics count how
-  /// it would have ended without shadow mode. Requests that wait when shadow mode begins are granted.
+  /// the request would have ended without shadow mode. Requests that wait when shadow mode begins are granted.
   ///
-  /// Errors: errc::invalid_argument for an unknown value, and for shadow mode if slots are shared with other limits.
+  /// Errors: errc::invalid_argument for an unknown value, and for shadow mode if the limit shares slots with other
+  /// limits, or has alternatives or sublimits.
   void set_mode(enforcement mode, std::string_view field);
   enforcement mode() const noexcept;
   /// The counts of shadow mode. Call it under the lock, for example inside stats().
   shadow_stats read_shadow() const { return shadow_ != nullptr ? shadow_->counts : shadow_stats{}; }
-  /// The first `most` waiters, each with the limit that it waits for after the waiters before it are granted.
+  /// The first `most` waiters. The result also names, for each of them, the limit that would still delay this waiter if
+  /// all waiters before it were granted.
   std::vector<waiting_request> list(std::size_t most) const;
-  /// For how long each limit has held up the first waiter. Call it under the lock, for example inside stats().
+  /// For how long each limit has delayed the first waiter. Call it under the lock, for example inside stats().
   binding_stats read_binding(time_point now) const { return binding_ ? binding_->read(now) : binding_stats{}; }
   /// Calls `f` with the supplies, the demand of the first waiter, the end of a pause, the time, and the ceiling that
-  /// holds back the first waiter's flow. The demand and the ceiling may be nullptr.
+  /// holds back the first waiter's flow. The demand is nullptr if there is no first waiter. The ceiling is nullptr if
+  /// none holds back the flow.
   template <class Function>
   auto look(Function&& f) {
     const std::lock_guard lock{mutex_};
@@ -192,7 +199,7 @@ class admission final : public delivery, public flow_host {
     return f(std::as_const(supplies_), head != nullptr ? &wanted : nullptr, paused_until_, now, held_by);
   }
 
-  /// Returns the limit that holds up the first waiter, and the instant until which it does.
+  /// Returns which limit delays the first waiter, and until when.
   wait_reason why_waiting() noexcept;
   /// Grants nothing from an alternative until `t`.
   void pause_alternative(std::size_t i, time_point t, bool may_shorten) noexcept;
@@ -235,8 +242,9 @@ class admission final : public delivery, public flow_host {
     explicit wake_up(admission& a) noexcept;
     admission* owner;
   };
-  /// The data of a limit that keeps a record of each grant. A limit needs records if its requests can have several
-  /// units, or if its strict windows must find the grant of a permit. Other limits have no unit_state.
+  /// The data of a limit that keeps a record of each grant. A limit needs records if it has several units, alternatives
+  /// or sublimits. A limit with permits and a strict window also needs them, to find the grant of a permit in the
+  /// window. Other limits have no unit_state.
   struct unit_state {
     explicit unit_state(int priorities) : waiting(static_cast<std::size_t>(priorities)) {}
     unit_records records;
@@ -258,16 +266,17 @@ class admission final : public delivery, public flow_host {
     admission* owner;
   };
 
-  /// Which short ways are open now. A short way is a fast path of the engine. Only choose_ways() changes this struct,
-  /// whenever one of these conditions changes.
+  /// Which fast paths of the engine are open now. Only choose_ways() changes this struct, whenever one of the
+  /// conditions in the last column changes.
   ///
-  /// | way     | use                                               | closed by                                      |
+  /// | path    | use of the fast path                              | closed by                                      |
   /// |---------|---------------------------------------------------|------------------------------------------------|
-  /// | in      | a request takes its tokens if no other waits      | stop(), flows, units, shadow mode              |
-  /// | through | waiters are served by serve(), not serve_fully()  | a share, flows, units, shadow mode, shedding,  |
-  /// |         |                                                   | slack, times of binding, the end of the context|
-  /// | out     | a release subtracts a number                      | a share, flows, units, shadow mode, slots      |
-  /// |         |                                                   | that outlive the handle                        |
+  /// | in      | a request takes its tokens if no other waits      | stop(), flows, grant records, shadow mode      |
+  /// | through | serve() grants the waiters, not serve_fully()     | shared slots, flows, grant records,            |
+  /// |         |                                                   | shadow mode, strict windows, shedding, slack,  |
+  /// |         |                                                   | times_binding, the end of the context          |
+  /// | out     | a release only reduces the number of slots in use | shared slots, flows, grant records,            |
+  /// |         |                                                   | shadow mode, slots that outlive the handle     |
   struct short_ways {
     bool in = true;
     bool through = true;
@@ -393,23 +402,24 @@ class admission final : public delivery, public flow_host {
   wait_node* next_to_go(wait_queue& queue, time_point now) noexcept;
   static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
-  /// The least important class whose waiters go before `r`. In a class that may grant its newest request first,
-  /// requests do not wait for others of the class. A repeat, which is a request with `since`, waits only for requests
-  /// that arrived before it; with ageing, it may go before requests of any class.
+  /// The least important class whose waiters are granted before `r`. If a class may grant its newest request first, `r`
+  /// does not wait for other requests of its class. A repeat (a request with `since`) waits only for requests that
+  /// arrived before it. With ageing, a repeat may be granted before requests of any class.
   int last_class_ahead(const request& r) const noexcept {
     const bool is_repeat = r.since != time_point::max();
     if (is_repeat && queue_.ageing() != duration::max()) return -1;
     return r.priority - (is_repeat || (delays_ && delays_->takes_newest_at_times()) ? 1 : 0);
   }
 
-  // These functions list the waiters (admission_look.cpp).
+  // These functions report statistics and estimates about the waiters (admission_look.cpp).
   void note_binding(time_point now) noexcept;
   std::uint64_t line_of(const wait_node& n) const noexcept;
-  /// The amounts of all requests that certainly go before a waiter, plus the amounts of that waiter.
+  /// The amounts and slots that one waiter needs, together with those of all requests that are certainly granted before
+  /// the waiter.
   struct turn {
     amounts_by_unit own{};     // the amounts of the waiter's flow, or of all waiters if the limit has no flows
-    amounts_by_unit all{};     // `own`, and the amounts of more important classes in flows that no ceiling holds back
-    std::uint64_t places = 0;  // slots that waiters of the same flow need, including this waiter
+    amounts_by_unit all{};     // `own`, plus the amounts of more important waiters in flows that no ceiling holds back
+    std::uint64_t places = 0;  // the slots that this waiter and the earlier waiters of its flow need
   };
   std::vector<const wait_node*> first_waiters(time_point now, std::size_t most) const;
   std::vector<amounts_by_unit> certain_turns(const std::vector<const wait_node*>& waiters, bool takes_newest) const;
@@ -436,10 +446,10 @@ class admission final : public delivery, public flow_host {
   wait_queue queue_;
   bool stopped_ = false;
   short_ways ways_;
-  bool kept_by_places_ = false;  // whether the handle is destroyed, and its reference is kept until no slot is occupied
+  bool kept_by_places_ = false;  // true: the handle is destroyed, but its reference is kept until no slot is occupied
   bool dying_ = false;           // whether the running wake-up has to delete this engine at its end
   bool wake_armed_ = false;      // whether the deadline wake_up_ is armed
-  std::uint8_t in_a_row_ = 0;    // grants to coroutines in a row without a pass through the event loop
+  std::uint8_t in_a_row_ = 0;    // number of immediate grants to coroutines since the last granted_by_post
   // whether queue_ has waiters; also read without the lock where an outdated answer does no harm
   atomic<bool> has_waiters_{false};
   time_point paused_until_ = time_point::min();
@@ -455,16 +465,17 @@ class admission final : public delivery, public flow_host {
   const int priorities_;
 
   wake_up wake_up_;
-  const std::unique_ptr<seat> seat_;         // null unless the limit shares its slots with other limits
-  const std::unique_ptr<unit_state> units_;  // null unless this limit keeps a record of each grant
-  // has the waiters of a limit with flows or alternatives; null while queue_ has them
+  const std::unique_ptr<seat> seat_;         // set only if the limit shares its slots with other limits
+  const std::unique_ptr<unit_state> units_;  // set only if this limit keeps a record of each grant
+  // holds the waiters if the limit has flows or alternatives; null: queue_ holds them
   std::unique_ptr<fair_queue> flows_;
   open_lanes left_open_;  // the sublimits and alternatives that no earlier waiter reserves
   const std::unique_ptr<companion> beside_;
   const limit_name name_;
 };
 
-/// Opens an engine that grants each request while none of its slots is occupied, as gate::close() needs it.
+/// Opens an engine that grants a request only while none of its slots is occupied. For example, gate::close() needs
+/// this.
 admission* open_idle(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

@@ -10,7 +10,8 @@
 
 namespace canigo::detail {
 
-/// Counts a request that was refused immediately. If `why` is not one of the named causes, it counts as `other`.
+/// Counts a request that was refused immediately. If rejection_stats has no counter for the cause `why`, the request
+/// counts as `other`. A negative `why` counts as `not_there`: a failed try_acquire().
 inline void count_rejection(queue_stats& s, errc why) noexcept {
   ++s.rejected;
   rejection_stats& r = s.rejections;
@@ -46,12 +47,13 @@ class admission_counts {
   /// Counts a request that was refused, or that waited without success.
   void add_failure(errc why) noexcept;
 
-  /// Writes the counts to `s`, whose classes, with the number of waiters of each, are already filled in.
+  /// Writes the counts to `s`. Precondition: `s.classes` already has all classes, and the number of waiters of each
+  /// class.
   void write(queue_stats& s) const noexcept;
 
  private:
-  queue_stats counts_;  // requests that had to wait, and requests that failed
-  // immediate grants by class; a separate counter, so that each grant costs one increment
+  queue_stats counts_;  // counts all requests except immediate grants
+  // the number of immediate grants of each class; stored apart from counts_, so that such a grant costs one increment
   std::vector<std::uint64_t> at_once_;
 };
 

@@ -27,16 +27,16 @@ struct start_parked {
 
   admission* home;
   room* frame;
-  const request* wanted;  // the request, which is also stored in the frame
-  bool granted;           // whether the request is granted already; then the coroutine only passes through the loop
+  const request* wanted;  // the request, which is stored in the coroutine's frame
+  bool granted;           // true: the request is already granted, and the coroutine only passes through the event loop
   [[no_unique_address]] std::tuple<Extra...> extra = {};
 
   // noinline, because inlining this function makes immediate grants 5 % slower.
   template <class Handler>
   [[gnu::noinline]] void operator()(Handler&& handler) const noexcept {
     static_assert(!std::is_reference_v<Handler>);
-    // A caller whose request is granted already passes through the loop only so that other handlers run. So a drain
-    // that is already running must not resume the caller. (A drain is the handler that resumes ready callers.)
+    // If the request is already granted, the caller passes through the event loop only so that other handlers run. So a
+    // drain that is already running must not resume this caller. (A drain is the handler that resumes ready callers.)
     const auto executor = net::get_associated_executor(handler, home->executor());
     const bool at_home = !granted && completes_at(home->executor(), executor);
     const auto begin = [this](waiter& w, bool has_memory) {
@@ -58,7 +58,8 @@ struct start_parked {
 
 /// Throws the reason for which a request was refused immediately.
 [[noreturn]] void throw_refusal(const admission& home, const request& r, outcome o);
-/// The exception for a wait that ended in the queue of a limit; std::bad_alloc if there is no memory for it.
+/// Returns the exception for a wait that ended with `error` in the queue of a limit; std::bad_alloc if there is no
+/// memory for the exception.
 std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error) noexcept;
 
 inline const request& as_request(const request& r) noexcept { return r; }
@@ -73,7 +74,7 @@ class throwing_waiter : public Base {
   throwing_waiter(admission& home, bool at_home, bool holds_work) noexcept
       : Base{home, at_home, holds_work}, limit_{home.name()} {}
 
-  /// The handler arguments of Base, with an exception_ptr instead of the error code.
+  /// Returns the handler arguments of Base, with an exception_ptr instead of the error code.
   auto take_results() noexcept {
     return std::apply(
         [this](std::error_code e, auto&&... granted) {
@@ -86,10 +87,10 @@ class throwing_waiter : public Base {
   limit_name limit_;
 };
 
-/// The body of every acquire(): waits for a request. `wanted` is the request, or only its first fields; then the frame
-/// of an immediate grant stores only these fields.
+/// The body of every acquire(): waits for a request. `wanted` is the request, or only its priority. With only a
+/// priority, an immediate grant stores no whole request in the frame.
 ///
-/// The frame holds one request without a copy, because Asio 1.22 recycles frames only up to 1020 bytes.
+/// The frame holds a request only once, because Asio 1.22 recycles only frames of up to 1020 bytes.
 template <class Waiter, class... Wanted>
 net::awaitable<typename Waiter::granted_type> wait_for(admission* home, Wanted... wanted) {
   using granted_type = typename Waiter::granted_type;
@@ -116,7 +117,7 @@ class telling_waiter : public Base {
   telling_waiter(admission& home, bool at_home, bool holds_work, std::error_code* error) noexcept
       : Base{home, at_home, holds_work}, error_{error} {}
 
-  /// The handler arguments of Base after the error code.
+  /// Stores the error code in the caller's variable. Returns the other handler arguments of Base.
   auto take_results() noexcept {
     return std::apply(
         [this](std::error_code e, auto&&... granted) {
@@ -130,7 +131,7 @@ class telling_waiter : public Base {
   std::error_code* error_;
 };
 
-/// Like wait_for(), but does not throw: sets `*error`.
+/// Like wait_for(), but stores an error in `*error` instead of throwing it.
 template <class Waiter>
 net::awaitable<typename Waiter::granted_type> try_to_wait_for(admission* home, request r, std::error_code* error) {
   using granted_type = typename Waiter::granted_type;

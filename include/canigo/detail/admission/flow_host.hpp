@@ -19,12 +19,13 @@ class fair_queue;
 class supplies;
 struct flow_terms;
 
-/// Converts the options of a new flow. `of` has the tokens and slots of the limit that the flow shares; nullptr for a
+/// Converts the options of a new flow. `of`: the tokens and slots of the limit to which the flow belongs; nullptr for a
 /// flow of a pool. Throws for invalid options; the message names the field.
 flow_terms to_terms(const flow_options& o, const supplies* of, time_point now);
-/// Throws for an invalid weight; the message calls it `field`.
+/// Throws if the weight of a flow is out of range. The error message names the weight `field`.
 void check_flow_weight(std::string_view field, std::uint32_t weight);
-/// Writes the statistics of a flow of `q` to `s`. `s.available` must have memory for most_rates_of_flow values.
+/// Writes to `s` the statistics of the flow with the number `flow` in the queue `q`. `s.available` must have memory for
+/// most_rates_of_flow values.
 void read_flow(const fair_queue& q, std::uint32_t flow, time_point now, flow_stats& s);
 
 inline constexpr std::size_t most_rates_of_flow = 16;
@@ -42,8 +43,8 @@ class flow_host {
   virtual void set_flow_weight(std::uint32_t flow, std::uint32_t weight) = 0;
   virtual void set_flow_rate(std::uint32_t flow, std::size_t index, const rate& r) = 0;
   virtual void set_flow_concurrency(std::uint32_t flow, std::uint64_t concurrency) = 0;
-  /// Pauses a flow until `t`. If `may_shorten`, this replaces an earlier pause; otherwise the pause that ends later
-  /// stays.
+  /// Pauses a flow until `t`. If the flow is already paused and `may_shorten` is true, the new pause replaces the old
+  /// one. If `may_shorten` is false, the pause that ends later stays.
   virtual void pause_flow(std::uint32_t flow, time_point t, bool may_shorten) noexcept = 0;
   virtual flow_stats stats_of_flow(std::uint32_t flow) const = 0;
 

@@ -7,7 +7,7 @@
 
 #include <optional>
 
-// Functions that make permits. They are inline, because every immediate grant calls them.
+// Functions that create permits. They are inline, because every immediate grant calls one of them.
 
 namespace canigo::detail {
 
@@ -21,7 +21,7 @@ inline permit permit_waiter::granted(admission& home, int) noexcept {
 
 inline permit permit_waiter::granted_place(admission& home) noexcept { return permit{home, 1, 1}; }
 
-/// Occupies one slot without waiting, and returns its permit; std::nullopt after the supplies were closed.
+/// Occupies one slot without waiting, and returns a permit for it. Returns std::nullopt if the limit was closed.
 inline std::optional<permit> occupy_place(admission& home) noexcept {
   if (!home.occupy(1)) return std::nullopt;
   return permit_waiter::granted_place(home);

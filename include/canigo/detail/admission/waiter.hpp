@@ -30,9 +30,9 @@ struct unit_record;
 enum class outcome : int {
   granted = 0,
   aborted = -1,            ///< the request was cancelled
-  must_wait = -2,          ///< the request can't be granted now: enter the queue
+  must_wait = -2,          ///< the request can't be granted now, and must enter the queue
   granted_by_post = -3,    ///< granted, but the coroutine must pass through the event loop first
-  must_wait_in_flow = -4,  ///< the request can't be granted now, in a limit with flows: enter the queue
+  must_wait_in_flow = -4,  ///< in a limit with flows, the request can't be granted now, and must enter the queue
 };
 
 constexpr outcome to_outcome(errc code) noexcept { return static_cast<outcome>(code); }
@@ -62,9 +62,9 @@ class waiter : public suspended, public wait_node {
     waiter* owner;
   };
   void use(limit& l) noexcept { limit_ = &l; }
-  /// Releases the waiter's reference to the engine. A waiter has one if its handler has another executor than the
-  /// engine, or if the waiter was pushed to a pump (a work-stealing queue). Afterwards only the waiter's slots keep the
-  /// engine alive.
+  /// Releases the waiter's reference to the engine. A waiter holds a reference if its handler has another executor than
+  /// the engine, or if the waiter was pushed to a pump (a work-stealing queue). After the release, only slots that the
+  /// waiter was granted keep the engine alive.
   void let_go_of_engine() noexcept;
   outcome ended_with() const noexcept { return outcome_; }
   /// Returns the value that the permit keeps for settling: the tokens, or a pointer to a record of the grant.
@@ -77,16 +77,16 @@ class waiter : public suspended, public wait_node {
   enum class state : std::uint8_t {
     fresh,
     queued,
-    awaiting_limit,  // the wait has ended, but another thread calls the deadline's function, which delivers the end
-    ending,          // the end was posted or pushed to the waiter's executor
+    awaiting_limit,  // the wait has ended; the deadline's function, which runs on another thread, will post the end
+    ending,          // the end of the wait was posted or pushed to the waiter's executor
   };
 
   limit* limit_ = nullptr;
-  unit_record* amounts_ = nullptr;  // the amounts of the request; null unless the limit keeps a record of each grant
+  unit_record* amounts_ = nullptr;  // the amounts of the request; set only if the limit keeps a record of each grant
   std::uint64_t tag_ = 0;
   outcome outcome_ = outcome::granted;
   state state_ = state::fresh;
-  const bool at_home_;     // whether the handler has the executor of the engine
+  const bool at_home_;     // whether the handler's executor is the executor of the engine
   const bool holds_work_;  // whether the engine keeps the loop running for this waiter
   // whether this is a shadow waiter: it has no caller, and stands for a request that shadow mode has granted
   bool is_phantom_ = false;
@@ -121,7 +121,7 @@ class limited_waiter : public Base {
   typename Base::limit limit_;
 };
 
-/// Makes an existing waiter wait for `wanted`.
+/// Makes a new waiter wait until the engine `home` grants the request `wanted`.
 struct enter {
   admission& home;
   const request& wanted;
@@ -130,7 +130,7 @@ struct enter {
 
 const net::any_io_executor& executor_of(const admission& a) noexcept;
 
-/// Starts a wait for a caller with a completion token.
+/// Starts the wait of a caller that has passed a completion token.
 template <class Waiter>
 struct start_waiting {
   admission* home;

@@ -15,11 +15,11 @@
 
 namespace canigo::detail {
 
-/// The alternatives of a limiter. A request takes from exactly one. Each has its own rates and cap, and may be paused
-/// or closed.
+/// The alternatives of a limiter. A request takes its slot and its tokens from exactly one alternative. Each
+/// alternative has its own rates and cap, and may be paused or closed.
 ///
-/// A set of alternatives is a bit mask. Pure values. Threads: not thread-safe; its owner must hold a lock. Allocates:
-/// in the constructor.
+/// A set of alternatives is a bit mask: bit i stands for alternative i. This class is a value type. Threads: not
+/// thread-safe; its owner must hold a lock. Allocates: in the constructor.
 class alternatives {
  public:
   static constexpr std::size_t most = 64;
@@ -48,7 +48,7 @@ class alternatives {
   /// The set of alternatives that may serve a request whose `alternatives` is `mask`.
   std::uint64_t allowed(std::uint64_t mask) const noexcept { return is_hidden_ ? 1 : mask; }
 
-  /// The set of all alternatives, and the set of alternatives that are not closed.
+  /// all() is the set of all alternatives; not_closed() is the set of the alternatives that are not closed.
   std::uint64_t all() const noexcept { return ~std::uint64_t{0} >> (most - members_.size()); }
   std::uint64_t not_closed() const noexcept { return not_closed_; }
   /// The alternatives of a set that can ever serve a request: they are not closed, and the request asks for no more
@@ -56,12 +56,12 @@ class alternatives {
   std::uint64_t that_fit(std::uint64_t set, demand d) const noexcept;
   /// The max amount of a unit that one request can ever get from any alternative of the set; 0 for an empty set.
   std::uint64_t largest_request(std::uint64_t set, std::size_t unit = 0) const noexcept;
-  /// Updates the largest request of each alternative, and not_closed(). Returns true if one of them has changed: then
-  /// that_fit() may have changed, too.
+  /// Updates the largest request of each alternative, and not_closed(). Returns true if one of these values has
+  /// changed. In that case the results of that_fit() may have changed, too.
   bool look_at_sizes() noexcept;
 
-  /// When alternative `i` can serve a request if no other request comes. max if a slot must be released first, or if
-  /// the alternative is closed, or paused without an end.
+  /// When alternative `i` can serve a request if no other request comes. time_point::max() if a slot must be released
+  /// first, or if the alternative is closed, or paused until resume() is called.
   time_point ready_at(std::size_t i, time_point now, demand d) const noexcept;
 
   struct choice {
@@ -71,9 +71,9 @@ class alternatives {
     time_point ready = time_point::max();
   };
   /// Chooses the alternative that serves a request: the one with the lowest `prefer` among those in the set with free
-  /// capacity at `now`. If several have the same `prefer`, it is the alternative with the largest free part of its
-  /// burst; if these parts are equal, the first. Tokens that were released since `as_of` count from the instant of
-  /// their release.
+  /// capacity at `now`. Among several with the same `prefer`, chooses the alternative with the largest free part of its
+  /// burst; if these parts are equal, the first alternative. Tokens that were released since `as_of` count from the
+  /// instant of their release.
   choice choose(std::uint64_t set, time_point as_of, time_point now, demand d) const noexcept;
 
   /// Takes the demand of a request from alternative `i` at `now`. The alternative's rates count the tokens as taken at
@@ -85,11 +85,12 @@ class alternatives {
   /// Gives the slot and the tokens of an unused grant back to alternative `i`.
   void undo(std::size_t i, time_point now, demand d, time_point granted_at) noexcept;
 
-  /// A lower bound on the instant at which the last of several requests of one set can be served. `all` is the sum of
-  /// their demands, `own` the demand of the last request. Ignores pauses without an end, because they may end at any
-  /// moment.
+  /// Several requests wait, and all of them may use the alternatives in `set`. Returns a lower bound on the instant at
+  /// which the last of these requests can be served. `all` is the sum of their demands, `own` the demand of the last
+  /// request. Ignores a pause that lasts until resume(), because resume() may be called at any moment.
   time_point earliest(std::uint64_t set, time_point now, demand own, demand all) const noexcept;
-  /// Returns the limit that delays a request for this set at the alternative that can serve the request first.
+  /// Returns the limit that delays a request. The limit belongs to the alternative in `set` that can serve the request
+  /// earliest.
   wait_reason what_binds(std::uint64_t set, time_point now, demand d) const noexcept;
 
  private:

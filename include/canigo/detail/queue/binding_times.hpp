@@ -7,7 +7,7 @@
 
 namespace canigo::detail {
 
-/// Sums up for how long each limit was binding, that is, held up the first waiter. It is a value; `now` is an argument.
+/// Sums up for how long each limit of an engine has held up the first waiter. A value type; `now` is an argument.
 /// Allocates: in the constructor.
 class binding_times {
  public:

@@ -21,8 +21,8 @@ struct room_part {
   bool has_room_for(std::uint64_t n) const noexcept { return n <= limit && used <= limit - n; }
 };
 
-/// The room that several channels share, measured in values or in bytes. `kept` is a sum over the channels: for each,
-/// the larger one of its used and its reserved room. As long as `kept` is at most `limit`, each channel can use its
+/// The room that several channels share, measured in values or in bytes. Each channel adds to `kept` its used room or
+/// its reserved room, whichever is larger. As long as `kept` is at most `limit`, each channel can use all of its
 /// reserved room.
 struct room_total {
   static constexpr std::uint64_t no_bound = std::uint64_t{1} << 62;
@@ -77,8 +77,8 @@ class shared_room {
   /// Whether other channels still use room that is reserved for a newly added channel.
   bool is_promised_twice() const noexcept { return items_.kept > items_.limit || bytes_.kept > bytes_.limit; }
 
-  /// The charge to a channel for a value of this size: its part of the max number of values or of the max bytes,
-  /// whichever is larger. The whole capacity is 2^20. At least 1.
+  /// The part of the capacity that a value of this size takes, in units of 1/2^20 of the capacity; at least 1. It is
+  /// the value's part of the max number of values or of the max bytes, whichever is larger.
   std::uint64_t charge_for(std::uint64_t bytes) const noexcept;
 
  private:
@@ -107,9 +107,9 @@ class channel_room {
   bool is_there_for(std::uint64_t bytes) const noexcept {
     return all_.items_.has_room_for(1, items_) && all_.bytes_.has_room_for(bytes, bytes_);
   }
-  /// The max size in bytes of a value that can ever enter.
+  /// The max size in bytes of a value that can ever enter the channel.
   std::uint64_t largest() const noexcept { return all_.bytes_.most_for(bytes_); }
-  /// Whether one more value of this size can ever enter.
+  /// Whether a value of this size can ever enter the channel.
   bool can_ever_hold(std::uint64_t bytes) const noexcept {
     return bytes <= largest() && all_.items_.most_for(items_) != 0;
   }

@@ -17,8 +17,8 @@ class delay_rule {
 
   bool sheds() const noexcept { return options_.target != duration::max(); }
   bool takes_newest_at_times() const noexcept { return options_.newest_first; }
-  /// Whether the group meets the target when a waiter is granted at `now`. `oldest` is the arrival of its oldest
-  /// waiter, which may be the granted one.
+  /// Whether the group meets the target when a waiter is granted at `now`. `oldest` is the arrival time of the group's
+  /// oldest waiter, which may be the granted waiter.
   bool is_met(time_point oldest, time_point now) const noexcept {
     return now < saturating_add(oldest, options_.target);
   }
@@ -33,7 +33,8 @@ class delay_rule {
 
 /// Tracks which classes of a queue are overloaded, and which waits in them are too long.
 ///
-/// `now` is always an argument. Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor.
+/// The time is always an argument: this class reads no clock. Threads: not thread-safe; its owner must hold a lock.
+/// Allocates: in the constructor.
 class delay_watch {
  public:
   delay_watch(const shedding_options& o, int priorities)
@@ -41,8 +42,8 @@ class delay_watch {
 
   /// Call it when a waiter arrives in a class without waiters.
   void first_comes(int priority, time_point now) noexcept { met_at_[static_cast<std::size_t>(priority)] = now; }
-  /// Call it when a waiter of a class is granted. `oldest` is the arrival of the class's oldest waiter, which may be
-  /// the granted one.
+  /// Call it when a waiter of a class is granted. `oldest` is the arrival time of the class's oldest waiter, which may
+  /// be the granted waiter.
   void one_goes(int priority, time_point oldest, time_point now) noexcept {
     if (rule_.is_met(oldest, now)) first_comes(priority, now);
   }
@@ -64,7 +65,7 @@ class delay_watch {
 
  private:
   delay_rule rule_;
-  std::vector<time_point> met_at_;  // for each class, the instant `met_at` of delay_rule
+  std::vector<time_point> met_at_;  // for each class: when a waiter last met the target; see delay_rule
 };
 
 }  // namespace canigo::detail

@@ -23,12 +23,12 @@
 
 namespace canigo::detail {
 
-/// The converted options of a flow. See canigo::flow_options.
+/// The options of a flow (see canigo::flow_options), in the form that fair_queue stores.
 struct flow_terms {
   std::uint32_t weight = 1;
   std::vector<token_bucket> rates = {};
   std::vector<std::uint8_t> units = {};  // the unit of each rate; empty if there is only one unit
-  rate_windows windows = {};             // the window of each rate; empty if no rate is strict
+  rate_windows windows = {};             // the window of each rate; empty if no rate has a strict window
   std::uint64_t cap = flow_ceiling::no_cap;
   std::uint64_t queue_limit = unlimited;
   bool times_waits = false;
@@ -41,57 +41,61 @@ struct flow_counts {
   std::uint64_t failed = 0;
 };
 
-/// Waiters of several flows, each of which has a share of a limit by its weight: start-time fair queueing (P. Goyal, H.
-/// Vin, H. Cheng, 1996), with a virtual time for each effective class.
+/// The waiters of several flows, which share a limit in proportion to their weights. The algorithm is start-time fair
+/// queueing (P. Goyal, H. Vin, H. Cheng, 1996), with a virtual time for each effective class: the class to which ageing
+/// has promoted a waiter.
 ///
-/// Only the first waiter of a flow competes: the one with the least (effective class, arrival). Among flows the least
-/// (effective class, tag, arrival) is granted first. A grant of n tokens sets the virtual time of the class to the
-/// flow's tag, and increases the tag by n / weight. If a request has several units, the owner computes n. A flow that
-/// was idle, held, or in another class continues at the virtual time: it gets no credit for the past. When no waiter
-/// may be granted, all tags become equal again. So an immediate grant is never charged.
+/// Only the first waiter of a flow competes: the one with the least (effective class, arrival). Among the first waiters
+/// of all flows, the one with the least (effective class, tag of its flow, arrival) is granted first. A grant of n
+/// tokens sets the virtual time of the class to the flow's tag, and increases the tag by n / weight. If a request has
+/// several units, the owner computes n. If a flow was idle, held, or in another class, its tag rises to at least the
+/// virtual time, so the flow gets no credit for the past. When no waiter may be granted, all tags become equal again.
+/// So an immediate grant is never charged to the tag.
 ///
 /// A flow is held while its ceiling does not allow its first waiter. Then it competes in no class, and other flows are
 /// served as if it had no waiters.
 ///
-/// Tags are integers in a unit that all weights up to 16 divide; the remainder of other weights is carried over, so
-/// nothing drifts. The rounding is too small to violate the bound |Wf·wm − Wm·wf| <= lf·wm + lm·wf of integers.
+/// Tags are integers in a unit that all weights up to 16 divide. For other weights, the remainder of each division is
+/// carried over to the next grant, so the tags do not drift. The rounding is too small to violate the algorithm's bound
+/// |Wf·wm − Wm·wf| <= lf·wm + lm·wf for integers.
 ///
 /// Flow 0 is the nameless flow: it has weight 1 and no ceiling, and always exists.
 ///
-/// If waiters are shed, each flow is judged by its own delays, in each class. See overdue().
+/// If waiters are shed, each class of each flow is judged by its own delays. See overdue().
 ///
-/// If waiters differ in the alternatives or sublimits that may serve them, the owner names the key of each waiter. The
-/// waiters of one key are a lane. A flow has a row of its own in each lane. Rows of one flow share its weight and its
-/// ceiling, and a grant to one of them moves the tags of all. front_open() passes over lanes, so the first waiter of
-/// one key holds up no other key. A lane that was passed over has no credit for that: its tags move on together to the
-/// virtual time.
+/// If waiters differ in the alternatives or sublimits that may serve them, the owner gives each waiter a key. All
+/// waiters with one key are a lane. The waiters of one flow with one key are a row. The rows of a flow share its weight
+/// and its ceiling, and a grant to one row increases the tags of all rows of the flow. front_open() can skip lanes, so
+/// the first waiter with one key does not delay waiters with other keys. A skipped lane gets no credit for that: its
+/// tags are increased together, up to the virtual time.
 ///
-/// Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor and in add(), about 64 bytes for
-/// each class and 200 more for each flow.
+/// Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor, add() and make_lane(). A row
+/// takes about 64 bytes for each class, and 200 more.
 class fair_queue {
  public:
   static constexpr std::uint32_t nameless = 0;
   static constexpr std::uint32_t most_flows = (std::uint32_t{1} << flow_bits) - 1;
   static constexpr std::uint32_t most_weight = 10'000;
 
-  /// The amounts that a node requests, if there are several units. The amounts do not change while the node is in this
-  /// queue.
+  /// A function that returns the amounts that a node requests, if there are several units. The amounts must not change
+  /// while the node is in this queue.
   using amounts_of_node = const amounts_by_unit* (*)(const wait_node&) noexcept;
 
-  /// Returns the key of a waiter, if waiters differ in the alternatives or sublimits that may serve them. The key
-  /// changes only with move_to_lane().
+  /// A function that returns the key of a waiter. It is needed only if waiters differ in the alternatives or sublimits
+  /// that may serve them. If the key of a waiter changes, the owner must call move_to_lane().
   using key_of_node = lane_key (*)(const wait_node&) noexcept;
   /// The max number of keys that waiters can have at the same time.
   static constexpr std::size_t most_lanes = 1024;
 
-  /// `priorities` and `ageing` are the arguments of wait_queue. `o` tells how many slots a request occupies under the
-  /// cap of its flow.
+  /// `priorities` and `ageing` are the arguments of wait_queue. `o` determines how many slots of its flow's cap a
+  /// request occupies: one, none, or as many as its tokens.
   fair_queue(int priorities, duration ageing, supplies::occupancy o, amounts_of_node amounts = nullptr,
              const delay_rule& delays = delay_rule{{}}, key_of_node keys = nullptr);
   fair_queue(const fair_queue&) = delete;
   fair_queue& operator=(const fair_queue&) = delete;
 
-  /// Moves all waiters of `q` to the nameless flow. They keep their arrival times and the state of `delays`.
+  /// Moves all waiters of `q` to the nameless flow. The waiters keep their arrival times. If `delays` is given, it
+  /// tells for each class when the class last met its target delay, and the nameless flow keeps these times.
   void take_over(wait_queue& q, time_point now, const delay_watch* delays = nullptr) noexcept;
 
   /// Adds a flow and returns its number. If it throws, nothing has changed.
@@ -101,15 +105,17 @@ class fair_queue {
   /// Removes a flow without waiters. Its number is reused once all of its slots are released.
   void forget(std::uint32_t flow) noexcept;
 
-  /// Moves the time forward: waiters rise, and held flows return if their ceilings allow it. At each new `now`, call
-  /// advance(now) before any of the members below.
+  /// Moves the time forward to `now`: promotes waiters that have aged, and lets held flows compete again if their
+  /// ceilings allow it. At each new `now`, call advance(now) before any of the members below.
   void advance(time_point now) noexcept;
 
-  /// Makes room for a node of this flow and key. If there are keys, call it before push(). Returns false if most_lanes
-  /// lanes have waiters, or if there is no memory. Allocates for a key that the flow has not had so far. O(lanes).
+  /// Makes a row for the waiters of this flow with this key, if there is none yet. If waiters have keys, call it before
+  /// push(). Returns false if waiters already have most_lanes different keys, if there is no memory, or if no row
+  /// number is free. Allocates if the flow has not had this key before. O(lanes).
   bool make_lane(std::uint32_t flow, const lane_key& key) noexcept;
-  /// Inserts a node into the class node.priority of its flow, after the waiters that arrived until `since`, or until
-  /// now. O(log flows); for a repeated request also O(waiters of the class that arrived after it).
+  /// Inserts a node into the class node.priority of its flow, as the last one of the class. For a request that waits
+  /// again, `since` is its first arrival, in the past. Then the node is inserted after the waiters that arrived until
+  /// `since`. O(log flows); with `since` in the past also O(waiters of the class that arrived after `since`).
   void push(wait_node& node, std::uint32_t flow, time_point since = time_point::max()) noexcept;
   /// Removes a waiter from any position. O(log flows).
   void remove(wait_node& node) noexcept;
@@ -118,60 +124,62 @@ class fair_queue {
     if (keys_ != nullptr) return first_of_lanes({});
     return ready_.empty() ? nullptr : rows_[heap::number_of(ready_.top())].front;
   }
-  /// The next waiter to grant among the waiters whose key is in `open`. O(lanes).
+  /// The waiter to grant next among the waiters whose key is in `open`, or nullptr if there is none. O(lanes).
   wait_node* front_open(const open_lanes& open) const noexcept { return first_of_lanes(open); }
   wait_node* front(time_point now) noexcept {
     advance(now);
     return front();
   }
-  /// Removes front(), or front_open(), and charges the ceiling and the share of its flow. O(log flows).
+  /// Removes `node`, which is front() or front_open(), and charges the ceiling and the share of its flow. O(log flows).
   ///
-  /// Tokens that were released since `caught_up` count as taken at the instant of their release. `charge` is the amount
-  /// that counts against the flow's share. If `is_phantom`, the node is a shadow waiter, and no grant is counted:
-  /// shadow mode has granted and counted its request before, and the request already holds its slots.
+  /// `caught_up`: if tokens of the ceiling became available after this instant, they count as taken at the time when
+  /// they became available. `charge`: the amount that counts against the flow's share. `is_phantom`: the node is a
+  /// shadow waiter, so this grant is not counted. Shadow mode has already granted and counted its request, which holds
+  /// its slots.
   void grant(wait_node& node, time_point caught_up, std::uint64_t charge, bool is_phantom = false) noexcept;
   void grant(wait_node& node, time_point caught_up) noexcept { grant(node, caught_up, node.tokens); }
-  /// The instant at which front() may change without the arrival or removal of a waiter; max: never.
+  /// The next instant at which front() may change although no waiter arrives or leaves; max: never.
   time_point next_change() const noexcept;
-  /// Returns a waiter that has waited too long in an overloaded class of its flow, or nullptr. Of several, it is the
-  /// waiter that arrived first in the least important class. Call it after advance().
+  /// Returns a waiter that has waited too long in an overloaded class of its flow, or nullptr if there is none. If
+  /// there are several, returns the one that arrived first in the least important class. Call it after advance().
   wait_node* overdue() noexcept;
-  /// The instant at which overdue() may find a waiter without a new arrival or removal; max: never. That instant may be
-  /// too early, but is never too late.
+  /// The instant at which a waiter may become overdue, if no waiter arrives or leaves before; max: never. The returned
+  /// instant may be too early, but is never too late.
   time_point next_overdue() const noexcept;
   time_point next_promotion(time_point) const noexcept { return next_change(); }
 
   /// Moves a waiter whose key has changed to the lane of its new key, in the order of arrival. `number`: the result of
   /// row_of() before the change. O(waiters of its class and row).
   void move_to_lane(wait_node& node, std::uint32_t number) noexcept;
-  /// The number of the row that a waiter is in. O(lanes of its flow).
+  /// The number of the waiter's row: the list of the waiters of one flow with one key. O(lanes of the flow).
   std::uint32_t row_of(const wait_node& n) const noexcept {
     return keys_ == nullptr ? n.flow_ : row_in_lane(n.flow_, keys_(n));
   }
-  /// Like may_enter(), for a queue with keys. Returns whether no ceiling holds back the new request or a waiter of its
-  /// flow.
+  /// Whether the flow's ceiling allows a new request, and holds back no waiter of the flow. If waiters have keys, use
+  /// this function instead of may_enter().
   bool may_pass(std::uint32_t flow, demand d) const noexcept;
 
-  /// Whether a new request of this flow may be granted without overtaking: no waiter may be granted, its flow has no
-  /// waiters, and its ceiling allows it.
+  /// Whether a new request of this flow may be granted immediately, without overtaking a waiter. For that, no waiter of
+  /// any flow may be ready for a grant, the flow must have no waiters, and its ceiling must allow the request.
   bool may_enter(std::uint32_t flow, demand d) const noexcept;
-  /// Call it when may_enter() allowed an immediate grant: charges the flow's ceiling, but not its share.
+  /// Counts a new request that is granted without a wait. Charges the flow's ceiling, but does not change the flow's
+  /// tag.
   void enter(std::uint32_t flow, demand d) noexcept;
-  /// Counts a new request that shadow mode has granted although may_enter() returned false, and its slots beyond the
-  /// cap.
+  /// Counts a new request that shadow mode has granted although may_enter() returned false. Its slots are counted
+  /// separately, and not against the flow's cap.
   void enter_beyond(std::uint32_t flow, std::uint64_t tokens) noexcept;
   /// Counts a waiter that shadow mode grants before its flow's ceiling allows it, and charges the ceiling. The owner
   /// must then remove the waiter.
   void go_beyond(const wait_node& node) noexcept;
-  /// From now on, the slots that enter_beyond() and go_beyond() occupied count against the caps. The owner must then
-  /// end waiters that are too large.
+  /// Call it when shadow mode ends. From then on, the slots that enter_beyond() and go_beyond() occupied count against
+  /// the flows' caps. The owner must then end the waiters that request more than their flow can ever get.
   void count_beyond() noexcept;
   /// Stores the flow of a node that will be pushed later.
   static void choose(wait_node& node, std::uint32_t flow) noexcept { node.flow_ = flow; }
   bool is_open(std::uint32_t flow) const noexcept {
     return flow < rows_.size() && rows_[flow].weight != 0 && !rows_[flow].is_leaving;
   }
-  /// Marks a node that was never pushed as a node of this flow.
+  /// Stores the flow of a node that is granted without being pushed. Then undo() accepts the node.
   void stamp(wait_node& node, std::uint32_t flow) const noexcept {
     node.flow_ = flow;
     node.sequence_ = next_sequence_;
@@ -179,19 +187,20 @@ class fair_queue {
 
   /// Gives slots back to the ceiling of the flow. The share of the flow does not change.
   void release(std::uint32_t flow, std::uint64_t places) noexcept;
-  /// Settles a unit at the flow's ceiling: charges the amount by which the used amount `used` exceeds the granted
-  /// amount `wanted`, or gives the unused amount back.
+  /// Corrects the charge of one unit at the flow's ceiling when the used amount of a request is known. If `used` is
+  /// more than the granted amount `wanted`, charges the difference; if it is less, gives the difference back.
   void settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
               time_point granted_at = time_point::min()) noexcept;
-  /// Takes back a grant that was not used. `node` must be of a flow, and granted.
+  /// Gives back to the flow's ceiling the tokens and slots of a grant that was not used. `node` must be granted, and
+  /// its flow must be stored in it.
   void undo(const wait_node& node, time_point granted_at = time_point::min()) noexcept;
 
-  /// Changes the weight; later grants use it.
+  /// Changes the weight of a flow for later grants.
   void set_weight(std::uint32_t flow, std::uint32_t weight) noexcept;
   void set_rate(std::uint32_t flow, std::size_t index, const rate& r) noexcept;
   /// Changes the flow's cap on slots. The owner must then end each waiter that needs more than largest_request().
   void set_cap(std::uint32_t flow, std::uint64_t cap) noexcept;
-  /// Holds the flow back until `t`.
+  /// Pauses the flow until `t`: until then none of its waiters is granted. A `t` in the past ends the pause.
   void pause_until(std::uint32_t flow, time_point t) noexcept;
 
   std::uint32_t weight(std::uint32_t flow) const noexcept { return rows_[flow].weight; }
@@ -199,21 +208,21 @@ class fair_queue {
   flow_counts counts(std::uint32_t flow) const noexcept {
     return {rows_[flow].granted, rows_[flow].tokens, extras_[flow].failed};
   }
-  /// The waits of the flow's granted requests; nullptr if the flow does not time its waits.
+  /// A histogram of how long the flow's granted requests waited; nullptr if the flow does not time its waits.
   const wait_histogram* waits(std::uint32_t flow) const noexcept { return extras_[flow].waits.get(); }
   void count_failure(std::uint32_t flow) noexcept { ++extras_[flow].failed; }
   std::uint64_t queue_limit(std::uint32_t flow) const noexcept { return extras_[flow].queue_limit; }
-  /// note_coming() counts a request that will be pushed later, but already counts for the queue limit. drop_coming()
-  /// takes that back.
+  /// note_coming() counts a request that already counts for the queue limit, but will be pushed later. drop_coming()
+  /// removes one such request from the count.
   void note_coming(std::uint32_t flow) noexcept { ++extras_[flow].coming; }
   void drop_coming(std::uint32_t flow) noexcept { --extras_[flow].coming; }
   std::size_t coming(std::uint32_t flow) const noexcept { return extras_[flow].coming; }
-  /// The number of waiters, plus the new request if there is one, that the ceilings allow at `now`. Each counts as one
-  /// token. Stops counting at `most`. O(flows).
+  /// The number of requests that the ceilings of their flows allow at `now`, at most `most`. Counts the waiters, and
+  /// `newcomer` unless it is null, as if each requested one token. O(flows).
   std::size_t may_go(time_point now, const wait_node* newcomer, std::size_t most) const noexcept;
   /// The max number of tokens, or of another unit, that a request of this flow can ever get from the flow's ceiling.
   std::uint64_t largest_request(std::uint32_t flow, std::size_t unit = 0) const noexcept;
-  /// Whether a waiter is the first of its flow.
+  /// Whether a waiter is the first one of its flow; with keys, the first one of its flow that has its key.
   bool is_first(const wait_node& node) const noexcept { return rows_[row_of(node)].front == &node; }
   bool is_held(std::uint32_t flow) const noexcept {
     bool result = false;
@@ -222,11 +231,12 @@ class fair_queue {
     });
     return result;
   }
-  /// The first waiter among all held flows, or nullptr. O(flows).
+  /// Of the waiters whose flow is held back by its ceiling, returns the first one by effective class, then by arrival.
+  /// nullptr if there is no such waiter. O(flows).
   const wait_node* first_held() const noexcept;
 
-  /// Stores the max number of tokens that the limit can grant to one request. Returns whether it is less than before,
-  /// so that some waiters may now be too large.
+  /// Stores the max number of tokens that the limit can grant to one request. Returns whether that number is less than
+  /// before. If so, some waiters may now request too many tokens.
   bool shrinks_to(std::uint64_t most) noexcept { return std::exchange(most_, most) > most; }
 
   /// The class to which a waiter has risen. O(1).
@@ -242,39 +252,43 @@ class fair_queue {
     return sum;
   }
   int priorities() const noexcept { return static_cast<int>(classes_.size()); }
-  /// An upper bound on the numbers of flows.
+  /// The count of rows. The number by which a flow is identified is always less than this count.
   std::size_t rows() const noexcept { return rows_.size(); }
 
   /// oldest() is the waiter that arrived first among all waiters; oldest_of() is the waiter that arrived first in one
   /// flow. nullptr if there is no waiter. O(waiting flows).
   wait_node* oldest() const noexcept;
   wait_node* oldest_of(std::uint32_t flow) const noexcept;
-  /// The waiter that arrived last in the least important original class, among all waiters or those of one flow;
-  /// nullptr if there is none. O(flows).
+  /// Returns the waiter that arrived last in the least important class that has waiters. The second function considers
+  /// only the waiters of one flow. Promotions of waiters are ignored. nullptr if there is no waiter. O(flows).
   wait_node* youngest_of_least_important() const noexcept;
   wait_node* youngest_of_least_important_of(std::uint32_t flow) const noexcept;
-  /// The waiter to evict for a new request: youngest_of_least_important(), if its class is less important than the
-  /// class of the request. If the classes are equal, the youngest waiter of the class in the flow with the most waiters
-  /// relative to its weight. That flow must have more than the flow of the new request, where the new request counts as
-  /// a waiter. Otherwise nullptr. O(flows).
+  /// The waiter to evict for a new request, or nullptr if there is none. O(flows).
+  ///
+  /// If youngest_of_least_important() has a less important class than the request, returns that waiter. If it has the
+  /// same class, chooses the flow with the most waiters relative to its weight, and returns the flow's youngest waiter
+  /// of that class. But the chosen flow must have more waiters, relative to its weight, than the flow of the request.
+  /// The request itself counts as a waiter of its flow.
   wait_node* displaced_by(std::uint32_t flow, int priority) const noexcept;
 
   /// The sums of the tokens of all requests that go before a new request. Both sums saturate.
   struct ahead {
     std::uint64_t own;  // tokens that waiters of the request's own flow request
-    std::uint64_t all;  // `own`, plus tokens of more important classes in flows that are not held
+    std::uint64_t all;  // `own`, plus tokens of waiters in more important classes of other flows without a ceiling
   };
-  /// `last` is the least important class that goes before the request in its flow; at most `priority`, or -1 for none.
+  /// Returns the tokens that go before a new request of this flow and class. `last`: the least important class whose
+  /// waiters go before the request in its flow; at most `priority`, or -1 if there is none.
   ahead tokens_ahead(std::uint32_t flow, int priority, int last) const noexcept;
   /// The amount of a unit that the waiters of this flow and key request, in the classes up to `last`. Saturates.
   std::uint64_t amount_in_lane(std::uint32_t flow, const lane_key& key, int last, std::size_t unit) const noexcept;
-  /// Like tokens_ahead(), for a unit other than the first one.
+  /// Like tokens_ahead(), but returns amounts of `unit` instead of tokens. `unit` is 1 or more, because tokens_ahead()
+  /// returns the amounts of unit 0.
   ahead amount_ahead(std::uint32_t flow, int priority, int last, std::size_t unit) const noexcept;
   bool takes_newest_at_times() const noexcept { return delays_.takes_newest_at_times(); }
-  /// Adds the amounts that other flows, if not held, request in more important classes. With ageing, these go before a
-  /// waiter only until it has risen.
+  /// Adds to `to` the amounts that the waiters of other flows without a ceiling request in classes more important than
+  /// `priority`. With ageing, these amounts go before a waiter of class `priority` only until that waiter is promoted.
   void add_classes_above(std::uint32_t flow, int priority, amounts_by_unit& to) const noexcept;
-  /// The instant at which a new request of this class will have risen to class 0; max if never.
+  /// The instant at which ageing promotes a request of this class that arrives now to class 0; max: never.
   time_point first_class_at(time_point now, int priority) const noexcept;
 
   /// Calls `f` for each waiter of a flow; `f` may remove that waiter. O(waiters of the flow + classes).
@@ -282,7 +296,7 @@ class fair_queue {
   void for_each_of(std::uint32_t flow, Function&& f) {
     for_rows(flow, [&](std::uint32_t number) { for_each_in(number, f); });
   }
-  /// Like for_each_of(), for all waiters. O(waiters + flows).
+  /// Calls `f` for each waiter of all flows; `f` may remove that waiter. O(waiters + flows).
   template <class Function>
   void for_each(Function&& f) {
     for (std::uint32_t number = 0; number < rows_.size(); ++number) {
@@ -291,13 +305,14 @@ class fair_queue {
   }
 
  private:
-  // The fields of a flow that a grant uses; all other fields are in `extra`.
+  // A row: the waiters of one flow with one key; without keys, all waiters of the flow. The struct has only the fields
+  // that a grant uses. The other fields of the flow are in `extra`.
   struct row {
-    wait_node* front = nullptr;  // the first waiter of the flow
+    wait_node* front = nullptr;  // the first waiter of the row
     std::uint64_t step = 0;      // the increase of the flow's tag per token
     std::uint64_t granted = 0;
     std::uint64_t tokens = 0;
-    std::uint32_t weight = 0;  // the weight of the flow; 0: its number is not in use
+    std::uint32_t weight = 0;  // the weight of the flow; 0: no flow has this number
     std::uint32_t size = 0;
     std::uint16_t step_rest = 0;  // the remainder of the division by `weight` that gave `step`
     std::uint16_t rank = 0;       // the class in which the flow competes, or competed last
@@ -312,14 +327,16 @@ class fair_queue {
     std::size_t coming = 0;
     std::uint64_t failed = 0;
     std::unique_ptr<wait_histogram> waits;
-    time_point late_at = time_point::max();  // the flow's key in late_
-    std::uint64_t made = 0;  // waiters with a lower arrival number belong to a former flow with this number
-    time_point due = time_point::max();          // when the ceiling had capacity for the flow again
+    time_point late_at = time_point::max();  // the time of the flow's entry in late_; max: the flow has no entry
+    std::uint64_t made = 0;  // nodes with a lower arrival number belong to a removed flow with the same flow number
+
+    // when the ceiling last allowed the flow again; after a late grant: when the tokens of that grant were available
+    time_point due = time_point::max();
     time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };
-  // The flow and the lane of a row, if there are keys.
+  // The flow and the lane of a row. It is stored only if waiters have keys.
   struct kinship {
-    std::uint32_t flow = 0;  // the number of the first row of its flow
+    std::uint32_t flow = 0;  // the number of the flow, which is also the number of its first row
     std::uint32_t next = 0;  // the next row of the same flow, in a ring
     std::uint16_t lane = 0;
   };
@@ -329,17 +346,17 @@ class fair_queue {
     uint128 tokens = 0;
     wait_node* head = nullptr;
     wait_node* tail = nullptr;
-    time_point met_at{};     // when this flow last met the target in this class; see delay_rule
+    time_point met_at{};     // when this flow last met the target delay in this class; see delay_rule
     std::uint32_t rest = 0;  // the remainder of the tag, in units of 1/weight
   };
   struct class_state {
     uint128 time = 0;           // the virtual time of the class
-    uint128 latest_finish = 0;  // the greatest tag after a grant in this class
+    uint128 latest_finish = 0;  // the greatest tag that a grant in this class has set
     std::uint64_t busy_period = 0;
-    uint128 free_tokens = 0;  // the tokens that waiters in flows without a ceiling request
+    uint128 free_tokens = 0;  // the sum of the tokens that this class's waiters request in flows without a ceiling
     std::size_t size = 0;
   };
-  // Compares two keys by class, then by tag, then by arrival.
+  // The order of the keys in a heap of rows: by class, then by tag, then by the arrival of the row's first waiter.
   struct sooner {
     const std::vector<std::uint64_t>* arrivals;
     bool operator()(uint128 a, uint128 b) const noexcept {
@@ -356,7 +373,7 @@ class fair_queue {
     lane_key key;
     std::size_t size = 0;           // the number of waiters in the lane
     heap ready;                     // the rows of the lane that may be granted
-    std::vector<uint128> moved_by;  // by how much all tags of the lane were increased together, for each class
+    std::vector<uint128> moved_by;  // for each class, the amount by which all tags of the lane were increased together
   };
 
   template <class Function>
@@ -368,7 +385,7 @@ class fair_queue {
       }
     }
   }
-  // Calls `f` for each row of a flow.
+  // Calls `f` with the number of each row of a flow. A row is the list of the flow's waiters with one key.
   template <class Function>
   void for_rows(std::uint32_t flow, Function&& f) const {
     if (keys_ == nullptr) return f(flow);
@@ -418,7 +435,7 @@ class fair_queue {
   int next_class(std::uint32_t flow, unsigned from) const noexcept;
   int last_class(std::uint32_t flow) const noexcept;
 
-  // The amounts that waiters request, for each unit except the first.
+  // For each unit except the first, the sum of the amounts that waiters request.
   using other_sums = std::array<uint128, unit_amounts::most>;
   other_sums& others_at(std::uint32_t flow, int of_class) noexcept {
     return others_[std::size_t{flow} * classes_.size() + static_cast<std::size_t>(of_class)];
@@ -465,28 +482,29 @@ class fair_queue {
   const amounts_of_node amounts_;
   const delay_rule delays_;
   const key_of_node keys_;
-  const std::size_t words_;  // number of words for the class bits of a flow
+  const std::size_t words_;  // the number of 64-bit words in bits_ for each flow, with one bit for each class
   std::vector<class_state> classes_;
   std::vector<row> rows_;
   std::vector<extra> extras_;
   std::vector<cell> cells_;
-  // the amounts that waiters of each flow and class request, if there are several units
+  // for each flow and class, the sum of the requested amounts of each unit after the first; empty if the limit has only
+  // one unit
   std::vector<other_sums> others_;
-  std::vector<other_sums> free_others_;  // the amounts that waiters of each class request in flows without a ceiling
-  std::vector<std::uint64_t> bits_;      // the set of classes with waiters, for each flow
-  std::vector<std::uint64_t> arrivals_;  // the arrival of the first waiter of each flow
+  std::vector<other_sums> free_others_;  // for each class, the sums over the waiters in flows without a ceiling
+  std::vector<std::uint64_t> bits_;      // for each flow, the set of classes that have waiters of the flow
+  std::vector<std::uint64_t> arrivals_;  // the arrival number of each flow's first waiter
   std::vector<std::uint32_t> free_;      // numbers of removed flows, which can be reused
   heap ready_;                           // the flows whose first waiters may be granted
-  time_heap held_;                       // held flows, by the time at which their ceiling allows them again
-  time_heap rises_;                      // flows, by the time at which one of their waiters rises
-  time_heap late_;     // flows, by a lower bound on the time at which a class is overloaded or a waiter overdue
-  time_heap overdue_;  // flows that have or had an overdue waiter, by least important class, then by arrival
-  std::vector<std::unique_ptr<lane>> lanes_;  // the lanes, if waiters have keys; then ready_ is empty
-  std::vector<kinship> kin_;                  // the kinship of each row, if waiters have keys
+  time_heap held_;                       // held flows, sorted by the time at which their ceiling allows them again
+  time_heap rises_;                      // flows, sorted by the time at which ageing next promotes one of their waiters
+  time_heap late_;     // flows, sorted by the earliest time when a class may be overloaded or a waiter overdue
+  time_heap overdue_;  // flows that may have an overdue waiter: the least important class first, then by arrival
+  std::vector<std::unique_ptr<lane>> lanes_;  // the lanes; empty if waiters have no keys. With lanes, ready_ is empty
+  std::vector<kinship> kin_;                  // the flow and the lane of each row; empty if waiters have no keys
   std::size_t size_ = 0;
   std::uint64_t most_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t next_sequence_ = 0;
-  std::uint64_t busy_period_ = 0;  // number of the current busy period, which ends when no waiter may be granted
+  std::uint64_t busy_period_ = 0;  // number of the current busy period; the period ends when no waiter may be granted
   bool is_busy_ = false;
   time_point now_ = time_point::min();
 };

@@ -13,7 +13,8 @@
 
 namespace canigo::detail {
 
-/// The ceiling of a flow, which binds however much of the limit is free: its rates, its cap on slots and its pause.
+/// The ceiling of a flow: its own rates, its own cap on slots, and its pause. They hold back the flow's requests even
+/// if the limit that the flows share has free capacity.
 ///
 /// Threads: not thread-safe; its owner must hold a lock.
 class flow_ceiling {
@@ -36,19 +37,19 @@ class flow_ceiling {
     }
     return n;
   }
-  /// When the ceiling allows this demand with this number of slots; max if a release, or the end of an unlimited pause,
-  /// is needed.
+  /// The instant from which the ceiling allows this demand with this number of slots. time_point::max() if slots must
+  /// be released first, or if the flow is paused without a time limit.
   time_point ready_at(time_point now, demand d, std::uint64_t places) const noexcept {
     return has_room_for(places) ? std::max(rates_.ready_at(now, d), paused_until_) : time_point::max();
   }
-  /// A lower bound on the instant at which the ceiling allows this demand. Ignores the cap and an unlimited pause,
-  /// because a slot may be released, and the pause may end, at any moment.
+  /// A lower bound on the instant at which the ceiling allows this demand. Ignores the cap, because a slot may be
+  /// released at any moment. Ignores a pause that lasts until resume(), because resume() may be called at any moment.
   time_point earliest(time_point now, demand d) const noexcept {
     const time_point ready = rates_.ready_at(now, d);
     return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
   }
-  /// The cause that holds back a request which the ceiling does not allow; if there are several, the one that ends
-  /// last.
+  /// The cause that holds back a request which the ceiling does not allow; if there are several causes, the one that
+  /// ends last.
   wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept {
     wait_reason why = rates_.slowest(now, d);
     if (!has_room_for(places)) {
@@ -65,14 +66,15 @@ class flow_ceiling {
     rates_.take(as_of, d, now);
     occupied_ += places;
   }
-  /// Releases slots. In shadow mode some slots are held beyond the cap and not counted, so more may be released than
-  /// counted; see supplies.
+  /// Releases slots. In shadow mode, slots beyond the cap are counted in `beyond_`, not in `occupied_`. If more slots
+  /// are released than `occupied_` counts, the rest is subtracted from `beyond_`.
   void release(std::uint64_t places) noexcept {
     occupied_ -= places;
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
   void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
-  /// Call it after take() for a shadow waiter, whose slots are already held beyond the cap, so that they count once.
+  /// Call it after take() for a shadow waiter. The waiter already holds its slots beyond the cap, and take() has
+  /// counted them again. This function makes them count only once.
   void take_over(std::uint64_t places) noexcept {
     const std::uint64_t out = std::min(places, beyond_);
     beyond_ -= out;
@@ -92,7 +94,7 @@ class flow_ceiling {
   rate_set rates_;
   std::uint64_t cap_ = no_cap;
   std::uint64_t occupied_ = 0;
-  std::uint64_t beyond_ = 0;  // slots that shadow mode holds beyond the cap, without counting them
+  std::uint64_t beyond_ = 0;  // slots that are held beyond the cap in shadow mode; `occupied_` does not count them
   time_point paused_until_ = time_point::min();
 };
 

@@ -36,10 +36,11 @@ class flow_heap {
   bool empty() const noexcept { return keys_.empty(); }
   std::size_t size() const noexcept { return keys_.size(); }
   bool has(std::uint32_t number) const noexcept { return places_[number] != nowhere; }
-  /// The first key. Precondition: the heap is not empty.
+  /// The first key in the order of `before`. Precondition: the heap is not empty.
   uint128 top() const noexcept { return keys_.front(); }
 
-  /// Inserts a flow or changes its key. Also call it when the result of `before` for its key has changed.
+  /// Inserts a flow, or changes the key of a flow. Also call it with an unchanged key if `before` now gives this key
+  /// another position.
   void put(uint128 key) noexcept {
     std::uint32_t at = places_[number_of(key)];
     if (at == nowhere) {

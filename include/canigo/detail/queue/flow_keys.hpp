@@ -7,19 +7,20 @@
 
 namespace canigo::detail {
 
-// The increase of a tag per token at weight 1. It is divisible by every weight up to 16. It is more than twice the
-// product of the two greatest weights, so the rounding of two tags is too small to change whole tokens.
+// One token increases the tag of a flow of weight 1 by this number. All weights up to 16 divide this number. It is more
+// than twice the product of the two greatest weights, so the rounding errors of two tags together are less than one
+// token.
 inline constexpr std::uint64_t token_at_weight_1 = std::uint64_t{720'720} * 4096;
 static_assert(token_at_weight_1 > 2 * std::uint64_t{fair_queue::most_weight} * fair_queue::most_weight);
 
-/// A key of a heap that is ordered by class and tag.
+/// key_of() returns a key for a heap that is ordered by class, and then by tag.
 inline constexpr unsigned tag_bits = 96;
 inline uint128 key_of(int of_class, uint128 tag, std::uint32_t flow) noexcept {
   return uint128{static_cast<unsigned>(of_class)} << (tag_bits + flow_bits) | tag << flow_bits | flow;
 }
 inline int class_of(uint128 key) noexcept { return static_cast<int>(key >> (tag_bits + flow_bits)); }
 
-/// A key of a heap that is ordered by time.
+/// Returns a key for a heap that is ordered by time.
 inline uint128 key_of(time_point t, std::uint32_t flow) noexcept {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;
   return uint128{static_cast<std::uint64_t>(t.time_since_epoch().count()) ^ sign} << 64 | flow;

@@ -7,8 +7,8 @@ namespace canigo::detail {
 /// The number of bits for the number of a flow, in a permit and in a key of flow_heap.
 inline constexpr unsigned flow_bits = 21;
 
-/// The number of slots of a permit, combined with the number of their flow in one word. Without a flow it is the plain
-/// number, so a permit of a limit without flows costs nothing more.
+/// Combines the number of slots of a permit and the number of its flow in one word. Without a flow, the word is the
+/// number of slots itself. So a permit of a limit without flows costs what it would cost without this class.
 class flow_places {
  public:
   static constexpr unsigned place_bits = 63 - flow_bits;
@@ -24,7 +24,7 @@ class flow_places {
   }
 
  private:
-  // marks the word as combined; no limit has that many slots
+  // the bit that marks a word with a flow; no limit has so many slots that their number reaches this bit
   static constexpr std::uint64_t mark = std::uint64_t{1} << 63;
 };
 

@@ -8,11 +8,11 @@ namespace canigo::detail {
 
 /// The max number of sublimits of a limit.
 inline constexpr std::size_t most_sublimits = 256;
-/// Stands for the number of a sublimit if a request names no sublimit.
+/// The value that replaces the number of a sublimit if a request names no sublimit.
 inline constexpr std::uint16_t without_sublimit = 0xffff;
 
 /// The alternatives and the sublimit of a waiter. The waiter needs one alternative of `set`, in which bit i stands for
-/// alternative i, and capacity in the sublimit. Waiters of one flow with equal keys are a lane.
+/// alternative i, and capacity in the sublimit. All waiters with equal keys are a lane.
 struct lane_key {
   std::uint64_t set = 0;
   std::uint16_t sublimit = without_sublimit;
@@ -20,7 +20,7 @@ struct lane_key {
   friend bool operator==(const lane_key&, const lane_key&) = default;
 };
 
-/// A set of numbers of sublimits. A value. It never contains without_sublimit.
+/// A set of numbers of sublimits. A value type. It never contains without_sublimit.
 class sublimit_set {
  public:
   bool has(std::uint16_t i) const noexcept { return i != without_sublimit && (words_[i / 64] >> i % 64 & 1) != 0; }
@@ -32,14 +32,14 @@ class sublimit_set {
   std::array<std::uint64_t, most_sublimits / 64> words_{};
 };
 
-/// The alternatives and the sublimits that later waiters may take in the current step. Each waiter that can't be
-/// granted reserves the alternatives or the sublimit that it lacks. A value.
+/// The alternatives and the sublimits that later waiters may take in the current step. A waiter that can't be granted
+/// reserves the alternatives or the sublimit that it lacks. So later waiters can't take them. A value type.
 class open_lanes {
  public:
   std::uint64_t alternatives() const noexcept { return alternatives_; }
   bool has(const lane_key& k) const noexcept { return (k.set & alternatives_) != 0 && !kept_.has(k.sublimit); }
-  /// Whether a waiter that lacks its alternatives also needs this sublimit. The sublimit has capacity for that waiter
-  /// now, but a grant to a later waiter may use it up.
+  /// Whether an earlier waiter needs this sublimit, and still waits for an alternative. The sublimit has capacity for
+  /// that waiter now, but a grant to a later waiter may use the capacity up.
   bool is_needed(std::uint16_t sublimit) const noexcept { return needed_.has(sublimit); }
 
   void keep_sublimit(std::uint16_t i) noexcept { kept_.insert(i); }

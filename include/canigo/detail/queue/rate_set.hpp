@@ -44,11 +44,11 @@ class rate_set {
   bool can_take(time_point now, demand d) const noexcept;
   /// Takes the demand of a request. Precondition: now >= ready_at(now, d).
   void take(time_point now, demand d) noexcept { take(now, d, now); }
-  /// Like take() above, for a request that is granted at `now` but takes tokens that were available at `as_of`. A
+  /// Like take(now, d), for a request that is granted at `now` but takes tokens that were available at `as_of`. A
   /// strict window counts the request at `now`.
   void take(time_point as_of, demand d, time_point now) noexcept;
-  /// Gives back a grant made at `granted_at`. If that time is unknown (min()), a strict window continues to count the
-  /// grant.
+  /// Gives back a grant made at `granted_at`. If that time is unknown (time_point::min()), a strict window continues to
+  /// count the grant.
   void refund(time_point now, demand d, time_point granted_at = time_point::min()) noexcept;
   void charge(time_point now, demand d) noexcept;
   /// Charges the amount of a unit by which `used` exceeds `wanted`, or gives back the unused amount as refund() does.
@@ -64,7 +64,7 @@ class rate_set {
   /// The instant at which all rates, or one rate, have the tokens for a request, if no other request comes.
   time_point ready_at(time_point now, demand d) const noexcept;
   time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept;
-  /// The rate that is the last one to have the tokens for a request, and the instant at which it has them.
+  /// The rate for whose tokens a request must wait longest, and the instant at which this rate has them.
   wait_reason slowest(time_point now, demand d) const noexcept;
   /// The max amount of a unit that one request can ever get.
   std::uint64_t largest_request(std::size_t unit = 0) const noexcept;

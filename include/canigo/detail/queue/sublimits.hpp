@@ -16,8 +16,8 @@ namespace canigo::detail {
 
 /// The sublimits of a limit. Each sublimit has rates and a cap on slots, and binds only the requests that name it.
 ///
-/// `i` is the number of a sublimit, or without_sublimit for a request that names no sublimit. Then the functions that
-/// take `i` limit nothing and count nothing; what_binds() must not be called.
+/// `i` is the number of a sublimit, or without_sublimit for a request that names no sublimit. With without_sublimit,
+/// the functions that take `i` limit nothing and count nothing; what_binds() must not be called.
 ///
 /// Pure values. Threads: none; its owner holds a lock. Allocates: in the constructor and in add().
 class sublimits {
@@ -41,18 +41,18 @@ class sublimits {
   /// Adds a sublimit, and returns its number. Precondition: size() < most_sublimits.
   std::size_t add(member m);
 
-  /// Whether the demand is within the largest request of the sublimit, for each unit.
+  /// Whether one request may ask for the demand `d`: in each unit, `d` is at most the largest request of the sublimit.
   bool fits(std::uint16_t i, demand d) const noexcept;
   /// The largest amount of a unit that one request can get from the sublimit.
   std::uint64_t largest_request(std::uint16_t i, std::size_t unit) const noexcept;
-  /// The time at which the sublimit can serve a request if it serves no other request before; max if a slot must be
-  /// released first.
+  /// The earliest time at which the sublimit can serve a request, if it serves no other request before that. Returns
+  /// max() if a slot must be released first.
   time_point ready_at(std::uint16_t i, time_point now, demand d) const noexcept;
-  /// A lower bound on the time at which the sublimit has served requests with the total demand `d`. It counts only the
-  /// rates, because a slot may be released at any moment.
+  /// A lower bound on the time at which the sublimit has served requests with the total demand `d`. The bound considers
+  /// only the rates and not the cap on slots, because a slot may be released at any moment.
   time_point earliest(std::uint16_t i, time_point now, demand d) const noexcept;
-  /// Returns the cap or the rate of the sublimit that delays a request. Precondition: the sublimit lacks capacity for
-  /// the request.
+  /// Returns the cap or the rate of the sublimit because of which a request has to wait. Precondition: the sublimit
+  /// lacks capacity for the request.
   wait_reason what_binds(std::uint16_t i, time_point now, demand d) const noexcept;
 
   /// Takes the demand of a request from the sublimit at `now`. The sublimit's rates count the tokens as taken at
@@ -62,7 +62,8 @@ class sublimits {
   void release(std::uint16_t i) noexcept;
   /// Gives the slot and the tokens of an unused grant back to the sublimit.
   void undo(std::uint16_t i, time_point now, demand d, time_point granted_at) noexcept;
-  /// Charges the amount of a unit by which `used` exceeds `wanted`, or gives back the amount that was not used.
+  /// Settles one unit of a grant: charges the amount by which `used` exceeds `wanted`, or gives back the part of
+  /// `wanted` that was not used.
   void settle(std::uint16_t i, time_point now, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
               time_point granted_at) noexcept;
 

@@ -21,10 +21,11 @@ namespace canigo::detail {
 /// Everything that a request needs: tokens of every rate, slots under the cap on concurrency, and a shared slot if the
 /// limit shares slots with other limits. If rates have several units, a request needs an amount of each.
 ///
-/// A request takes all of them in one step, or nothing. Pure values, except the shared slots.
+/// A request takes all of them in one step, or nothing. All members are plain values, except the shared slots, which
+/// several limits use.
 class supplies {
  public:
-  /// How many slots a request occupies under the cap: none, one, or as many as it requests tokens. `idle`: it occupies
+  /// How many slots a request occupies under the cap: none, one, or one for each requested token. `idle`: it occupies
   /// none, but all slots must be free.
   enum class occupancy { none, one, tokens, idle };
 
@@ -67,7 +68,8 @@ class supplies {
     occupied_ += places;
     return true;
   }
-  /// Takes at `now` what a request needs, after a shared slot was taken for it. Precondition: now >= ready_at(now, d).
+  /// Takes what a request needs, except its shared slot, which was taken before. The request is granted at `now`, but
+  /// takes tokens that were available at `as_of`. Precondition: now >= ready_at(now, d).
   void take(time_point as_of, demand d, time_point now) noexcept {
     rates_.take(as_of, d, now);
     occupied_ += places_for(d.tokens);
@@ -79,7 +81,7 @@ class supplies {
     return has_room_for(places_for(d.tokens)) ? rates_.ready_at(now, d) : time_point::max();
   }
 
-  /// The latest instant to which a wake-up that is due at `ready` can be delayed without a loss of tokens in any rate.
+  /// Returns how late a wake-up that is due at `ready` may come: the last instant before a full bucket loses tokens.
   time_point ready_without_loss(time_point now, time_point ready) const noexcept;
 
   /// Why a request waits, and until when, if no other request comes. Shared slots are not considered: the result is
@@ -90,7 +92,8 @@ class supplies {
 
   /// Takes back a grant that was not used; see rate_set::refund.
   void undo(time_point now, demand d, time_point granted_at) noexcept;
-  /// Occupies slots without waiting, even if too few are free. Returns false only after the supplies were closed.
+  /// Occupies slots without waiting, even if too few are free. Returns false, and occupies no slot, if the supplies are
+  /// closed.
   bool try_occupy(std::uint64_t places) noexcept {
     if (is_closed_) return false;
     occupied_ += places;
@@ -100,21 +103,22 @@ class supplies {
   /// Releases slots that requests have occupied.
   void release(std::uint64_t places) noexcept { occupied_ -= places; }
 
-  /// Occupies slots beyond the capacity, which shadow mode holds without counting them.
+  /// Occupies slots for a request that would have to wait without shadow mode. These slots are beyond the capacity, and
+  /// do not count when another request needs free slots.
   void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
-  /// Call it after take() for a shadow waiter, whose slots are already held beyond the capacity, so that they count
-  /// once.
+  /// Call it after take() for a shadow waiter. The request of that waiter already holds its slots beyond the capacity.
+  /// This function subtracts these slots from the slots beyond the capacity, because otherwise they would count twice.
   void take_over(std::uint64_t places) noexcept {
     const std::uint64_t out = std::min(places, beyond_);
     beyond_ -= out;
     occupied_ -= places - out;
   }
-  /// Call it after a release. If more slots were released than were counted, the surplus slots are those that shadow
-  /// waiters held beyond the capacity.
+  /// Call it after a release. If more slots were released than occupied_ counted, the surplus is subtracted from the
+  /// slots beyond the capacity.
   void settle_beyond() noexcept {
     if (static_cast<std::int64_t>(occupied_) < 0) beyond_ += std::exchange(occupied_, 0);
   }
-  /// From now on, slots that are held beyond the capacity count as occupied.
+  /// Call it when shadow mode ends: the slots beyond the capacity then count as occupied.
   void count_beyond() noexcept { occupied_ += std::exchange(beyond_, 0); }
 
   /// The number of slots that an admitted request for `tokens` occupies.
@@ -140,14 +144,15 @@ class supplies {
   /// Whether a request can ever be admitted.
   bool fits(demand d) const noexcept;
 
-  /// The charge to a flow for a request, if there are units: the time in which the slowest rate makes the requested
-  /// amount, in 1/256 ns, up to 2^54 ns. If the limit has no common rate, the rates of the first alternative count. If
-  /// that alternative has no rates, the rates of the request's sublimit count.
+  /// Returns how much a request is charged to its flow, in a limit with units. The charge is the time in which the
+  /// slowest rate makes the requested amount. It is counted in units of 1/256 ns, up to 2^54 ns. If the limit has no
+  /// common rate, the rates of the first alternative count. If that alternative has no rates, the rates of the
+  /// request's sublimit count.
   std::uint64_t charge_for(demand d, std::uint16_t sublimit = without_sublimit) const noexcept;
 
   /// Whether a request can need more than one unit.
   bool has_units() const noexcept { return has_units_; }
-  /// Whether grants need a record of their amounts and time. Grants of a scheduler never do.
+  /// Whether grants need a record of their amounts and time. Grants of a scheduler never need one.
   bool has_records() const noexcept {
     return has_units_ || any_of_ != nullptr || (rates_.has_windows() && occupancy_ != occupancy::none);
   }
@@ -168,11 +173,11 @@ class supplies {
   rate_set rates_;
   std::uint64_t capacity_ = 0;
   std::uint64_t occupied_ = 0;
-  std::uint64_t beyond_ = 0;  // slots that shadow mode holds beyond the capacity, without counting them
+  std::uint64_t beyond_ = 0;  // slots that shadow mode has granted beyond the capacity; not counted in occupied_
   occupancy occupancy_ = occupancy::none;
-  bool is_one_rate_alone_;  // whether there is one rate and no cap, as in a scheduler
-  bool is_one_rate_;        // whether there is one rate and no shared slot
-  bool is_more_;            // whether there are several rates, or shared slots
+  bool is_one_rate_alone_;  // whether there is one rate, without a strict window, and no cap
+  bool is_one_rate_;        // whether there is one rate, without a strict window, and no shared slot
+  bool is_more_;            // whether there are several rates, strict windows or shared slots
   bool is_closed_ = false;
   bool has_units_;
   std::shared_ptr<shared_places> shared_;

@@ -32,12 +32,14 @@ struct demand {
 
 /// The names of the units of a limit, and the unit of each rate. Unit 0 is that of the first rate.
 ///
-/// A rate without a unit name has unit 0. It is a value; it allocates in the constructor and for the text of an error.
+/// A rate without a unit name has unit 0. The class is a value type. It allocates in the constructor and for the text
+/// of an error.
 class unit_table {
  public:
   /// `of_rates` has the unit name of each rate.
   ///
-  /// Errors: errc::invalid_argument for more than most_units; the message names the rate as a member of `field`.
+  /// Errors: errc::invalid_argument if there are more than most_units units. The message names the rate as an element
+  /// of `field`, such as "field[2].unit".
   unit_table(const std::vector<std::string>& of_rates, const char* field);
 
   std::size_t size() const noexcept { return names_.size(); }
@@ -47,8 +49,8 @@ class unit_table {
 
   /// The number of a unit; size() if no unit has this name or number.
   std::size_t find(const unit_key& unit) const noexcept;
-  /// Computes the amount of each unit that a request needs. Returns false if a unit is unknown, occurs twice, or is the
-  /// first one.
+  /// Computes the amount of each unit that a request needs. Returns false if a unit in `amounts` is unknown,
+  /// occurs twice, or is the limit's first unit, whose amount is `tokens`.
   bool resolve(std::uint64_t tokens, const unit_amounts& amounts, amounts_by_unit& result) const noexcept;
 
   /// Throws the reason why resolve() returns false; the message names the unit.
@@ -90,11 +92,13 @@ class unit_records {
 
   /// Makes sure that the next take() or promise() finds a record. Returns false if there is no memory.
   bool reserve() noexcept { return free_ != nullptr || add(); }
-  /// Stores the time of a grant in a reserved record, for a later take_promised(). If several threads do that at the
-  /// same time, their records may be exchanged, which is harmless because the calls overlap in time.
+  /// Stores the time of a grant in a reserved record, for a later take_promised(). If several threads call promise()
+  /// before take_promised(), a thread may take the record of another thread. That is harmless, because the calls of
+  /// these threads overlap in time.
   unit_record& promise(time_point granted_at) noexcept;
   unit_record* take_promised() noexcept { return take_from(promised_); }
-  /// Like take_promised(), if grants come from alternatives: for a request of this set, sublimit and amounts.
+  /// Like take_promised(), for grants from alternatives: takes a record of a request with these alternatives, this
+  /// sublimit and these amounts.
   unit_record* take_promised(const lane_key& asked, const amounts_by_unit& amounts) noexcept;
 
  private:

@@ -21,11 +21,11 @@ class wait_node {
 
   bool linked() const noexcept { return linked_; }
 
-  /// sequence() is the position in the order of arrival in its queue; since() is the time of arrival. Valid while
-  /// linked.
+  /// sequence() is the position of the waiter in the order of arrival in its queue; since() is the time of arrival.
+  /// Both are valid only while the waiter is in a queue.
   std::uint64_t sequence() const noexcept { return sequence_; }
   time_point since() const noexcept { return since_; }
-  /// The number of its flow in a fair_queue; 0 without a flow.
+  /// The number of the waiter's flow in a fair_queue; 0 if the waiter has no flow.
   std::uint32_t flow() const noexcept { return flow_; }
   /// Whether this waiter goes before `other`, which must be of the same class. A repeated request has the position of
   /// its first arrival.
@@ -43,7 +43,8 @@ class wait_node {
   time_point since_{};
 
  public:
-  /// The tokens that the waiter requests, and its class. Set both before push(), and do not change them while linked.
+  /// The tokens that the waiter requests; `priority` is its class. Set both before push(), and do not change them while
+  /// the waiter is in a queue.
   std::uint64_t tokens = 1;
 
  private:
@@ -75,8 +76,9 @@ class wait_queue {
   wait_queue(const wait_queue&) = delete;
   wait_queue& operator=(const wait_queue&) = delete;
 
-  /// Inserts a node into the class node.priority, after the waiters that arrived until `since`, or until now. O(1) if
-  /// it is the last one; otherwise O(waiters that arrived after it).
+  /// Inserts a node into the class node.priority, behind the waiters of that class that arrived at `since` or earlier.
+  /// By default the node becomes the last one of the class. O(1) if the node becomes the last one; otherwise O(waiters
+  /// behind the node).
   void push(wait_node& node, time_point now, time_point since = time_point::max()) noexcept;
 
   /// Removes a linked node from any position. O(1).
@@ -94,8 +96,7 @@ class wait_queue {
   /// O(1).
   wait_node* first_of_most_important() const noexcept { return size_ == 0 ? nullptr : at(waiting_.first()).head; }
 
-  /// The instant at which front() may change without the arrival or removal of a waiter; max: never. O(classes with
-  /// waiters).
+  /// The next instant at which front() may change because a waiter rises; max: never. O(classes with waiters).
   time_point next_promotion(time_point now) const noexcept;
 
   /// The first `most` waiters, in the order in which they would be granted at `now`. Allocates.
@@ -137,8 +138,8 @@ class wait_queue {
   /// The sum of tokens that the waiters of a class request; saturates. O(1).
   std::uint64_t tokens(int priority) const noexcept;
 
-  /// The sum of tokens that go before a new request of this class, that is, of the classes 0 … priority; saturates.
-  /// O(classes with waiters).
+  /// The sum of the tokens that all waiters of the classes 0 … `priority` request: these waiters go before a new
+  /// request of the class `priority`. Saturates. O(classes with waiters).
   std::uint64_t tokens_ahead(int priority) const noexcept;
 
  private:
@@ -180,7 +181,7 @@ class wait_queue {
   std::size_t size_ = 0;
   std::uint64_t next_sequence_ = 0;
   time_point latest_since_ = time_point::min();
-  time_point earliest_since_ = time_point::min();  // a lower bound on all arrivals; may be lower than necessary
+  time_point earliest_since_ = time_point::min();  // lower bound of the arrival times of all waiters
 };
 
 }  // namespace canigo::detail

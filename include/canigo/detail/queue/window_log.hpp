@@ -14,32 +14,33 @@ namespace canigo::detail {
 ///
 /// A token bucket lets N tokens pass in a period, plus its burst. With this log in addition to the bucket, no window of
 /// one period, both ends included, holds more than N tokens. A grant counts until a nanosecond after its period is
-/// over. The bucket still spaces the grants. Tokens that the bucket gained while the window was full are removed. So of
-/// the requests that waited for the window, one is granted immediately, and the others at the rate.
+/// over. The bucket still spaces the grants. Tokens that the bucket gains while the window is full are removed. So when
+/// the window allows grants again, one waiting request is granted immediately, and the others at the rate.
 ///
 /// All grants within one 64th of the period are counted together, at the instant of the last one. So a request may wait
-/// a 64th of the period longer than necessary, and at least 64 of 65 tokens are used under constant demand.
+/// a 64th of the period longer than necessary. Under constant demand, at least 64 of 65 tokens are used.
 ///
 /// Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor, 1 KiB.
 ///
 /// Source: the sliding window log, with merged entries.
 class window_log {
  public:
-  /// Allows at most `r.tokens()` tokens in `r.period()`, as the rate was written.
+  /// Allows at most `r.tokens()` tokens in each window of length `r.period()`. So `rate{10, 3s}` and `rate{20, 6s}`
+  /// have different windows, although the rates are equal.
   explicit window_log(const rate& r);
 
-  /// The max number of tokens in a window, and so in one request.
+  /// The max number of tokens that a window can hold, which is also the max number in one request.
   std::uint64_t most() const noexcept { return most_; }
 
   bool has_room(time_point now, std::uint64_t tokens) const noexcept { return fits(used_at(now), tokens); }
-  /// The instant at which the window allows these tokens. For more tokens than a window holds, it is the instant at
-  /// which the window allows the last one, if each token is taken as soon as it is allowed.
+  /// The instant at which the window has room for these tokens. If they are more than one window can hold, it is the
+  /// instant at which the last token fits. Each earlier token is then assumed to be taken as soon as it fits.
   time_point ready_at(time_point now, std::uint64_t tokens) const noexcept;
-  /// The number of tokens that the window allows; negative while it is in debt.
+  /// The number of tokens for which the window has room; negative if it already holds more tokens than the rate allows.
   std::int64_t room(time_point now) const noexcept { return room_beside(used_at(now)); }
 
-  /// Call it before the bucket `b` grants `tokens` at `now`. Removes tokens from the bucket that it gained while the
-  /// window did not allow them, but leaves at least `tokens`. Forgets grants that have left the window.
+  /// Call it before the bucket `b` grants `tokens` at `now`. Forgets grants that have left the window. Removes from `b`
+  /// the tokens that it gained while the window had no room, but leaves at least `tokens` in `b`.
   void pass(time_point now, std::uint64_t tokens, token_bucket& b) noexcept;
   /// Adds tokens to the log. The sum saturates at 2^63.
   void add(time_point now, std::uint64_t tokens) noexcept;
@@ -56,7 +57,8 @@ class window_log {
   };
 
   static constexpr std::int64_t parts = 64;
-  // Enough slots for a window of 64 parts, both ends included, and some more that a late wake-up has not removed yet.
+  // The window has 64 parts, and may overlap one more part, because it includes both ends. The other slots are for old
+  // parts that a late wake-up has not removed yet.
   static constexpr std::size_t most_slots = parts + 4;
 
   const slot& at(std::size_t i) const noexcept { return slots_[(first_ + i) % most_slots]; }
