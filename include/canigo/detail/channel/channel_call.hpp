@@ -26,21 +26,22 @@
 #include <type_traits>
 #include <utility>
 
-// The calls of a channel are templates over the type of its values. They use the engine only through channel_port.
+// The functions of a channel are templates over the type of the channel's values. They use the channel's engine only
+// through channel_port.
 
 namespace canigo::detail {
 
 class channel_group;
 class channel_port;
 
-/// A value that passes through a channel. `priority` is its class, and `tokens` its size in bytes. The channel moves
-/// nodes under its lock; the values in the nodes are used only without the lock.
+/// A value that passes through a channel. `priority` is its priority class, and `tokens` its size in bytes. The channel
+/// moves nodes under its lock. The values in the nodes are used only without the lock.
 class channel_node : public wait_node {
  public:
   virtual ~channel_node() = default;
-  /// Called when the send begins: moves a borrowed value into the node.
+  /// Called when the send begins. If borrow() was called, moves the caller's value into the node.
   virtual void fetch() noexcept = 0;
-  /// Called when the send failed: moves a borrowed value back to the caller.
+  /// Called when the send failed. If borrow() was called, moves the value back to the caller.
   virtual void restore() noexcept = 0;
   /// Whether the node holds no value, and no thread is still moving a value out of the node.
   bool is_empty() const noexcept { return !has_value_.load(std::memory_order_acquire); }
@@ -54,7 +55,7 @@ class channel_node : public wait_node {
   channel_node* next_ = nullptr;
 };
 
-/// A node that has a single owner, which destroys it.
+/// A pointer that owns a node, and destroys it.
 using owned_node = std::unique_ptr<channel_node>;
 
 /// A node with storage for a T.
@@ -102,7 +103,8 @@ class value_node final : public channel_node {
 /// A caller that waits for room in a channel, or for a value.
 class channel_waiter : public suspended, public wait_node {
  public:
-  /// `value` is the sender's pointer to its node, until the channel takes the node; nullptr for a receiver.
+  /// `value`: for a sender, its pointer to the node with the value to send; the channel moves the node out of this
+  /// pointer. For a receiver: nullptr.
   channel_waiter(channel_port& c, bool at_home, bool holds_work, owned_node* value) noexcept;
 
   void request_cancel() noexcept;
@@ -112,8 +114,8 @@ class channel_waiter : public suspended, public wait_node {
 
  protected:
   ~channel_waiter() = default;
-  /// Releases the reference to the engine. A waiter has one if its handler has another executor than the engine, or if
-  /// the waiter was pushed to a pump (a work-stealing queue).
+  /// Releases the reference to the engine. A waiter has such a reference if its handler has another executor than the
+  /// engine, or if the waiter was pushed to a pump (a work-stealing queue).
   void let_go_of_engine() noexcept;
 
   channel_port* channel_;  // the engine; valid while this waiter is queued, or has a value assigned
@@ -131,7 +133,7 @@ class channel_waiter : public suspended, public wait_node {
   const bool holds_work_;  // whether the engine keeps the loop running for this waiter
 };
 
-/// Waits for room, for a caller with a completion token.
+/// The waiter of an asynchronous send with a completion token. It waits for room in the channel.
 class sending : public channel_waiter {
  public:
   sending(channel_port& c, bool at_home, bool holds_work, owned_node&& value) noexcept
@@ -179,14 +181,15 @@ struct channel_counts {
   std::uint64_t most_bytes = 0;
 };
 
-/// The interface of a channel's engine for the calls of the channel.
+/// The interface by which the functions of a channel use the channel's engine.
 class channel_port {
  public:
   channel_port(const channel_port&) = delete;
   channel_port& operator=(const channel_port&) = delete;
 
   virtual const net::any_io_executor& executor() const noexcept = 0;
-  /// Called by the destructor of the handle: ends all waiters, and drops values that are not assigned to a receiver.
+  /// Called by the destructor of canigo::channel: ends all waiters, and drops the values that are not assigned to a
+  /// receiver.
   virtual void abandon() noexcept = 0;
 
   /// Returns an empty node for reuse; if it returns nullptr, the caller must make a node.
@@ -197,24 +200,26 @@ class channel_port {
     }
     return n != nullptr && n->is_empty() ? std::move(n) : other_spare_node(std::move(n));
   }
-  /// Takes back the node of a value that was not sent.
+  /// Takes back a node whose value was not sent. The channel keeps the node for reuse.
   virtual void keep_node(owned_node n) noexcept = 0;
 
-  /// Sends `n`, with the given class and `n->tokens` bytes, if that needs no wait. Otherwise `n` keeps its node.
+  /// Sends the value in `n`, with this priority class and `n->tokens` bytes, if the send needs no wait. Otherwise `n`
+  /// keeps the node.
   virtual outcome try_send(owned_node& n, int priority) noexcept = 0;
-  /// Like try_send(), but if there is no room, `w`, which has the value, waits for room. The send always ends with a
-  /// post.
+  /// Like try_send(), for the value that the waiter `w` has. If there is no room, `w` waits for room. The completion of
+  /// `w` is always posted.
   virtual void send(channel_waiter& w, int priority) noexcept = 0;
   /// Returns the most important value that is not assigned to a receiver. If there is none, returns nullptr and sets
   /// `why`.
   ///
   /// The returned node already belongs to the channel again. The caller must move the value out immediately.
   virtual channel_node* try_receive(outcome& why) noexcept = 0;
-  /// Makes `w` wait until a value is assigned to it. Always ends with a post.
+  /// Makes `w` wait until a value is assigned to it. The completion of `w` is always posted.
   virtual void receive(channel_waiter& w) noexcept = 0;
-  /// Takes a value that was assigned to a receiver, like try_receive(). The caller must then call let_go().
+  /// Returns the node of the value that was assigned to a receiver. As with try_receive(), the caller must move the
+  /// value out immediately. The caller must then call let_go().
   virtual channel_node& take_promised() noexcept = 0;
-  /// Ends, with a post, a waiter that could not begin to wait.
+  /// Ends the waiter `w`, which could not begin to wait, with the outcome `o`. The completion of `w` is always posted.
   virtual void fail(channel_waiter& w, outcome o) noexcept = 0;
 
   /// Closes the channel: senders end with errc::closed, and receivers end with errc::closed when no value is left.
@@ -238,8 +243,8 @@ class channel_port {
  protected:
   channel_port() = default;
   ~channel_port() = default;
-  /// Returns an empty node, or nullptr if there is none. `busy` is a node that is not empty yet, or null; the channel
-  /// keeps it.
+  /// Returns an empty node, or nullptr if the channel has none. `busy` is a node that is not empty yet, or nullptr. The
+  /// channel keeps `busy` for later.
   virtual owned_node other_spare_node(owned_node busy) noexcept = 0;
 
   // a node for reuse, which may not be empty yet; taken without the lock, stored under the lock
@@ -250,7 +255,7 @@ class channel_port {
   atomic<unsigned> calls_{0};
 };
 
-/// The options of a channel without the value type, not yet checked.
+/// The options of a channel, before they are checked. They do not depend on the type of the channel's values.
 struct channel_setup {
   std::uint64_t capacity = 0;
   std::uint64_t bytes = 0;
@@ -263,10 +268,12 @@ struct channel_setup {
   const std::string* name = nullptr;
 };
 
-/// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+/// Throws std::system_error (errc::invalid_argument) if an option is out of range. The text names the option and the
+/// range.
 channel_port* open_channel(const net::any_io_executor& executor, const channel_setup& s);
 
-/// The body of try_send(), with a node that holds its value. If it fails, a borrowed value is moved back to the caller.
+/// The implementation of channel::try_send(). The node `n` holds the value. If the send fails, and the value was
+/// borrowed, moves the value back to the caller.
 bool try_send_node(channel_port& c, owned_node& n, int priority);
 
 /// Calls hold() of a channel in the constructor, and let_go() in the destructor.
@@ -288,7 +295,8 @@ class held_core {
   channel_port* core_ = nullptr;
 };
 
-/// Passes a coroutine through the event loop. During that time a hold() must keep the channel alive.
+/// Posts the coroutine to its executor, so that other handlers run first. The caller must keep the channel alive
+/// meanwhile by hold().
 net::awaitable<void> pass_through_loop(channel_port& held);
 /// The outcome for a co_await that threw before it began: the coroutine was cancelled, or there was no memory.
 outcome why_not_started(const std::exception_ptr& e) noexcept;
@@ -297,7 +305,8 @@ net::awaitable<void> wait_in_frame(channel_port* c, owned_node* value, int prior
 /// The body of every send(). Sets `*error`, or throws if `error` is null. `value` is null if there was no memory for
 /// its node.
 net::awaitable<void> send_node(channel_port* c, owned_node value, int priority, std::error_code* error);
-/// Throws the outcome of a wait at a channel with this name.
+/// Throws an exception for the outcome `o` of a wait at a channel. `name`: the channel's name for the exception's text,
+/// or null.
 [[noreturn]] void throw_end(const std::shared_ptr<const std::string>& name, outcome o);
 
 template <class T>
@@ -316,7 +325,7 @@ T take_promised_value(channel_port& c) noexcept {
   return v;
 }
 
-/// Waits for a value, for a caller with a completion token.
+/// The waiter of an asynchronous receive with a completion token. It waits for a value.
 template <class T>
 class receiving : public channel_waiter {
  public:

@@ -18,7 +18,7 @@
 
 namespace canigo::detail {
 
-/// The options of a channel without the value type, already checked.
+/// The options of a channel, after they were checked. They do not depend on the value type.
 struct channel_terms {
   channel_load limit;
   channel_load reserved;
@@ -27,7 +27,7 @@ struct channel_terms {
   std::shared_ptr<const std::string> name = {};
 };
 
-/// Nodes that will be destroyed when no lock is held.
+/// A list of nodes that are destroyed later, when no lock is held.
 class node_list {
  public:
   node_list() = default;
@@ -44,12 +44,12 @@ class node_list {
 
 /// The engine of a channel without its value type: the values, the waiting senders and the waiting receivers.
 ///
-/// The lock of its group guards it. When it is a receiver's turn, the receiver is promised a value, but no particular
-/// one. When the receiver resumes, it takes the value that is then the most important one. So if the receiver is
-/// destroyed before, no value is lost.
+/// The lock of the channel's group guards this object. When it is a receiver's turn, the receiver is promised a value,
+/// but no particular one. When the receiver resumes, it takes the value that is then the most important one. So if the
+/// receiver is destroyed before, no value is lost.
 ///
 /// It keeps empty nodes for reuse. So it allocates only when it holds more values than ever before. A receiver gives
-/// the node back under the lock and moves the value out after that. So a kept node may not be empty yet.
+/// the node back under the lock, and moves the value out of the node after that. So a kept node may still hold a value.
 ///
 /// It lives until its handle is destroyed and no value is promised any more.
 class channel_core final : public channel_port {
@@ -76,7 +76,7 @@ class channel_core final : public channel_port {
   void hold() noexcept override;
   void let_go() noexcept override;
 
-  /// Called if a receiver with a promised value does not take one. This object may be destroyed during the call.
+  /// Called if a receiver was promised a value and does not take it. This object may be destroyed during the call.
   void drop_promise() noexcept;
   /// Throws for a value that can never be sent; the message names the reason.
   void check(std::uint64_t bytes, int priority) const;
@@ -84,7 +84,7 @@ class channel_core final : public channel_port {
 
  private:
   friend class channel_group;
-  /// The registration of this channel among the channels that wait for shared room.
+  /// The entry of this channel in the queue of channels that wait for shared space of the group.
   struct seat : wait_node {
     explicit seat(channel_core& c) noexcept : owner{&c} {}
     channel_core* owner;
@@ -117,7 +117,7 @@ class channel_core final : public channel_port {
   wait_queue senders_;
   wait_queue receivers_;
   seat seat_;
-  std::uint64_t tag_ = 0;     // the virtual time at which the channel's next value competes
+  std::uint64_t tag_ = 0;     // the channel's virtual time; in each class, the channel with the smallest one goes first
   std::size_t index_ = 0;     // the index of this channel in the group
   std::size_t promised_ = 0;  // number of values promised to receivers
   // number of references that keep this alive: receivers with a promised value, and calls of hold()
@@ -129,7 +129,7 @@ class channel_core final : public channel_port {
   std::uint64_t received_ = 0;
   std::uint64_t cancelled_ = 0;
   std::uint64_t refused_ = 0;
-  channel_node* first_node_ = nullptr;  // the list of further nodes for reuse, after next_node_
+  channel_node* first_node_ = nullptr;  // nodes for reuse; the node in next_node_ is reused before them
   const std::shared_ptr<const std::string> name_;
 };
 

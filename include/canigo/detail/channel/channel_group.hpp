@@ -27,14 +27,14 @@ struct group_counts {
 
 /// The engine of all channels that share a capacity. A channel with its own capacity has an engine for itself.
 ///
-/// One lock guards all of these channels. So when a receiver takes a value, the same step lets the value of the first
-/// sender in, and wakes the first receiver of its channel. No user code runs under the lock.
+/// One lock guards all of these channels. So when a receiver takes a value, the same step lets in the value of the
+/// first sender, and wakes the first receiver of that sender's channel. No user code runs under the lock.
 ///
 /// A channel is registered for shared room if its first sender lacks only shared room. Registered channels are served
-/// by class. Inside a class each channel gets the same share, by start-time fair queueing as in fair_queue. Each value
-/// that enters moves its channel back by the part of the capacity that the value takes. The first registered channel is
-/// never overtaken for shared room, however large its value is. Only values that fit into reserved room of their own
-/// channel may enter before it.
+/// by the class of their first sender. Inside a class each channel gets the same share, by start-time fair queueing as
+/// in fair_queue. Each value that enters moves its channel back in this order, by the part of the capacity that the
+/// value takes. The first registered channel is never overtaken for shared room, however large its value is. Only
+/// values that fit into reserved room of their own channel may enter before it.
 class channel_group final : public delivery {
  public:
   /// Returns a new group with one reference, which the caller must release.
@@ -54,12 +54,13 @@ class channel_group final : public delivery {
 
   /// Allocates the queues for this number of priority classes.
   void make_room_for(int priorities);
-  /// Call it when room was reserved for a new channel. It ends senders of other channels whose values can never fit any
-  /// more.
+  /// Ends each sender whose value can never fit any more. Call it when room was reserved for a new channel, because
+  /// less room is then left for the other channels.
   void end_too_large() noexcept;
-  /// Whether serve() has anything to do when the free room of `c` has grown.
+  /// Whether serve() must be called when the free room of `c` has grown, because senders may wait for room.
   bool has_waiting(const channel_core& c) const noexcept;
-  /// Call it when the free room of `c`, or its first sender, has changed.
+  /// Lets in the values of waiting senders as far as there is room. Call it when the free room of `c`, or its first
+  /// sender, has changed.
   void serve(channel_core& c) noexcept;
   void seat_anew(channel_core& c) noexcept;
   void let_in(channel_core& c) noexcept;
@@ -68,7 +69,7 @@ class channel_group final : public delivery {
   void end(channel_waiter& w, outcome o) noexcept;
 
   shared_room room_;
-  bool is_short_ = false;  // whether channels may lack room that is reserved for them
+  bool is_short_ = false;  // whether values may still occupy room that was later reserved for another channel
   std::uint64_t virtual_time_ = 0;
   std::vector<channel_core*> channels_;
   std::unique_ptr<wait_queue> seats_;

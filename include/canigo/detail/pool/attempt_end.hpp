@@ -17,8 +17,8 @@ struct attempt_end {
     error = std::current_exception();
     cause = c;
   }
-  /// Decides what the end means for the worker, and for the task whose life is `*life`, which may be null. It calls
-  /// predicates of the user, so call it without a lock.
+  /// Decides whether the worker must restart, and whether another attempt of the task is useful. `life`: the state of
+  /// the task, or null. This function calls predicates of the user, so call it without a lock.
   void weigh(const restart_policy& restart, const task_life* life) noexcept {
     is_fatal = may_retry = false;
     if (error) [[unlikely]]

@@ -15,10 +15,10 @@ class fair_queue;
 
 /// The tasks of a pool that are not running: queued, delayed until an instant, or held back until the queue has room.
 ///
-/// From the first flow on, queued tasks are in a fair_queue.
+/// Once the pool has had a flow, all queued tasks are in a fair_queue.
 ///
-/// It sets the state of tasks, but never ends a task. Threads: not thread-safe; its owner must hold a lock. Allocates:
-/// in the constructor, and for flows.
+/// This class sets the state of tasks, but never ends a task. Threads: not thread-safe; its owner must hold a lock.
+/// Allocates: in the constructor, and for flows.
 class pool_backlog {
  public:
   pool_backlog(int priorities, std::size_t limit, overflow on_overflow);
@@ -35,10 +35,10 @@ class pool_backlog {
   /// Whether there is certainly room for one more task. A fast check; if it returns false, has_room(t, ...) decides.
   bool has_room() const noexcept { return queue_.size() + delayed_.size() < limit_at_first_look_; }
   /// Whether there is room for `t`. Tasks that free workers are about to take do not count, because the limit is for
-  /// waiting tasks. Free workers take no task of a flow that its ceiling holds back.
+  /// waiting tasks. Free workers take no task of a flow that is held back by its ceiling.
   bool has_room(const pool_task& t, std::size_t free_workers, time_point now) const noexcept;
   /// Whether a new task is accepted, and which task must be evicted for it. If the flow of the new task has no room,
-  /// that is a task of the same flow.
+  /// the evicted task is one of that flow.
   struct entry {
     bool is_let_in;
     pool_task* victim;
@@ -53,8 +53,9 @@ class pool_backlog {
 
   /// Whether take() would find a task.
   bool has_ready() const noexcept { return !queue_.empty() || (flows_ != nullptr && has_ready_in_flows()); }
-  /// Removes the task that runs next and returns it, or nullptr. With flows, the fair_queue chooses the task at
-  /// `watcher.now()`, and `watcher` is then told to check the flows again.
+  /// Removes the task that runs next and returns it, or nullptr. With flows, the fair_queue chooses the task at the
+  /// time watcher.now(). If the fair_queue returns a task, watcher.look_again() is called, so that the flows are
+  /// checked again.
   template <class Watcher>
   pool_task* take(Watcher& watcher) noexcept {
     if (wait_node* n = queue_.first_of_most_important()) [[likely]] {
@@ -75,9 +76,9 @@ class pool_backlog {
   pool_task* take_any() noexcept;
 
   bool has_flows() const noexcept { return flows_ != nullptr; }
-  /// The fair_queue with the flows, for pool_flows, or nullptr.
+  /// The fair_queue of the flows, which pool_flows uses; nullptr if the pool has no flows.
   fair_queue* flows() const noexcept { return flows_.get(); }
-  /// Moves the queued tasks into a fair_queue, for flows. If it throws, nothing has changed.
+  /// Moves the queued tasks into a fair_queue, which flows need. If it throws, nothing has changed.
   void begin_flows(time_point now);
   /// Calls `f` for each task that is delayed or held back; `f` may remove that task.
   template <class Function>

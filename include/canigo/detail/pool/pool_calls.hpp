@@ -41,8 +41,8 @@ template <class T>
 inline constexpr bool is_easily_passed =
     std::is_void_v<T> || (std::is_nothrow_default_constructible_v<T> && std::is_nothrow_move_constructible_v<T>);
 
-/// Waits for a task; with purpose::run it submits the task first. If T is easily passed, this is the only coroutine
-/// besides the caller's: Asio recycles the memory of at most two nested coroutines.
+/// Waits for a task; with purpose::run it submits the task first. Asio recycles the memory of at most two nested
+/// coroutines. So if is_easily_passed<T> is true, this function calls no further coroutine.
 template <class T>
 net::awaitable<T> await_task(pool_waiter::purpose purpose, task_ref<result_task<T>> t) {
   if constexpr (is_easily_passed<T>) {

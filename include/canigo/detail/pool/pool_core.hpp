@@ -53,7 +53,7 @@ class pool_core final : public delivery {
     check_task(o, options_.priorities);
     if (o.flow != nullptr) flows_.check(*o.flow);
   }
-  /// Whether the instant `t` has come. The answer is right even if no thread is free to run the deadline for `t`.
+  /// Whether the instant `t` has come. The answer is right even if no thread was free to run the deadline for `t`.
   bool has_come(time_point t) const noexcept;
   /// Submits a task, and takes over one reference to it. The options, if any, must have been checked. Returns false if
   /// the task was refused; then the caller keeps the reference. Throws std::bad_alloc.
@@ -61,11 +61,12 @@ class pool_core final : public delivery {
   /// Stores the checked options in the task, and makes the task keep this pool alive, because the handle of the task
   /// may outlive the handle of the pool. Throws std::bad_alloc.
   void prepare_for_handle(pool_task& t, const task_options* o);
-  /// Submits a prepared task. If the pool refuses it, the task ends with that error.
+  /// Submits a task that prepare_for_handle() has prepared. If the pool refuses the task, the task ends with the error
+  /// of the refusal.
   void submit(pool_task& t) noexcept;
   /// Like submit(), for a caller that waits for the end of the task.
   void run(pool_task& t, pool_waiter& w) noexcept;
-  /// Ends the task, or asks its operation to end. Returns false if the task has already ended.
+  /// Ends a task that waits, or cancels the operation of a task that runs. Returns false if the task has already ended.
   bool cancel(pool_task& t) noexcept;
 
   std::size_t cancel_group(std::uint64_t group) noexcept;
@@ -73,7 +74,7 @@ class pool_core final : public delivery {
   void wait_group(std::uint64_t group, pool_waiter& w) noexcept;
   void wait_closed(pool_waiter& w) noexcept;
   void cancel_wait(pool_waiter& w) noexcept;
-  /// Ends a wait that could not begin, because there was no memory, with the error `code`.
+  /// Ends a wait with the error `code`. Call it if the wait could not begin, because there was no memory.
   void fail(pool_waiter& w, int code) noexcept;
 
   void resize(std::size_t concurrency);
@@ -88,7 +89,8 @@ class pool_core final : public delivery {
   friend class pool_waiter;
   friend class pool_worker;
   friend class task_alarm;
-  /// The next step of the coroutine of a worker.
+  /// The next step of a worker's coroutine: leave the pool, care for its resource, run a task, or rest until it is
+  /// woken.
   enum class step : std::uint8_t { leave, care, work, rest };
 
   pool_core(const net::any_io_executor& executor, const pool_core_options& options,
@@ -140,7 +142,8 @@ class pool_core final : public delivery {
   bool finish(pool_worker& w, pool_task& t) noexcept;
 
   // These functions handle workers that leave, break and restart.
-  /// Whether a worker that looks for work must leave. Inline, because each worker calls it before each operation.
+  /// Whether a worker must leave the pool before it takes its next task. Inline, because each worker calls it before
+  /// each operation.
   bool must_leave() const noexcept {
     return crew_.is_too_large() || (stop_.is_asked() && stop_.ends_workers(backlog_.size() + crew_.running()));
   }
@@ -155,10 +158,10 @@ class pool_core final : public delivery {
 
   pool_backlog backlog_;
   const pool_core_options options_;
-  const bool is_plain_;  // whether tasks without their own options need no task_extras
+  const bool is_plain_;  // true: a task that has no options of its own needs no task_extras
   std::unique_ptr<pool_resources> resources_;
 
-  // The following members have the work to do once the lock is released.
+  // The following members store the work to do after the lock is released.
   pool_task* ended_ = nullptr;
   bool replaces_workers_ = false;  // whether lost workers must be replaced now
 

@@ -15,8 +15,8 @@ struct pool_counts {
   std::uint64_t restarts = 0;
   std::uint64_t overdue = 0;
 
-  /// Counts an accepted task that has ended in state `s`. `name` is the counter for the task's name; null if it has
-  /// none.
+  /// Counts an accepted task that has ended in state `s`. `name` is the counter for the task's name; null if the task
+  /// has no name.
   void add_end(task_state s, name_stats* name) noexcept;
   void write(pool_stats& s) const noexcept;
 };

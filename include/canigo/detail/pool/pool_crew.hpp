@@ -38,8 +38,8 @@ class crew_member {
 };
 
 /// Counts the workers of a pool by state. If the wanted number of workers changes, the crew chooses which worker to
-/// wake, start, keep or end. A member may have equipment (a resource) that is slow to get, so members without equipment
-/// are woken last and leave first.
+/// wake, start, keep or end. A member (a worker) may have equipment (a resource) that is slow to get, so members
+/// without equipment are woken last and leave first.
 ///
 /// Only the crew changes the state of a member, so that the counts are right. Threads: not thread-safe; its owner must
 /// hold a lock.
@@ -63,7 +63,7 @@ class pool_crew {
   bool is_too_large() const noexcept { return staying() > wanted_; }
   /// The number of members that may work at the same time.
   std::size_t able() const noexcept { return std::min(staying(), wanted_); }
-  /// The number of able members that are idle, or are about to look for work.
+  /// How many of the able() members are idle, or are about to look for work.
   std::size_t free() const noexcept {
     const std::size_t most = able();
     const std::size_t busy = running_ + repairing_;
@@ -71,18 +71,19 @@ class pool_crew {
   }
   std::size_t running() const noexcept { return running_; }
   std::size_t idle() const noexcept { return idle_; }
-  /// The number of members that repair or rest.
+  /// The number of members in the states repairing and resting.
   std::size_t repairing() const noexcept { return repairing_; }
   /// Whether a member looks for work, or runs a short operation and will look for work soon.
   bool is_on_the_move() const noexcept { return staying() > idle_ + running_long_ + repairing_; }
   /// The idle member to wake next, or nullptr.
   crew_member* first_idle() const noexcept { return idle_list_.first; }
 
-  // Each of the next three functions chooses a member whose change brings the crew closer to the wanted number, or
-  // returns nullptr.
+  // Each of the next three functions chooses a member whose change of state brings the crew closer to the wanted
+  // number, or returns nullptr.
   /// The idle member that must leave: the last of the idle list, which has been idle for longest or has no equipment.
   crew_member* to_leave() const noexcept { return is_too_large() ? idle_list_.last : nullptr; }
-  /// The leaving member that may stay: a member with equipment if there is such a member.
+  /// The member in state `leaving` that may change back to awake. Members with equipment come first. nullptr if the
+  /// crew needs no member, or has none that may change back.
   crew_member* to_stay() const noexcept { return is_short() ? leaving_list_.first : nullptr; }
   /// The member in state `gone` that must return: the member that was gone for longest.
   crew_member* to_join() const noexcept { return is_short() ? gone_.first : nullptr; }
@@ -105,13 +106,13 @@ class pool_crew {
     --running_;
     if (is_long) --running_long_;
   }
-  // These functions change the state from awake to resting or repairing, and back.
+  // rest() and repair() change the state from awake to resting or repairing. recover() changes the state back to awake.
   void rest(crew_member& m) noexcept;
   void repair(crew_member& m) noexcept;
   void recover(crew_member& m) noexcept;
-  // sleep() changes the state from awake to idle, wake() back. Inline, because each operation in an idle pool calls
-  // both. The member that worked last is woken first, because its memory is in the cache, and so that members which are
-  // idle for long may lose their equipment.
+  // sleep() changes the state from awake to idle, and wake() changes it back. Both are inline, because each operation
+  // in an idle pool calls both. The member that worked last is woken first, because its memory is in the cache. So
+  // other members stay idle for long, and may lose their equipment.
   void sleep(crew_member& m) noexcept {
     m.state_ = state::idle;
     idle_list_.add(m, m.is_equipped_ || !needs_equipment_);
@@ -124,7 +125,7 @@ class pool_crew {
   }
   // Changes the state from awake or resting to leaving.
   void leave(crew_member& m) noexcept;
-  // Like leave(), but the member can't stay any more. The member may be in state leaving already.
+  // Like leave(), but stay() can no longer bring the member back. The member may already be in state leaving.
   void retire(crew_member& m) noexcept;
   // Changes the state from leaving to awake.
   void stay(crew_member& m) noexcept;

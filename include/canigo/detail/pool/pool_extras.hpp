@@ -14,7 +14,7 @@ namespace canigo::detail {
 class pool_core;
 class pool_task;
 
-/// The additional fields of tasks that have options of their own.
+/// The fields that a task needs only if it has options other than its priority.
 struct task_extras : pool_group_member, task_life {
   static void* operator new(std::size_t size) { return allocate_block(size); }
   static void operator delete(void* p, std::size_t size) noexcept { deallocate_block(p, size); }

@@ -11,9 +11,11 @@ namespace canigo::detail {
 class pool_core;
 class pool_task;
 
-/// The flows of a pool, for canigo::flow and for the workers. The tasks are in the fair_queue of the backlog.
+/// The flows of a pool. canigo::flow uses them through flow_host, and the workers use them to choose tasks. The tasks
+/// themselves are in the fair_queue of the backlog.
 ///
-/// A running task counts against the concurrency of its flow. For another attempt it joins the queue of its flow again.
+/// A running task counts against the concurrency of its flow. If a task is retried, it joins the queue of its flow
+/// again.
 ///
 /// Threads: any thread may call the functions of flow_host; call all other functions under the pool's lock.
 class pool_flows final : public flow_host {
@@ -40,7 +42,8 @@ class pool_flows final : public flow_host {
   /// Call it when a worker has taken a task, or a flow may run another task. If a task can run, wakes a worker;
   /// otherwise calls watch().
   void look_again() noexcept;
-  /// Sets the alarm to the earliest time at which a ceiling allows a held flow to continue. The alarm wakes a worker.
+  /// Sets the alarm to the earliest time at which the rates or the pause of a flow let its next task start. The alarm
+  /// then wakes a worker.
   void watch() noexcept;
   /// The current time; time_point::min() once the context is destroyed.
   time_point now() const noexcept;

@@ -28,19 +28,20 @@ class pool_group_member {
     pool_waiter_list waiters;
   };
 
-  std::map<std::uint64_t, entry>::node_type node_;  // the map node for the group, until the task has joined
+  std::map<std::uint64_t, entry>::node_type node_;  // the memory of the group's map entry, until join() uses it
   std::uint64_t id_ = 0;
   pool_group_member* previous_ = nullptr;
   pool_group_member* next_ = nullptr;
 };
 
-/// The groups of tasks in a pool, for cancelling and waiting. A group exists as long as it has a task.
+/// The groups of tasks in a pool. A caller can cancel a group, or wait for its end. A group exists as long as it has a
+/// task.
 ///
 /// Threads: not thread-safe; its owner must hold a lock. Allocates: never; each member brings the memory for its group.
 class pool_groups {
  public:
   void join(pool_group_member& m) noexcept;
-  /// Removes a member. If its group is then empty, returns the waiters for the group.
+  /// Removes a member from its group. If the group is then empty, returns the waiters for the end of the group.
   pool_waiter_list leave(pool_group_member& m) noexcept;
 
   /// The member that joined the group last, or nullptr.

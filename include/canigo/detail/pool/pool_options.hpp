@@ -14,7 +14,8 @@ class pool_observer;
 
 namespace detail {
 
-/// The options of a task without its own options. It is a constant, so that checks of it cost nothing.
+/// The options of a task that is submitted without options. It is a compile-time constant, so that checks of it cost
+/// nothing at run time.
 inline constexpr task_options no_options{};
 
 /// Whether a task with these options needs no task_extras, the fields for options other than the priority.

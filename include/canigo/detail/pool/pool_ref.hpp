@@ -18,8 +18,8 @@ class flow_host;
 class pool_core;
 class pool_task;
 
-/// Owns one reference to a pool, and forwards calls of handles to it. So headers of handles do not include the pool's
-/// engine.
+/// Owns one reference to a pool_core, the engine of a pool, and forwards the calls of the public pool classes to it. So
+/// the public headers do not include the engine.
 ///
 /// Errors, threads and allocation are those of the members of pool_core.
 class pool_ref {

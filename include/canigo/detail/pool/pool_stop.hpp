@@ -7,9 +7,9 @@
 
 namespace canigo::detail {
 
-/// The progress of a pool's stop, and what it means for workers and tasks.
+/// The progress of a pool's stop, and its effects on workers and tasks.
 ///
-/// | mode           | new tasks | retries and restarts | workers leave           | lost workers come back |
+/// | mode           | new tasks | retries and restarts | workers end             | lost workers replaced  |
 /// |----------------|-----------|----------------------|-------------------------|------------------------|
 /// | (none)         | yes       | yes                  | no                      | yes                    |
 /// | drain          | no        | yes                  | when no task is left    | while tasks wait       |
@@ -37,7 +37,7 @@ class pool_stop {
   bool cancels() const noexcept { return mode_ == stop_mode::cancel_all; }
   /// Whether a failed task may have another attempt, and a broken worker may restart.
   bool tries_again() const noexcept { return mode_ <= stop_mode::drain; }
-  /// Whether a worker without an operation must leave. `tasks` is the number of tasks that have not ended.
+  /// Whether a worker without an operation must end. `tasks` is the number of tasks that have not ended.
   bool ends_workers(std::size_t tasks) const noexcept {
     return mode_ >= stop_mode::finish_running || (is_draining() && tasks == 0);
   }

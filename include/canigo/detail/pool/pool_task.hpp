@@ -45,7 +45,7 @@ class pool_task : public wait_node {
   bool is_long() const noexcept { return is_long_; }
   std::uint64_t id() const noexcept { return id_; }
   task_state state() const noexcept { return state_.load(std::memory_order_acquire); }
-  /// The pool of a task that has a handle.
+  /// The pool of the task. Precondition: the task was submitted with a handle.
   pool_core& home() const noexcept { return *home_; }
 
   /// Throws the error of the task, if it ended with one. Precondition: the task has ended.
@@ -53,7 +53,7 @@ class pool_task : public wait_node {
     if (error_ || code_ != no_code) [[unlikely]]
       throw_failure();
   }
-  /// The exception that throw_if_failed() throws, as a value; null if the task has a result.
+  /// The exception that throw_if_failed() would throw, as a pointer; null if the task has a result.
   std::exception_ptr failure() const noexcept;
 
  protected:
@@ -81,10 +81,10 @@ class pool_task : public wait_node {
   static constexpr int no_code = 0;
   static constexpr int aborted = -1;
   static constexpr int deadlock = -2;
-  static constexpr int abandoned = -3;  // the code for broken_promise; codes above 0 are errc
+  static constexpr int abandoned = -3;  // the code of a task that ends with broken_promise; a code above 0 is an errc
 
-  /// Runs a short operation, stores its result and destroys the callable. If the operation throws, this throws the same
-  /// exception, and the callable stays.
+  /// Runs a short operation, stores its result and destroys the callable. If the operation throws, call() throws the
+  /// same exception, and does not destroy the callable.
   virtual void call(task_context& context) = 0;
   /// Like call(), for a long operation, which runs as a coroutine.
   virtual net::awaitable<void> start(task_context& context) = 0;
@@ -122,7 +122,7 @@ class pool_task : public wait_node {
   static std::error_code to_error_code(int code) noexcept;
 
   std::uint64_t id_ = 0;
-  pool_core* home_ = nullptr;  // the pool; set once the task holds a reference to it
+  pool_core* home_ = nullptr;  // the task's pool; null until the task holds a reference to the pool
   pool_worker* worker_ = nullptr;
   pool_waiter_list waiters_;
   task_extras* extras_ = nullptr;
@@ -131,14 +131,14 @@ class pool_task : public wait_node {
   atomic<std::uint32_t> references_{1};
   int code_ = no_code;
   atomic<task_state> state_{task_state::queued};
-  atomic<cause> end_cause_{cause::none};  // why the operation was asked to end; the first cause is kept
+  atomic<cause> end_cause_{cause::none};  // why the operation was first asked to end; none: it was not asked
   const bool is_long_;
-  place place_ = place::queue;     // the list in which the task waits, unless the task is delayed
-  bool is_told_ = false;           // whether the owner was told of the end although the operation still runs
+  place place_ = place::queue;     // the list in which the task waits; without a meaning while the task is delayed
+  bool is_told_ = false;           // whether the end was reported to the owner although the operation still runs
   bool cancel_requested_ = false;  // whether the owner has cancelled the task
   bool is_dropped_ = false;        // whether the callable was destroyed
-  bool is_delivered_ = false;      // whether its waiters were resumed
-  bool has_lost_flow_ = false;     // whether its flow was destroyed while the task ran
+  bool is_delivered_ = false;      // whether the callers that wait for this task were resumed
+  bool has_lost_flow_ = false;     // whether the task's flow was destroyed while the task ran
 };
 
 /// Owns one reference to a task.

@@ -6,8 +6,8 @@ namespace canigo::detail {
 
 class pool_core;
 
-/// One turn: one call of a pool's handler on this thread. This object has the number of tasks that the turn may still
-/// run, and notes whether the turn has read the clock.
+/// One turn: one call of a pool's handler on this thread. This object counts the tasks that the turn may still run, and
+/// notes whether the turn has read the clock.
 class pool_turn {
  public:
   static constexpr int most_tasks = 64;  // max number of tasks that workers may begin in one turn
@@ -17,14 +17,15 @@ class pool_turn {
   pool_turn(const pool_turn&) = delete;
   pool_turn& operator=(const pool_turn&) = delete;
 
-  /// The turn that began last on this thread and has not ended, or nullptr.
+  /// The newest turn on this thread that has not ended; nullptr if there is none.
   static pool_turn* here() noexcept { return innermost_; }
-  /// Whether the innermost turn on this thread is a turn of `c`.
+  /// Whether the newest turn on this thread that has not ended is a turn of the pool `c`.
   static bool is_of(const pool_core& c) noexcept {
     const pool_turn* t = innermost_;
     return t != nullptr && t->pool_ == &c;
   }
-  /// Whether the clock must be read for `c`. In a turn of `c`, only the first call returns true.
+  /// Whether the pool `c` must read the clock. During one call of the pool's handler (a turn), only the first call of
+  /// needs_time() returns true. Outside of the pool's turns, every call does.
   static bool needs_time(const pool_core& c) noexcept {
     pool_turn* t = innermost_;
     return t == nullptr || t->pool_ != &c || !std::exchange(t->has_time_, true);

@@ -20,7 +20,7 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
  public:
   enum class purpose : std::uint8_t {
     run,     // the caller owns the task: a cancelled wait cancels the task, and ends when the task has ended
-    result,  // the caller waits for the result of a task that does not depend on the wait
+    result,  // the caller waits for the result of a task; a cancelled wait does not cancel the task
     group,
     closed,
   };
@@ -57,10 +57,10 @@ class pool_waiter : public suspended, public pool_waiter_link, public self_wait:
   int code_ = 0;
   state state_ = state::fresh;
   purpose purpose_;
-  bool at_home_;  // whether the handler has the executor of the pool
+  bool at_home_;  // whether the handler's executor is the executor of the pool
 };
 
-/// A coroutine that waits for an event, and reads the result after it is resumed.
+/// The waiter of a coroutine that waits for an event of a pool. The coroutine reads the result after it is resumed.
 class parked_waiter : public pool_waiter {
  public:
   using pool_waiter::pool_waiter;

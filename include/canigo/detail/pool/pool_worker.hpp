@@ -62,7 +62,7 @@ class pool_worker : public crew_member, public self_wait::worker {
     using strand_call::strand_call;
     void resume() override;
   };
-  /// Wakes the worker on its strand, immediately if the strand is free. The pool's drain (see delivery) calls resume()
+  /// Wakes the worker on its strand, immediately if the strand is free. The pool's base class `delivery` calls resume()
   /// of this object.
   struct hand_over_call final : suspended {
     explicit hand_over_call(pool_worker& w) noexcept : worker{&w} {}
@@ -91,7 +91,8 @@ class pool_worker : public crew_member, public self_wait::worker {
 
   // These functions run on the strand, without the lock.
   void spawn();
-  /// A token for the life of a new coroutine. It holds a reference to the pool.
+  /// Returns a reference to the pool, which the worker's new coroutine holds. The destructor of this reference tells
+  /// the pool that the coroutine has ended.
   worker_life live() noexcept;
   void gone() noexcept;
   net::awaitable<void> main();
@@ -103,7 +104,7 @@ class pool_worker : public crew_member, public self_wait::worker {
   void end_care(std::exception_ptr error) noexcept;
   void cancel_now() noexcept;
 
-  /// The number that the executor of the running operation has as its mark.
+  /// The number by which the executor of the running operation is recognized.
   std::uint32_t mark() const noexcept { return static_cast<std::uint32_t>(serial_) | 1u << 31; }
 
   pool_core* home_;
@@ -115,7 +116,7 @@ class pool_worker : public crew_member, public self_wait::worker {
   pool_task* handed_ = nullptr;  // a long task that the coroutine must run; used on the strand only
   attempt_end end_;              // how the last operation ended; used on the strand only
   worker_resource resource_;     // the state of the worker's resource; used on the strand only
-  // which function for the resource is running; none: no such function runs
+  // the function of worker_resource that is running; none: no such function is running
   worker_resource::function care_ = worker_resource::function::none;
   task_context context_;
   wake_call wake_;
@@ -123,15 +124,15 @@ class pool_worker : public crew_member, public self_wait::worker {
   cancel_call cancel_;
   worker_cancel cancelling_;
   rest_alarm rest_;
-  std::uint64_t serial_ = 0;    // the number of the current or last operation or resource function
+  std::uint64_t serial_ = 0;    // counts the worker's operations and resource functions, including the current one
   int tasks_left_ = 0;          // how many more tasks the worker may begin in this turn; used on the strand only
   std::uint32_t failures_ = 0;  // number of the worker's operations that failed in a row
   time_point idle_since_{};
-  bool is_overdue_ = false;  // whether a function for its resource has exceeded its time limit
+  bool is_overdue_ = false;  // whether a function of the worker's resource has exceeded its time limit
 };
 
-/// Returns the next step of the coroutine of a worker, after it ran `t` (or nullptr). For step::work, `t` becomes the
-/// next task.
+/// Returns the next step of a worker's coroutine. `t`: the task that the coroutine has run last, or nullptr. If the
+/// result is step::work, `t` is set to the next task.
 inline pool_core::step pool_core::next_step(pool_worker& w, pool_task*& t) noexcept {
   if (resources_) return next_step_with_resource(w, t);
   pool_task* done = std::exchange(t, std::exchange(w.handed_, nullptr));

@@ -12,13 +12,13 @@ class self_wait {
  public:
   class waiter;
 
-  /// The base of a worker, with a list of the waits of the worker's operation for the same pool.
+  /// The base class of a pool's worker. It lists the waits in which the worker's operation waits for the pool itself.
   class worker {
    public:
     worker() noexcept = default;
     worker(const worker&) = delete;
     worker& operator=(const worker&) = delete;
-    /// The wait of the worker's operation that began last; nullptr if the operation does not wait for the pool.
+    /// The wait that the worker's operation has begun last; nullptr if the operation does not wait for the pool.
     waiter* first_self_wait() const noexcept { return first_; }
 
    private:
@@ -26,7 +26,7 @@ class self_wait {
     waiter* first_ = nullptr;
   };
 
-  /// The base of a caller that waits for the pool.
+  /// The base class of a caller that waits for the pool.
   class waiter {
    public:
     waiter() noexcept = default;
@@ -34,7 +34,7 @@ class self_wait {
     waiter& operator=(const waiter&) = delete;
     /// Records that this is a wait of the operation that `w` runs.
     void comes_from(worker& w) noexcept { inside_ = &w; }
-    /// The worker whose operation waits here, or nullptr.
+    /// The worker whose operation waits with this object; nullptr if the wait is not inside an operation.
     worker* inside() const noexcept { return inside_; }
     waiter* next_self_wait() const noexcept { return next_; }
 
@@ -44,7 +44,8 @@ class self_wait {
     waiter* next_ = this;  // the next wait of the same worker; `this`: the waiter does not hold up a worker
   };
 
-  /// Begins a wait. Returns false, and begins nothing, if all other of the `able` workers already wait.
+  /// Begins a wait for the pool inside an operation. Returns false, and begins no wait, if all other workers already
+  /// wait in this way. `able`: the number of workers that may run operations at the same time.
   bool begin(waiter& w, std::size_t able) noexcept;
   /// Ends a wait that begin() has begun; otherwise does nothing.
   void end(waiter& w) noexcept {
@@ -52,7 +53,7 @@ class self_wait {
   }
   /// Call it when the operation of `w` has ended. The operation's remaining waits no longer hold up a worker.
   void disown(worker& w) noexcept;
-  /// Whether all workers that run an operation wait for the pool, and no other worker may run one.
+  /// Whether all workers that run an operation wait for the pool, and no other worker may run an operation.
   bool is_hopeless(std::size_t running, std::size_t able) const noexcept {
     return blocked_ > 0 && blocked_ == running && blocked_ >= able;
   }

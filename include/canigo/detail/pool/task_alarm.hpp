@@ -12,9 +12,9 @@ class pool_task;
 
 /// The deadline of a task: the end of its delay, of its time limit, or of its max waiting time.
 ///
-/// While armed, it needs no reference: the end of its task disarms it first, and a task that has not ended keeps the
-/// pool alive. If another thread is calling the alarm when the alarm is disarmed, the call gets references of its own.
-/// Used only under the pool's lock.
+/// An armed alarm holds no reference. A task that has not ended keeps the pool alive, and the end of the task disarms
+/// the alarm. If another thread is calling the alarm when the alarm is disarmed, that call gets its own references to
+/// the task and to the pool. Used only under the pool's lock.
 class task_alarm : public deadline {
  public:
   task_alarm(pool_core& c, pool_task& t) noexcept;
@@ -33,7 +33,8 @@ class task_alarm : public deadline {
   pool_core* core_;
   pool_task* task_;
   time_point when_{};
-  // calls that other threads have begun before the alarm was disarmed; each holds references
+  // the number of calls of rang() that other threads began before the alarm was disarmed; each such call holds a
+  // reference to the task and to the pool
   std::uint16_t late_calls_ = 0;
   bool is_armed_ = false;
 };

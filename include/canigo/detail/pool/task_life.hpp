@@ -10,8 +10,8 @@
 
 namespace canigo::detail {
 
-/// The decisions of a pool about one task. It has no lock and no executor, and takes the time as an argument. The table
-/// shows the action for each event (row) and each state of the task (column).
+/// Makes the decisions of a pool about one task. It has no lock and no executor, and takes the time as an argument. The
+/// table shows the action for each event (row) and each state of the task (column). See `action` for the actions.
 ///
 /// | event                      | waits | runs, long | runs, short | has ended |
 /// |----------------------------|-------|------------|-------------|-----------|
@@ -20,8 +20,9 @@ namespace canigo::detail {
 /// | time: more may follow      | queue | ask        | note        | nothing   |
 /// | last_time: nothing follows | end   | ask        | tell        | nothing   |
 ///
-/// For a waiting task, `time` is the end of its delay, and `last_time` its deadline. For a running task, `time` is the
-/// end of an attempt after which another one may follow.
+/// `time` and `last_time` are the ends of time limits. For a waiting task, `time` is the end of its delay, and
+/// `last_time` its deadline. For a running task, `time` ends an attempt after which another one may follow. `last_time`
+/// ends the last attempt.
 struct task_life {
   enum class event : std::uint8_t { cancel, stop, time, last_time };
   enum class phase : std::uint8_t { waits, runs_long, runs_short, ended };
@@ -30,7 +31,7 @@ struct task_life {
     end,    // end the task immediately
     queue,  // queue the task
     note,   // record the cause, which a short operation can check
-    ask,    // ask the operation to end by a cancellation, and record the cause
+    ask,    // cancel the operation, and record the cause
     tell,   // tell the owner that the task has ended, although its operation continues
   };
   /// Why a running operation was asked to end. Only the first cause counts.
@@ -47,7 +48,7 @@ struct task_life {
     return table[static_cast<int>(e)][static_cast<int>(p)];
   }
 
-  /// How a task ends if its operation was asked to end because of `c`, and then threw.
+  /// The final state of a task whose operation threw. `c`: why the operation was asked to end; none: it was not asked.
   static constexpr task_state state_after_throw(cause c) noexcept {
     switch (c) {
       case cause::none:
@@ -74,10 +75,12 @@ struct task_life {
     const bool is_last = p == phase::waits ? now >= deadline : is_last_time(now);
     return on(is_last ? event::last_time : event::time, p);
   }
-  /// Whether to tell the owner about the timeout if the operation does not end.
+  /// Whether the task's last attempt has exceeded its time limit. If its operation then does not end, the owner is told
+  /// about the timeout.
   bool is_overdue(time_point now) const noexcept { return is_late && is_last_time(now); }
-  /// The instant of the next attempt after a failed one; time_point::max() if there is none, because of the deadline or
-  /// the budget. The delay is at least `least`.
+  /// Returns the time of the next attempt after a failed attempt, and takes the next attempt from the retry budget. The
+  /// time is at least `least` after `now`. Returns time_point::max() if the deadline or the retry budget allows no
+  /// further attempt.
   time_point next_attempt_at(time_point now, std::uint64_t random, duration least = {}) noexcept {
     const duration by_backoff = retry.backoff.delay(attempts.load(std::memory_order_relaxed), random);
     const time_point at = saturating_add(now, std::max(by_backoff, least));
@@ -85,7 +88,7 @@ struct task_life {
     is_late = false;
     return at;
   }
-  /// The end of the delay of a new task.
+  /// The end of the delay of a new task, but at most its deadline.
   time_point delayed_until(time_point now) const noexcept { return std::min(saturating_add(now, delay), deadline); }
 
   time_point deadline = time_point::max();

@@ -45,7 +45,7 @@ class worker_resource {
     failure_ = std::move(error);
     return resource_ != nullptr ? function::destroy : function::none;
   }
-  /// Returns the exception because of which the worker lost its resource, and resets it. Null if there was none.
+  /// Returns the exception that made the worker lose its resource, and forgets it. Null if there was no exception.
   std::exception_ptr take_failure() noexcept { return std::exchange(failure_, nullptr); }
 
   static constexpr const char* name_of(function f) noexcept {

@@ -22,25 +22,26 @@ using worker_life = std::unique_ptr<pool_worker, worker_end>;
 
 /// A strand for one worker of a pool.
 ///
-/// Its executor does not keep the loop running. Otherwise co_spawn would keep io_context::run() from returning as long
-/// as the worker lives, which is as long as the pool lives.
+/// Its executor does not keep the loop running. Otherwise co_spawn would keep io_context::run() from returning until
+/// the pool, and with it the worker, is destroyed.
 class worker_strand {
  public:
   /// Makes a strand on the context of `base`. `owner` is the worker and `home` its pool; see mark_of.
   static std::unique_ptr<worker_strand> make(const net::any_io_executor& base, const void* owner, const void* home);
   virtual ~worker_strand() = default;
 
-  /// The executor of a strand without a worker, for a coroutine that must not be lost if there is no memory for a post.
+  /// Returns the executor of a new strand that belongs to no worker. Use it for a coroutine that must not be lost. The
+  /// executor reserves memory before each post, so a lack of memory can't stall the strand.
   static net::any_io_executor of_no_worker(const net::any_io_executor& base);
-  /// Whether `executor` is that of a worker_strand, with or without a worker.
+  /// Whether `executor` belongs to a worker_strand, or was returned by of_no_worker().
   static bool is_one(const net::any_io_executor& executor) noexcept;
 
   virtual const net::any_io_executor& executor() const noexcept = 0;
-  /// executor() with the mark of an operation, valid until the next call. The mark must not be 0. Call it on the
-  /// strand.
+  /// Returns an executor like executor(), but with the mark `operation`: the number of an operation of the worker, not
+  /// 0. The reference is valid until the next call of this function. Call it on the strand.
   virtual const net::any_io_executor& executor_for(std::uint32_t operation) noexcept = 0;
-  /// From now on, copies of the worker's own executor have the mark of an operation that runs in the worker's
-  /// coroutine; this_coro::executor returns such a copy. Call it on the strand.
+  /// Call it on the strand when an operation begins in the worker's coroutine. `operation` is the operation's number.
+  /// From now on, each new copy of the worker's executor, such as the result of this_coro::executor, has this mark.
   virtual void begins(std::uint32_t operation) noexcept = 0;
   /// Posts the resumption of `s`. If that throws, `s` is unchanged.
   virtual void post(suspended& s) const = 0;
@@ -50,8 +51,8 @@ class worker_strand {
   /// ends, or if spawn() throws.
   virtual void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const = 0;
 
-  /// The worker to whose strand an executor belongs, even below another strand, and the number of its operation; 0:
-  /// none.
+  /// Tells to which worker and to which of its operations an executor belongs. The executor may also be a strand on top
+  /// of the worker's strand. `operation` is 0 for an executor without an operation.
   struct mark {
     const void* owner =
         // the worker, valid while `home` lives; null: the executor belongs to no worker, or the worker is destroyed

@@ -9,7 +9,7 @@
 
 namespace canigo::detail {
 
-/// A function that was passed to an executor, as a work item.
+/// A work item that calls a function which was passed to an executor.
 template <class Function, class Allocator>
 class posted final : public work_item {
  public:
@@ -37,7 +37,8 @@ class posted final : public work_item {
   [[no_unique_address]] Allocator allocator_;
 };
 
-/// The allocator for posted functions: the thread's block cache instead of std::allocator.
+/// Returns the allocator for a posted function: the thread's block cache if `allocator` is a std::allocator, otherwise
+/// `allocator` itself.
 template <class Allocator>
 auto allocator_of_posted(const Allocator& allocator) noexcept {
   if constexpr (std::is_same_v<typename std::allocator_traits<Allocator>::template rebind_alloc<char>,
@@ -48,7 +49,7 @@ auto allocator_of_posted(const Allocator& allocator) noexcept {
   }
 }
 
-/// Makes a work item from a function. Throws what the allocator or a constructor of the function throws.
+/// Makes a work item that calls `function`. Throws the exceptions of the allocator and of the function's constructors.
 template <class Function, class Allocator>
 work_item* make_posted(Function&& function, const Allocator& wanted) {
   using allocator_type = decltype(allocator_of_posted(wanted));

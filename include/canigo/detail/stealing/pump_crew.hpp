@@ -15,17 +15,17 @@ namespace canigo::detail {
 ///
 /// A pump is an operation of the loop. It runs up to 256 items in a turn; then the loop runs it again after other ready
 /// handlers. So no thread is bound to a pump, and a thread may leave the loop between two turns: another thread
-/// continues the pump with its ring.
+/// continues the pump, with all items in the pump.
 ///
-/// A pump is idle, seeks or works. It seeks while it is posted to the loop, and while it looks for work. A thread is
-/// seen when it runs a pump while other threads run pumps. At most as many pumps work as threads were seen at the same
-/// time. So with one thread all items run in order. One more pump than that may seek, so that a further thread can be
-/// seen.
+/// A pump is idle, seeks or works. It seeks while it is posted to the loop, and while it looks for work. This class
+/// counts how many threads run pumps at the same time. The number of working pumps is at most the largest count so far.
+/// So with one thread all items run in order. One additional pump may seek, so that a further thread can run it and is
+/// counted.
 ///
 /// No work waits while a thread of the loop is idle:
 /// - A thread that adds work checks afterwards whether a pump seeks, and posts an idle pump if none does.
-/// - A pump that stops seeking checks all work once more afterwards. In both cases a full fence separates the step and
-///   the check. So one of the two threads sees the step of the other.
+/// - A pump that stops seeking checks all work once more afterwards. In both rules, a full fence separates the first
+///   step (adding work, or the end of seeking) from the check. So one of the two threads sees the other's first step.
 /// - When the last seeking pump finds work and there is more, it posts another pump. Every working pump does the same
 ///   at each turn, because the last seeking pump may have become idle while some working pump was not being run.
 class pump_crew {
@@ -36,8 +36,8 @@ class pump_crew {
   /// Adds work. `here` is the pump that the calling thread runs, or nullptr. `is_continuation`: the item continues the
   /// running item, which is about to end, so no further thread is needed.
   void push(pump* here, work_item& item, bool is_continuation) noexcept;
-  /// Runs a pump that was posted to the loop. An exception of an item leaves this function; the pump continues in its
-  /// next turn.
+  /// Runs a pump that was posted to the loop. If an item throws, the exception leaves this function. The pump then
+  /// continues in its next turn.
   void turn(pump& p);
 
  protected:
@@ -67,7 +67,7 @@ class pump_crew {
   pump* idle_or_new() noexcept;
   std::size_t injected() const noexcept { return injected_size_.load(std::memory_order_acquire); }
 
-  // While all threads have work, these variables are rarely written. So they are kept in other cache lines than mutex_.
+  // While all threads have work, these variables are rarely written. So they do not share a cache line with mutex_.
   alignas(64) atomic<int> seekers_{0};
   atomic<int> threads_{1};       // max number of threads that have run pumps at the same time so far
   atomic<std::size_t> made_{0};  // size of pumps_

@@ -14,8 +14,8 @@ namespace canigo::detail {
 /// A bounded FIFO queue with one owner. Any thread may steal half of its items.
 ///
 /// The owner pushes at the tail. All threads take from the head, by a compare-and-exchange: the owner takes one item, a
-/// thief takes half. So for taking, the owner is like any thief. It needs no fence for the last item, unlike the owner
-/// of a stack.
+/// thief takes half. The owner takes the last item in the same way, so it needs no fence for that item. The owner of a
+/// work-stealing stack would need a fence.
 ///
 /// Sources: the ring is that of Go's scheduler (runqput, runqget, runqgrab in runtime/proc.go), which tokio also uses.
 /// Its memory orders are those of the thieves in N. M. Lê et al., "Correct and efficient work-stealing for weak memory
@@ -27,15 +27,15 @@ namespace canigo::detail {
 ///   wrong item.
 /// - The owner writes a slot (relaxed), then the tail (release). A taker reads the tail (acquire), then the slot. So it
 ///   reads what was written for this position, or something later.
-/// - It does not use what was written for a later position. The owner reuses a slot only after it has read (acquire) a
-///   head beyond the slot, which a CAS (release) wrote. A taker reads the slot before its own CAS. If that CAS freed
-///   the slot, the read happened before the owner's write. Otherwise the CAS fails, and the value is ignored. Slots are
-///   atomic, because such a read is a data race.
+/// - A taker does not use a value that was written for a later position. The owner reuses a slot only after it has read
+///   (acquire) a head beyond the slot, which a CAS (release) wrote. A taker reads the slot before its own CAS. If that
+///   CAS freed the slot, the read happened before the owner's write. Otherwise the CAS fails, and the value is ignored.
+///   Slots are atomic, because such a read would be a data race.
 /// - The head is read before the tail (acquire): with a tail older than the head, a full ring could look empty.
 class steal_ring {
  public:
-  /// Returns false if an item was pushed before the call, and no thread takes it during the call. Any thread may call
-  /// it.
+  /// Whether the ring is empty. If an item was pushed before the call, and no thread takes it during the call, the
+  /// result is false. Any thread may call it.
   bool empty() const noexcept {
     const std::uint64_t head = head_.load(std::memory_order_acquire);
     return tail_.load(std::memory_order_acquire) == head;
@@ -73,7 +73,8 @@ class steal_ring {
  private:
   static_assert(std::has_single_bit(ring_length) && ring_length >= 2);
 
-  /// Moves the head from `head` by `n`. If the head has another value, returns false and sets `head` to that value.
+  /// Tries once to move the head from `head` by `n` positions. If the head has another value, or the CAS fails
+  /// spuriously, returns false and sets `head` to the head's present value.
   bool take(std::uint64_t& head, std::uint64_t n) noexcept {
     return head_.compare_exchange_weak(head, head + n, std::memory_order_acq_rel, std::memory_order_acquire);
   }

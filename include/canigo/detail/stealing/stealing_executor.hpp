@@ -16,7 +16,8 @@
 
 namespace canigo::detail {
 
-/// Counts outstanding work at the io_context, if the executor's properties require it.
+/// If `IsTracked` is true, this object counts as outstanding work of the io_context: while the object exists, run()
+/// does not return.
 template <bool IsTracked>
 struct stealing_work {
   explicit stealing_work(net::io_context&) noexcept {}
@@ -41,8 +42,8 @@ class stealing_executor {
   bool running_in_this_thread() const noexcept { return service_->runs_here(); }
   net::io_context& context() const noexcept { return service_->context(); }
 
-  /// Runs `f` on a thread that runs the io_context. If the calling thread does, and blocking.possibly is set, calls `f`
-  /// immediately. In both cases an exception of `f` leaves run().
+  /// Runs `f` on a thread that runs the io_context. If the calling thread is such a thread, and blocking.possibly is
+  /// set, calls `f` immediately. In both cases an exception of `f` leaves run().
   template <class Function>
   void execute(Function&& f) const {
     if (!never_blocks_ && service_->runs_here()) return run_here(std::forward<Function>(f));

@@ -12,7 +12,7 @@
 
 namespace canigo::detail {
 
-/// The state of work_stealing for one io_context: its pumps, which are operations of the io_context.
+/// The state of work_stealing for one io_context: its pumps (work queues, each run by an operation of the io_context).
 class stealing_service final : public net::execution_context::service, private pump_crew {
  public:
   using key_type = stealing_service;
@@ -24,11 +24,12 @@ class stealing_service final : public net::execution_context::service, private p
   static stealing_service& of(net::io_context& io);
 
   net::io_context& context() const noexcept { return io_.context(); }
-  /// Whether the calling thread runs the loop.
+  /// Whether the calling thread runs the loop of the io_context.
   bool runs_here() const noexcept;
   /// Adds work, from any thread. If the context is destroyed first, the work is destroyed with it.
   void push(work_item& item, bool is_continuation) noexcept;
-  /// Makes the io_context's run() throw `e`, the exception of a function that an executor called inside execute().
+  /// Makes the io_context's run() throw `e`. Call it if execute() of an executor has called a function, and that
+  /// function has thrown `e`.
   void throw_from_run(std::exception_ptr e);
 
  private:
