@@ -34,7 +34,7 @@ class tuner final : public companion {
   std::uint64_t limit() const noexcept { return limit_.load(std::memory_order_relaxed); }
   /// Counts a call that starts. Returns the number of calls under way, including this one.
   std::uint64_t begin() noexcept { return in_flight_.fetch_add(1, std::memory_order_relaxed) + 1; }
-  /// Call it when a call has ended. Gives its slot back. Without `how`, the algorithm ignores the call.
+  /// Call it when a call has ended. Gives the call's slot back. Without `how`, the algorithm ignores the call.
   void end(admission& home, permit place, limit_sample s, std::optional<sample_outcome> how) noexcept;
   readings read() const noexcept;
   duration latency() const noexcept;

@@ -9,8 +9,8 @@ namespace canigo::detail {
 /// malloc.
 ///
 /// A thread caches up to 64 blocks. It moves further blocks, in batches, to a store of up to 2048 blocks that all
-/// threads share. A thread without blocks takes a batch from there. So allocation stays cheap if one thread makes
-/// objects that another one frees.
+/// threads share. A thread without blocks takes a batch from the store. So allocation stays cheap if one thread makes
+/// objects that another thread frees.
 inline constexpr std::size_t block_size = 256;
 
 /// A block from the cache if `size` fits into one, otherwise memory from the heap. Throws std::bad_alloc.

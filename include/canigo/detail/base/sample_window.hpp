@@ -41,8 +41,8 @@ class sample_window {
   }
   std::uint64_t ok() const noexcept { return ok_; }
   std::uint64_t all() const noexcept { return ok_ + dropped_; }
-  /// dropped_share() is the share of dropped calls among all calls, from 0 to 1. dropped_time_share() is their share in
-  /// the sum of the times of all calls.
+  /// dropped_share() is the share of dropped calls in the number of all calls, from 0 to 1. dropped_time_share() is the
+  /// share of dropped calls in the total latency of all calls.
   double dropped_share() const noexcept {
     return all() == 0 ? 0 : static_cast<double>(dropped_) / static_cast<double>(all());
   }

@@ -9,7 +9,7 @@
 namespace canigo::detail {
 
 /// The base of the algorithms of adaptive limits: the limit with its bounds, the current window, and the last decision.
-/// It decides once per window.
+/// Once per window, the algorithm decides whether the limit changes.
 ///
 /// After the limit falls, the next window begins when all calls that began before the fall have ended.
 /// Threads: not thread-safe; its owner must hold a lock. Allocates: never.
@@ -26,8 +26,7 @@ class windowed_limit {
   windowed_limit(const windowed_limit&) = default;
   windowed_limit& operator=(const windowed_limit&) = default;
 
-  /// Whether the call that has ended began before the limit fell. If it did not, the call belongs to the current
-  /// window.
+  /// Whether the ended call `s` began before the limit last fell. Such a call does not count in the current window.
   bool is_settling(const limit_sample& s, time_point now) noexcept;
   /// Sets the limit, records the reason, and begins a new window.
   void decide(double limit, limit_reason why, time_point now) noexcept;
@@ -39,7 +38,7 @@ class windowed_limit {
   sample_window window_;
 
  private:
-  bool is_settling_ = false;  // whether calls that began before the last fall of the limit are under way
+  bool is_settling_ = false;  // whether calls that began before the limit last fell may still be running
   time_point fell_at_{};
   limit_decision decision_{};
 };

@@ -8,26 +8,27 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/version.hpp>
 
-/// All names that this library uses from inside Asio, which may change with any version. No other file uses such a
-/// name.
+/// All names that this library uses from inside Asio. Any version of Asio may change these names. No other file uses
+/// such a name.
 ///
-/// asio_private_test.cpp states what the library expects of each name. The message of give_this_a_name_before_co_await,
-/// needed only for g++ 12, is tested together with the other compile errors.
+/// asio_private_test.cpp states what the library expects of each name. Only g++ 12 needs
+/// give_this_a_name_before_co_await. The compiler's message for that type is tested together with the other compile
+/// errors.
 namespace canigo::detail::asio_private {
 
 /// The handler that use_awaitable makes. Its constructor takes the awaitable_thread that `detach_thread()` of a
-/// coroutine's frame returns. The loop keeps running because of the coroutine's co_spawn, not because of this handler.
+/// coroutine's frame returns. This handler does not keep the loop running; the co_spawn of the coroutine does.
 template <class Executor, class... Args>
 using coroutine_handler = net::detail::awaitable_handler<Executor, Args...>;
 
 /// Types for functions that are passed to co_await. Asio calls such a function with the frame of the awaiting
-/// coroutine. The function returns the thread that continues, or null.
+/// coroutine. The function returns the coroutine_thread that continues, or null.
 using coroutine_frame = net::detail::awaitable_frame_base<net::any_io_executor>;
 using coroutine_thread = net::detail::awaitable_thread<net::any_io_executor>;
 
 #if ASIO_VERSION < 102300
-/// A handler that resumes the waiting coroutine after its co_await. A coroutine_handler instead ends the coroutine that
-/// waits, and the handler's arguments become its result.
+/// A handler that resumes a coroutine which waits in a co_await. The base class coroutine_handler does something else:
+/// it ends the waiting coroutine, and the handler's arguments become the coroutine's result.
 class resuming_handler : public coroutine_handler<net::any_io_executor> {
  public:
   using coroutine_handler<net::any_io_executor>::coroutine_handler;

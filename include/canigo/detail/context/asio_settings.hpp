@@ -50,7 +50,8 @@ struct asio_fortified_endpoints;
 template <class Setting>
 void library_was_not_built_with() noexcept;
 
-/// A reference that neither the compiler nor the linker removes: a pointer that the linker sets, and no code reads.
+/// A pointer to library_was_not_built_with<Setting>(). To set the pointer, the linker must find the function. No code
+/// reads the pointer, so its attributes forbid the compiler and the linker to remove it.
 template <class Setting>
 #if defined(__ELF__)
 [[gnu::used, gnu::retain]]

@@ -34,8 +34,9 @@ class context_member {
   bool is_known_ = false;
 };
 
-/// The list of all canigo objects that use an execution context, as a service of that context. So an object may outlive
-/// its context, and may belong to a coroutine that the context destroys.
+/// The list of all canigo objects that use an execution context. It is a service of that context, and calls
+/// context_shutdown() of each object when the context is destroyed. So an object may outlive its context, and may
+/// belong to a coroutine that the context destroys.
 class context_service : public net::execution_context::service {
  public:
   using key_type = context_service;
@@ -47,8 +48,8 @@ class context_service : public net::execution_context::service {
   static context_service& of(const net::any_io_executor& executor);
 
   void add(context_member& member) noexcept;
-  /// Removes a member. Returns false if the context is shutting down and has already begun or finished
-  /// member.context_shutdown().
+  /// Removes a member. Returns false if the context is shutting down and member.context_shutdown() has already begun or
+  /// ended.
   bool remove(context_member& member) noexcept;
 
   /// The counter of the threads that use the context at the moment (visits). Use it on a thread that can't know whether
@@ -56,7 +57,7 @@ class context_service : public net::execution_context::service {
   /// before its context_shutdown() ran: until then the context exists.
   context_visits& visits() noexcept { return visits_; }
 
-  /// A number that no other call returns. Any thread may call it.
+  /// Returns a new number in each call. Any thread may call it.
   std::uint64_t next_number() noexcept { return numbers_.fetch_add(1, std::memory_order_relaxed); }
 
  private:

@@ -33,8 +33,8 @@ class context_visit {
   context_visit(const context_visit&) = delete;
   context_visit& operator=(const context_visit&) = delete;
 
-  /// Whether the context exists until this visit ends. False if the destruction of the context had already begun, and
-  /// after this thread itself has begun to destroy it.
+  /// Whether the context exists until this visit ends. False if the destruction of the context began before the visit,
+  /// or if this thread itself has begun to destroy the context during the visit.
   bool lasts() const noexcept { return visits_ != nullptr; }
 
  private:

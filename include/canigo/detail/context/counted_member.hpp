@@ -15,16 +15,16 @@
 
 namespace canigo::detail {
 
-/// A member of a context with a reference count. It is deleted with its last reference. The context may be destroyed
-/// before this object, after it, or at the same moment by another thread.
+/// An object with a reference count that uses an execution context. It is deleted when its last reference is released.
+/// The context may be destroyed before this object, after it, or at the same moment by another thread.
 class counted_member : private context_member {
  public:
   void add_ref() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release_ref() noexcept {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1) unreferenced();
   }
-  /// Returns a visit, which delays the destruction of the context; for any thread. If the context no longer exists,
-  /// lasts() of the visit returns false.
+  /// Returns a visit. While the visit exists, the destruction of the context waits. If the context no longer exists,
+  /// lasts() of the visit returns false. Any thread may call visit().
   context_visit visit() noexcept;
 
  protected:
@@ -37,8 +37,8 @@ class counted_member : private context_member {
   void unreferenced() noexcept;
   /// The counter of the visits of the context. Precondition: the context exists.
   context_visits& visits() const noexcept { return context_->visits(); }
-  /// Call it under the lock if visit().lasts() returned false: ready callers can't be posted any more. So the ready
-  /// callers and this object stay until the context calls end_with_context().
+  /// Call it under the lock if visit().lasts() returned false, because ready callers can't be posted any more. Then the
+  /// ready callers and this object stay until the context calls end_with_context().
   void leave_to_context() noexcept {
     if (!std::exchange(has_left_something_, true)) add_ref();
   }
@@ -48,11 +48,12 @@ class counted_member : private context_member {
   /// Resets all data members whose use or destructor needs the context. Called under the lock when no reference is
   /// left, possibly twice.
   virtual void let_go_of_context() noexcept = 0;
-  /// Called with a reference held when the context shuts down: destroy the waiters, call no handler, and do not use the
-  /// context any more.
+  /// Called when the context shuts down, while a reference is held. The derived class must destroy the waiters. It must
+  /// not call a handler, or use the context after this call.
   virtual void end_with_context() noexcept = 0;
 
-  /// The current time. Real time needs neither the lock nor the context; virtual time needs both.
+  /// Returns the current time. To read real time, the caller needs neither the lock nor the context. To read virtual
+  /// time, it needs both.
   time_point clock() const noexcept {
     if (!is_virtual_) [[likely]]
       return processor_clock.now();

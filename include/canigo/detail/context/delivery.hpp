@@ -37,7 +37,8 @@ class delivery : public counted_member {
 
  protected:
   friend class engine_alarm;
-  /// Holds the lock. Its destructor releases the lock and carries out what was decided.
+  /// Holds the lock. Its destructor releases the lock, and then carries out the decisions that were made under the
+  /// lock.
   class change {
    public:
     explicit change(delivery& d) noexcept : delivery_{d} { d.mutex_.lock(); }
@@ -57,13 +58,13 @@ class delivery : public counted_member {
       return carry_out(false);
     mutex_.unlock();
   }
-  /// Carries out what was decided, and releases the lock. With `drain_goes_on`, a drain that is already running resumes
-  /// the ready callers, so no further drain is posted.
+  /// Releases the lock, and carries out the decisions that were made under it. With `drain_goes_on`, a drain that is
+  /// already running resumes the ready callers, so no further drain is posted.
   virtual void carry_out(bool drain_goes_on) noexcept { hand_over(drain_goes_on); }
   void hand_over(bool drain_goes_on) noexcept;
 
-  /// Call it when the wait of `s` has ended. `at_home`: the handler of `s` has the engine's executor. Otherwise `s`
-  /// holds a reference to the engine until `s` is resumed.
+  /// Call it when the wait of `s` has ended. `at_home`: whether the handler of `s` has the engine's executor. If not,
+  /// `s` holds a reference to the engine until `s` is resumed.
   void make_ready(suspended& s, bool at_home) noexcept {
     is_due_ = true;
     if (at_home) {
@@ -83,17 +84,17 @@ class delivery : public counted_member {
     add_ref();
     pushed_.push(s);
   }
-  /// Posts a call of the engine itself; the call holds a reference to the engine.
+  /// Posts a call of the engine itself after the lock is released. The call holds a reference to the engine.
   void post_soon(suspended& call) noexcept {
     add_ref();
     post_kept(call);
   }
-  /// Like post_soon(), for a call that already keeps the engine alive.
+  /// Like post_soon(), for a call that already holds a reference to the engine.
   void post_kept(suspended& call) noexcept {
     is_due_ = true;
     calls_.push(call);
   }
-  /// Notes that the engine itself has work to carry out after the lock is released.
+  /// Marks that the engine itself has work to do after the lock is released.
   void note_due() noexcept { is_due_ = true; }
   /// Keeps a call whose post has failed, with the reference that the call holds. The call is posted when there is
   /// memory.
@@ -107,14 +108,14 @@ class delivery : public counted_member {
   void hold_loop() noexcept { loop_.add_reason(executor_); }
   void release_loop() noexcept { loop_.remove_reason(); }
 
-  /// Runs one turn of the drain on this thread, without the lock: resumes ready callers. A subclass may limit the
-  /// length of the turn further.
+  /// Resumes ready callers on this thread, in one turn of the drain. Called without the lock. A subclass may override
+  /// this function to end the turn earlier.
   virtual void run_turn() { resume_ready(); }
   /// Resumes ready callers; with `work_left`, only as long as `*work_left` is more than 0.
   void resume_ready(const int* work_left = nullptr);
 
   /// Returns all ready callers and due calls when the context shuts down. The function that calls take_all() must
-  /// destroy them after the lock is released.
+  /// destroy these callers and calls after the lock is released.
   suspended_list take_all() noexcept;
   void let_go_of_context() noexcept override;
 

@@ -12,7 +12,7 @@ class engine_alarm : public deadline {
  public:
   using function_type = void (*)(delivery&, engine_alarm&) noexcept;
 
-  /// Calls `f` under the engine's lock, unless the context is destroyed first.
+  /// At the alarm's instant, `f` is called under the engine's lock, unless the context is destroyed first.
   engine_alarm(delivery& engine, function_type f) noexcept;
 
   bool is_armed() const noexcept { return is_armed_; }

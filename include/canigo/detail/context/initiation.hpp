@@ -20,8 +20,8 @@
 
 namespace canigo::detail {
 
-/// Starts the operation `op` by a call of `start(op, has_memory)`. `has_memory` is false if there was no memory for the
-/// cancellation of `op`; then `op` must end with errc::not_enough_memory. `op` may be destroyed when this returns.
+/// Starts the operation `op` by calling `start(op, has_memory)`. `has_memory` is false if there was no memory to make
+/// `op` cancellable; `op` must then end with errc::not_enough_memory. `op` may be destroyed before begin() returns.
 template <class Operation, class Start>
 void begin(Operation& op, const Start& start) noexcept {
   bool has_memory = true;
@@ -33,8 +33,8 @@ void begin(Operation& op, const Start& start) noexcept {
   start(op, has_memory);
 }
 
-/// Makes an operation for a handler of a completion token, and starts it. `Base` must fit suspended_op, is constructed
-/// from `args`, and has
+/// Makes an operation for a handler of a completion token, and starts it. `Base` must be a valid base class of
+/// suspended_op. `Base` is constructed from `args`, and has
 ///   static results failed(errc)   the arguments of the handler if there is no memory for the operation
 template <class Base, class Handler, class Start, class... Args>
 void initiate(Handler& handler, const net::any_io_executor& home, const Start& start, Args&&... args) {
@@ -56,7 +56,7 @@ void initiate_in(frame_room<Size>& room, Handler&& handler, const Start& start, 
   begin(*make_suspended_in<Base>(room, h, std::forward<Args>(args)...), start);
 }
 
-/// Like park(), for a handler that takes `Before...`, and then a T unless T is void.
+/// Like park(), for a handler with the arguments `Before...` and T. If T is void, the handler takes only `Before...`.
 template <class T, class... Before, class Start>
 auto park_for(Start start) {
   if constexpr (std::is_void_v<T>) {
@@ -66,8 +66,8 @@ auto park_for(Start start) {
   }
 }
 
-/// Whether `co_return co_await park_for<T, Before...>(start)` compiles. If not, co_await alone is sufficient, because
-/// no code follows it.
+/// Whether `co_return co_await park_for<T, Before...>(start)` compiles. If it does not compile, a co_await without
+/// co_return is sufficient: park_for() then ends the coroutine itself, and no code after the co_await runs.
 template <class T, class... Before>
 inline constexpr bool park_returns_a = park_returns<Before..., T> || std::is_void_v<T>;
 
@@ -82,13 +82,13 @@ struct start_operation {
 
 /// Starts an operation of a client or a store, such as an HTTP request or a command for Redis, for a completion token.
 ///
-/// `Home` is the engine that executes the operation; the operation keeps it alive. The namespace of `Home` has a
-/// function `executor_of(const Home&)`. `Base` must fit suspended_op. Its constructor takes a pointer to the engine and
-/// the arguments. It also has:
+/// `Home` is the engine that executes the operation; the operation keeps the engine alive. The namespace of `Home` has
+/// a function `executor_of(const Home&)`. `Base` must be a valid base class of suspended_op. The constructor of `Base`
+/// takes a pointer to the engine and the arguments. There are also these functions:
 ///
-///     start(Base&) noexcept          a function beside it: from here on the operation ends by a post
-///     fail(errc) noexcept            notes that the operation fails, before it is started
-///     static results failed(errc)    the results if there is no memory for the operation
+///     start(Base&) noexcept          a free function in the namespace of `Base`; the operation later ends by a post
+///     fail(errc) noexcept            a member: stores the error of the operation, before the operation is started
+///     static results failed(errc)    a member: the results if there is no memory for the operation
 template <class Base, class Home>
 struct initiation {
   std::shared_ptr<Home> home;
@@ -103,7 +103,8 @@ struct initiation {
   }
 };
 
-/// The result type of a co_await expression, derived from the arguments of the handler.
+/// The result type of a co_await expression, for a handler with these arguments: void for an error code alone, T for an
+/// error code and a T.
 template <class Results>
 struct awaited;
 template <>
@@ -121,7 +122,7 @@ auto await_operation(std::shared_ptr<Home> home, Args... args)
     -> net::awaitable<typename awaited<typename Base::results>::type> {
   using value = typename awaited<typename Base::results>::type;
   constexpr std::size_t most_handler = 16;
-  frame_room<sizeof(Base) + most_handler + sizeof(void*)> room;  // sizeof(void*) is for the pointer to the canceller
+  frame_room<sizeof(Base) + most_handler + sizeof(void*)> room;  // with room for a pointer to the canceller
   const auto start = [&](auto&& handler) noexcept {
     initiate_in<Base>(room, std::forward<decltype(handler)>(handler), start_operation{}, std::move(home), args...);
   };

@@ -8,10 +8,10 @@
 
 namespace canigo::detail {
 
-/// Keeps a loop running while there is at least one reason.
+/// Keeps an event loop running while there is at least one reason, such as a waiting caller.
 ///
-/// The owner adds and removes reasons under its lock. It releases the loop only after it has released the lock, because
-/// a new reason has usually been added by then.
+/// The owner adds and removes reasons under its lock. If the last reason was removed, the owner releases the loop only
+/// after it has released the lock. By then, a new reason has usually been added.
 class loop_hold {
  public:
   /// Holds the loop of `executor`. If there is no memory for that, the loop is not held. Memory is needed only if the
@@ -25,7 +25,7 @@ class loop_hold {
   bool is_over() const noexcept { return is_held_ && reasons_ == 0; }
   /// Releases the loop if is_over(). The returned executor keeps the loop running until that executor is destroyed.
   net::any_io_executor let_go() noexcept;
-  /// Like let_go(), but even if there is a reason, because the context is about to be destroyed.
+  /// Like let_go(), but releases the loop even if there is a reason. Call it when the context is about to be destroyed.
   net::any_io_executor give_up() noexcept;
 
  private:

@@ -13,10 +13,11 @@
 
 namespace canigo::detail {
 
-/// The ready queue of a loop for callers that waited for an object on another loop.
+/// The ready queue of a loop. It holds callers that run on this loop, and that have waited for an object of another
+/// loop.
 ///
-/// The first caller costs a post, and may wake the loop. Callers that arrive before the loop runs that post cost only a
-/// lock.
+/// The first caller in the queue costs a post, and may wake the loop. Callers that arrive before the loop runs that
+/// post cost only a lock.
 class loop_inbox : public net::execution_context::service {
  public:
   using key_type = loop_inbox;
@@ -27,11 +28,12 @@ class loop_inbox : public net::execution_context::service {
 
   /// The inbox of `loop`. The first call creates it; throws if there is no memory for it.
   static loop_inbox& of(net::io_context& loop);
-  /// The inbox of `loop`, or nullptr if it has none. A loop that is being destroyed creates no service any more.
+  /// The inbox of `loop`, or nullptr if it has none. find() never creates an inbox, because a loop that is being
+  /// destroyed can't create a service.
   static loop_inbox* find(net::io_context& loop);
 
-  /// The inbox of the executor's loop, if a thread is busy polling it; otherwise nullptr, because then a post is as
-  /// fast.
+  /// The inbox of the executor's loop if a thread busy-polls this inbox. If no thread does, nullptr: then a plain post
+  /// is as fast.
   static loop_inbox* watched(const net::io_context::executor_type& executor) noexcept {
     return any_looks_out.load(std::memory_order_relaxed) ? find_watched(executor) : nullptr;
   }
@@ -39,10 +41,10 @@ class loop_inbox : public net::execution_context::service {
   /// Queues `s` for its loop, which resumes it. Any thread may call it. If this throws, nothing has happened.
   void push(suspended& s);
 
-  /// Busy-polls for about a microsecond; called on a thread that runs the loop and has nothing to do. A caller that
-  /// arrives meanwhile needs no post, whose lock would compete with this thread. If another thread queues several
-  /// callers in a row, the poll waits until no more arrive or some microseconds have passed, because both threads need
-  /// the same lock.
+  /// Busy-polls for about a microsecond. Call it on a thread that runs the loop and has nothing to do. A caller that
+  /// arrives meanwhile needs no post. A post would take a lock that this thread needs, too. If another thread queues
+  /// several callers in a row, the poll lasts until no more callers arrive, or for some microseconds. Otherwise the two
+  /// threads would compete for the lock of the inbox.
   void look_out();
 
  private:
@@ -57,7 +59,8 @@ class loop_inbox : public net::execution_context::service {
   void set_size(int n) noexcept { size_.store(n, std::memory_order_relaxed); }
   suspended* next(int& left, bool is_first) noexcept;
 
-  /// Whether any thread has ever called look_out(). Programs that never do pay only for reading this flag.
+  /// Whether any thread has ever called look_out(). In a program in which no thread does, the inbox costs only a read
+  /// of this flag.
   static std::atomic<bool> any_looks_out;
 
   net::io_context::executor_type executor_;

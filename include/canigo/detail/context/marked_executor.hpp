@@ -12,17 +12,18 @@
 
 namespace canigo::detail {
 
-/// The base of a mark, which tells for which object (`maker`) the work on an executor runs.
+/// The base class of a mark on an executor. The work on the executor runs on behalf of an object, such as a policy. The
+/// mark stores the address of this object in `maker`.
 ///
-/// Copies of an executor may be kept for long, so a mark may outlive the work. Whether the work has ended is known only
-/// under the maker's lock.
+/// A program may keep a copy of the executor after the work has ended, so the mark may outlive the work. Hold the
+/// maker's lock while you check whether the work has ended.
 struct executor_mark {
   executor_mark(const void* whose, const net::any_io_executor& executor)
       : maker{whose}, inner{executor}, posting{net::require(executor, net::execution::blocking.never)} {}
   virtual ~executor_mark() = default;
   const void* const maker;
   const net::any_io_executor inner;    // the executor on which the work runs
-  const net::any_io_executor posting;  // like `inner`, but never runs functions inside execute()
+  const net::any_io_executor posting;  // `inner` with blocking.never: it never runs functions inside execute()
 
   /// Returns whether the work holds a permit. If so, the permit is not released before let_go(), even if the work ends
   /// earlier.
@@ -41,8 +42,9 @@ class marked_executor {
   net::execution_context& query(net::execution::context_t) const noexcept {
     return net::query(mark_->inner, net::execution::context);
   }
-  /// Returns blocking.never if require() has asked for it. With any other value, a strand on top of this executor runs
-  /// a posted function immediately.
+  /// Returns blocking.never if require() has requested it; otherwise blocking.possibly. A strand on top of this
+  /// executor queries this property. With blocking.possibly, the strand runs a function immediately if the function is
+  /// posted inside the strand.
   net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
     return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
                          : net::execution::blocking_t{net::execution::blocking.possibly};
@@ -70,8 +72,8 @@ class marked_executor {
   bool never_blocks_ = false;
 };
 
-/// While this object exists, each marked work on `executor` that holds a permit keeps that permit, even after the work
-/// has ended.
+/// Keeps the permits of all work whose mark is on `executor`, or on an executor that `executor` wraps. While this
+/// object exists, these permits are not released, even after the work has ended.
 class kept_places {
  public:
   explicit kept_places(const net::any_io_executor& executor);
@@ -83,7 +85,8 @@ class kept_places {
   std::vector<std::shared_ptr<executor_mark>> marks_;
 };
 
-/// The innermost mark of `maker` on `executor`, or on an executor below it; null if there is none.
+/// Returns the mark of `maker` on `executor`, or on an executor that `executor` wraps; null if there is none. If there
+/// are several such marks, returns the outermost one, which was added last.
 std::shared_ptr<executor_mark> mark_of(const net::any_io_executor& executor, const void* maker);
 
 }  // namespace canigo::detail

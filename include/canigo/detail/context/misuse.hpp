@@ -23,8 +23,8 @@ struct any_value {
   constexpr any_value(const T&, const U&) noexcept {}
 };
 
-/// Options of a request whose fields take values of any type. An overload with this parameter gets requests with a
-/// field of the wrong type, and reports the mistake.
+/// Has the fields of a request's options, but each field takes a value of any type. An overload with this parameter
+/// gets requests with a field of the wrong type, and reports the mistake at compile time.
 struct misfit_request {
   any_value priority, tokens, deadline, flow, amounts, tag, since;
 };
@@ -34,20 +34,25 @@ struct misfit_request {
 template <class Context>
 concept any_context = std::derived_from<Context, net::execution_context>;
 
-/// Like misfit_request, for the options of a scheduler, a semaphore or a pool.
+/// Has the fields of the options of a scheduler, a semaphore or a pool, but each field takes a value of any type. An
+/// overload with this parameter reports a wrong field, or a field of the wrong type, at compile time.
 struct misfit_options {
   any_value concurrency, permits, rate, burst, initial_tokens, priorities, queue_limit, on_overflow, timeout, retry,
       restart, observer, make, reset, check, destroy, idle_timeout, min_idle, call_timeout, ageing, shedding, slack,
       mode;
 };
 
-/// Like misfit_request, for the options of a limiter, which has `rates` instead of `rate`.
+/// Has the fields of a limiter's options, and also fields that callers write by mistake, such as `rate` instead of
+/// `rates`. Each field takes a value of any type. An overload with this parameter reports a wrong field, or a field of
+/// the wrong type, at compile time.
 struct misfit_limiter_options {
   any_value rate, burst, initial_tokens, rates, permits, concurrency, share, priorities, queue_limit, on_overflow,
       ageing, shedding, slack, mode;
 };
 
-/// Like misfit_request, for the options of a channel.
+/// Has the fields of a channel's options, and also fields that a channel does not have, such as `permits`. Each field
+/// takes a value of any type. An overload with this parameter reports a wrong field, or a field of the wrong type, at
+/// compile time.
 struct misfit_channel_options {
   any_value capacity, bytes, size_of, shared, reserved_capacity, reserved_bytes, permits, concurrency, rate, rates,
       burst, priorities, queue_limit, on_overflow, ageing, name;

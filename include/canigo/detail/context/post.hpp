@@ -15,7 +15,8 @@
 
 namespace canigo::detail {
 
-/// Memory for one operation that is posted repeatedly, so that posting it never allocates and never fails.
+/// Memory for one operation that is posted again and again. With this memory, posting it never allocates and never
+/// fails.
 template <std::size_t Size>
 class fixed_memory {
  public:
@@ -35,8 +36,8 @@ class fixed_memory {
   std::atomic<bool> in_use_{false};
 };
 
-/// An allocator that uses a fixed_memory. If a request does not fit, or the memory is in use, it allocates from the
-/// heap.
+/// An allocator that uses a fixed_memory. If the requested size is too large for that memory, or the memory is in use,
+/// it allocates from the heap.
 template <class T, std::size_t Size>
 class fixed_allocator {
  public:
@@ -71,8 +72,9 @@ class fixed_allocator {
 
 /// A pointer to the concrete executor inside `executor` if it is an `Executor`, otherwise nullptr.
 ///
-/// In Asio 1.22, any_executor::target() does not check the type, and returns a pointer to any executor. With
-/// ASIO_NO_TYPEID the type is unknown. Then this returns nullptr, and callers use the slower path for all executors.
+/// In Asio 1.22, any_executor::target() does not check the type, and returns a pointer to any executor. So this
+/// function checks the type. With ASIO_NO_TYPEID the type is unknown. Then this function returns nullptr, and callers
+/// use the slower path for all executors.
 template <class Executor>
 const Executor* target_of(const net::any_io_executor& executor) noexcept {
 #if defined(ASIO_NO_TYPEID)
@@ -100,7 +102,8 @@ void post(const net::any_io_executor& executor, Function&& function) {
   }
 }
 
-/// The executor of the io_context below a strand or a mark; any other executor unchanged.
+/// If `executor` is a strand or a marked executor, returns the executor of the execution context below it. Returns any
+/// other executor unchanged.
 net::any_io_executor context_executor(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

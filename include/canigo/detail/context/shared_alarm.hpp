@@ -14,18 +14,19 @@ class time_source;
 
 namespace canigo::detail {
 
-// These functions use time_source without including its header. now_on() returns the time of the executor's context.
+// These functions wrap functions of time_source, so this file need not include the header of time_source. now_on()
+// returns the time of the executor's context.
 time_point now_on(const net::any_io_executor& executor);
 time_point now_of(const time_source& time) noexcept;
 bool arm(time_source& time, deadline& d, time_point when) noexcept;
 [[nodiscard]] bool cancel(time_source& time, deadline& d) noexcept;
 
-/// An alarm that calls a function of its owner, an object with shared ownership. While it is armed and during the call,
-/// it holds a reference to the owner.
+/// An alarm that calls a function of its owner, an object with shared ownership. While the alarm is armed and during
+/// the call, it holds a reference to the owner.
 ///
 /// The owner uses the alarm under its lock or on its strand. The function is called without the lock and outside of the
-/// strand, so it must take the lock or post to the strand. If it throws for lack of memory, it is called again a
-/// millisecond later. If the context is destroyed, the alarm is dropped without a call.
+/// strand, so the function must take the lock or post to the strand. If it throws for lack of memory, it is called
+/// again a millisecond later. If the context is destroyed, the alarm is dropped without a call.
 template <class Owner>
 class shared_alarm : public deadline {
  public:
@@ -35,8 +36,8 @@ class shared_alarm : public deadline {
 
   bool is_set() const noexcept { return is_set_; }
   time_point when() const noexcept { return when_; }
-  /// Sets the alarm to `t`; time_point::max() cancels it. Does nothing if the alarm is set and its call has already
-  /// begun.
+  /// Sets the alarm to `t`; time_point::max() cancels it. Does nothing if the alarm is set and the call of its function
+  /// has already begun.
   void set(time_point t, Owner& owner) noexcept {
     if (is_set_ && t == when_) return;
     std::shared_ptr<Owner> keep;
@@ -47,9 +48,10 @@ class shared_alarm : public deadline {
     when_ = t;
     is_set_ = t != time_point::max() && arm(t, keep ? std::move(keep) : owner.shared_from_this());
   }
-  /// Call it when the owner has processed the call. Only then can the alarm be set again.
+  /// Call it after the alarm's function was called. Only then can the alarm be set again.
   void was_called() noexcept { is_set_ = false; }
-  /// Cancels the alarm permanently. Returns its reference to the owner; null if it is not armed or its call has begun.
+  /// Cancels the alarm permanently. Returns its reference to the owner; null if the alarm is not armed, or the call of
+  /// its function has begun.
   [[nodiscard]] std::shared_ptr<Owner> disarm() noexcept { return cancel(time_, *this) ? std::move(owner_) : nullptr; }
 
  private:

@@ -55,7 +55,8 @@ class posting {
   bool was_dropped() const noexcept { return dropped_; }
   /// Whether this thread is inside a post of `s`.
   static bool is_under_way(const suspended& s) noexcept;
-  /// Records that the posted function of `s` was destroyed. False if no post of `s` is under way on this thread.
+  /// Records that the posted function of `s` was destroyed. Returns false, and records nothing, if no post of `s` is
+  /// under way on this thread.
   static bool note_dropped(const suspended& s) noexcept;
 
  private:
@@ -90,8 +91,8 @@ class resumption {
 
 /// Posts the resumption of `s`. If that throws, `s` is unchanged.
 ///
-/// If a strand fails to allocate, it may throw although it has queued the function, and never run anything again. In
-/// that case the caller stays in the strand, and is destroyed with the context.
+/// If a strand fails to allocate, it may throw although it has queued the function. Such a strand may never run
+/// anything again. In that case the caller stays in the strand, and is destroyed with the context.
 template <class Executor, class Allocator>
 void post_resumption(const Executor& executor, suspended& s, const Allocator& allocator) {
   const posting p{s};
@@ -108,7 +109,8 @@ void post_resumption(const Executor& executor, suspended& s, const Allocator& al
   if (p.was_dropped()) s.destroy();
 }
 
-/// The io_context of an executor that is an io_context's own; nullptr for any other executor.
+/// The io_context of an executor of type io_context::executor_type, also inside an any_io_executor; nullptr for any
+/// other executor.
 template <class Executor>
 net::io_context* loop_of(const Executor& executor) noexcept {
   if constexpr (std::is_same_v<Executor, net::io_context::executor_type>) {
@@ -121,7 +123,7 @@ net::io_context* loop_of(const Executor& executor) noexcept {
   }
 }
 
-/// The pumps of a work_stealing executor; nullptr for any other executor.
+/// The service that has the work queues (pumps) of a work_stealing executor; nullptr for any other executor.
 stealing_service* pumps_in(const net::any_io_executor& executor) noexcept;
 template <class Executor>
 stealing_service* pumps_of(const Executor& executor) noexcept {
@@ -133,7 +135,7 @@ stealing_service* pumps_of(const Executor& executor) noexcept {
     return nullptr;
   }
 }
-/// Queues `s` at the pumps, one of which resumes it.
+/// Adds `s` to the work queues (pumps) of the service. One of the pumps resumes `s`.
 void push_to(stealing_service& pumps, suspended& s) noexcept;
 
 /// Creates the loop_inbox of an existing loop, if there is memory for it.
@@ -149,9 +151,9 @@ inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &
                                  net::is_executor<Executor>::value;
 
 /// Whether `Handler` chooses its own executor instead of using the object's executor. Handlers of stdexec wrap any
-/// executor that they are offered, so the comparison uses the wrapped executors. The system executor does not count:
-/// Asio gives it to the operations of a parallel group whose handler has no executor, and expects them to complete on
-/// the object's thread.
+/// executor that they are offered, and compare the wrapped executors. So `none` needs an operator==. The system
+/// executor does not count as an own executor. Asio gives it to the operations of a parallel group whose handler has no
+/// executor, and expects these operations to complete on the object's thread.
 template <class Handler>
 inline constexpr bool has_own_executor = [] {
   struct none {
@@ -175,8 +177,8 @@ auto completion_executor(const Handler& handler, const net::any_io_executor& hom
   }
 }
 
-/// Whether a handler has its own allocator. A handler may forward the allocator of an inner handler, as that of
-/// async_compose does. If the inner handler has no allocator, the outer one reports std::allocator.
+/// Whether a handler has its own allocator. std::allocator does not count: a handler that forwards the allocator of an
+/// inner handler, such as the handler of async_compose, reports std::allocator if the inner handler has none.
 template <class Handler>
 inline constexpr bool has_own_allocator = [] {
   struct none {};
@@ -447,9 +449,9 @@ auto park(Start start) {
   return net::async_initiate<const net::deferred_t, void(Args...)>(std::move(start), net::deferred);
 }
 #endif
-// With other versions of Asio, use_awaitable puts one more coroutine between this coroutine and the operation: one
-// frame more than Asio recycles. This function avoids that: its handler ends the calling coroutine's frame, and the
-// arguments of the handler become the coroutine's result. So no code after the co_await is run.
+// If park_returns is false, use_awaitable would put one more coroutine between this coroutine and the operation: one
+// frame more than Asio recycles. This function avoids that frame: its handler ends the calling coroutine's frame, and
+// the arguments of the handler become the coroutine's result. So no code after the co_await is run.
 template <class... Args, class Start>
   requires(!park_returns<Args...>)
 auto park(Start start) {
@@ -461,10 +463,10 @@ auto park(Start start) {
 }
 
 /// Suspends the calling coroutine, which continues after the co_await. `start` is called with a completion handler when
-/// the coroutine is suspended, and must not throw. `result` is constructed from the handler's arguments. `stop` cancels
-/// the wait, instead of the coroutine's own slot. Both must outlive the wait.
+/// the coroutine is suspended, and must not throw. `result` is constructed from the handler's arguments. The slot
+/// `stop` cancels the wait, instead of the coroutine's own slot. `result` and `stop` must outlive the wait.
 ///
-/// A wait needs no frame of its own, unlike park().
+/// Unlike park(), this wait needs no coroutine frame of its own.
 template <class Result, class Start>
 auto park_here(Result& result, net::cancellation_slot stop, Start start) {
 #if ASIO_VERSION < 102300

@@ -7,9 +7,9 @@ namespace canigo::detail {
 
 /// The deadline of a call that waits in an engine, and whether the call has ended. Used only under the engine's lock.
 ///
-/// If another thread has begun to call the deadline's function, the call must live until that thread has called the
-/// call's time_is_up(), which belongs to the engine. In time_is_up() the engine calls rang(), and completes the call if
-/// rang() returns true.
+/// When a call ends, another thread may already be calling the deadline's function. Then the call must live until that
+/// thread has called time_is_up() of the call. The engine implements time_is_up(): it calls rang(), and completes the
+/// call if rang() returns true.
 template <class Call>
 class timed_call : public deadline {
  public:
@@ -22,13 +22,14 @@ class timed_call : public deadline {
   void set(time_source& time, time_point when) noexcept {
     if (disarm(time)) is_armed_ = when != time_point::max() && time.arm(*this, when);
   }
-  /// Call it when the call has ended. Returns whether the call may be completed now; otherwise rang() will return true.
+  /// Call it when the call has ended. Returns true if the call may be completed now. Otherwise another thread is
+  /// calling the deadline's function. In that thread rang() will return true, so that thread completes the call.
   [[nodiscard]] bool end(time_source& time) noexcept {
     has_ended_ = true;
     return disarm(time);
   }
-  /// The engine calls this in time_is_up(). Returns true if end() was called before, so the engine must complete the
-  /// call now.
+  /// The engine calls this in time_is_up(). Returns true if end() was called before. In that case the engine must
+  /// complete the call now.
   [[nodiscard]] bool rang() noexcept {
     is_armed_ = false;
     return has_ended_;

@@ -6,11 +6,11 @@
 
 namespace canigo::detail {
 
-/// A caller that waits for an instant, and for no event that needs a lock.
+/// A caller that waits only for an instant, and not for an event that a lock protects.
 ///
-/// The wait is ended by the code that disarms the deadline, or else by the call of the deadline. If there is no memory
-/// to post the end, the deadline tries again a millisecond later. If the context is destroyed, this object is
-/// destroyed, too.
+/// If take_back() disarms the deadline, the caller of take_back() must end the wait. If take_back() does not disarm the
+/// deadline, the deadline's function ends the wait. If there is no memory to post the end, the deadline tries again a
+/// millisecond later. If the context is destroyed, this object is destroyed, too.
 class timed_wait : public suspended, private deadline {
  protected:
   explicit timed_wait(time_source& time) noexcept
@@ -25,7 +25,7 @@ class timed_wait : public suspended, private deadline {
         time_{time} {}
   ~timed_wait() = default;
 
-  /// Starts the wait. It always ends through the event loop, even if `t` has passed.
+  /// Starts the wait. The wait always ends through the event loop, even if `t` has passed.
   void wait_until(time_point t) noexcept {
     if (t <= time_.now()) {
       end();

@@ -7,9 +7,10 @@
 
 namespace canigo::detail {
 
-/// Work that is ready and waits for a thread. It is in only one list or ring at a time, so queues need not allocate.
+/// Work that is ready and waits for a thread. A work item is in at most one list or ring at a time. So it contains its
+/// own link, and a list needs no memory.
 ///
-/// The code that takes it must call either resume() or destroy(), exactly once.
+/// The code that takes a work item out of a queue must call either resume() or destroy(), exactly once.
 class work_item {
  public:
   work_item() = default;
@@ -63,7 +64,8 @@ class item_list {
   work_item* last_ = nullptr;
 };
 
-/// The number of callers that a drain resumes before other handlers of the loop run.
+/// The max number of callers that one handler resumes. After that many callers, other handlers of the event loop can
+/// run.
 inline constexpr int resumptions_per_turn = 128;
 /// The delay before a step that failed for lack of memory is tried again.
 inline constexpr duration retry_after = std::chrono::milliseconds{1};
@@ -75,9 +77,9 @@ inline constexpr duration retry_after = std::chrono::milliseconds{1};
 /// frees this object and the handler without calling it.
 class suspended : public work_item {
  public:
-  /// Posts resume() to the handler's executor. If that throws, nothing has happened.
+  /// Posts resume() to the handler's executor. If it throws, nothing was posted, and the caller is still suspended.
   virtual void post() = 0;
-  /// Like post(), for a caller whose executor differs from that of the object it waited for.
+  /// Like post(), for a caller whose executor is not the executor of the object for which the caller waited.
   virtual void post_across() { post(); }
 
  protected:

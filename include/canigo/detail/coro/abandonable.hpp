@@ -21,7 +21,8 @@
 
 namespace canigo::detail {
 
-/// The end of an operation that its caller may stop waiting for. The caller and the operation share this object.
+/// Reports the end of an operation to its caller, who may stop waiting before that end. The caller and the operation
+/// share this object.
 class abandonable_end {
  public:
   explicit abandonable_end(const net::any_io_executor& executor);
@@ -52,13 +53,14 @@ class abandonable_end {
   std::atomic<bool> has_ended_{false};
 };
 
-/// An abandonable_end with the operation's result. Only the operation uses the members until it has ended.
+/// An abandonable_end with the operation's result. Until the operation has ended, only the operation may use the data
+/// members.
 template <class T>
 class abandonable : public abandonable_end {
  public:
   using abandonable_end::abandonable_end;
 
-  /// Runs `op` to its end. If the coroutine never starts, it stores neither a value nor a failure.
+  /// Runs `op`, and stores its value or its exception in `self`. If this coroutine never starts, neither is stored.
   static net::awaitable<void> run(std::shared_ptr<abandonable> self, running, net::awaitable<T> op) {
     try {
       if constexpr (std::is_void_v<T>) {
@@ -72,7 +74,11 @@ class abandonable : public abandonable_end {
     }
   }
 
-  /// The result of an operation that has ended. `late` is the reason why its caller stopped waiting, or no error.
+  /// Returns the value of the operation, which has ended. If there is no value, throws the first of these errors that
+  /// applies:
+  /// - `late`, if it is set: the error with which the caller stopped waiting.
+  /// - operation_aborted, if the operation was told to end, or never started.
+  /// - The operation's own exception.
   T take(std::error_code late, bool was_told_to_end) {
     if (!value_) {
       if (late) throw std::system_error{late};

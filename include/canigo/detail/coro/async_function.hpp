@@ -34,7 +34,8 @@ class async_function<T(Args...)> {
     if constexpr (std::same_as<result, net::awaitable<T>>) {
       return std::forward<F>(f);
     } else {
-      // The coroutine is a separate function, so that it does not refer to this lambda, which may be moved meanwhile.
+      // The coroutine call() refers to `g`. So this lambda must not be moved or destroyed before the coroutine has
+      // ended.
       return [g = std::forward<F>(f)](Args... args) mutable {
         return call<std::decay_t<F>>(g, std::forward<Args>(args)...);
       };

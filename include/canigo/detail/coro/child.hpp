@@ -28,9 +28,10 @@ namespace canigo::detail {
 
 /// Storage in which a coroutine on another executor leaves its result for the coroutine that waits for it.
 ///
-/// It is part of the frame of the waiting coroutine. Asio's co_spawn returns a result only if T has a default
-/// constructor, and lets an exception of T's move constructor leave the loop. The waiting coroutine lives until the
-/// other one has ended, because the completion handler owns it.
+/// It is part of the frame of the waiting coroutine. The result does not pass through Asio's co_spawn, for two reasons.
+/// co_spawn returns a result only if T has a default constructor. If T's move constructor throws in co_spawn, the
+/// exception leaves the event loop. The waiting coroutine lives until the other coroutine has ended, because the
+/// completion handler owns the waiting coroutine.
 template <class T>
 class left_result {
  public:
@@ -57,8 +58,8 @@ class child : public std::enable_shared_from_this<child> {
   child(const child&) = delete;
   child& operator=(const child&) = delete;
 
-  /// Exists while the operation of the child runs, and is used only on the strand. During this time the child can be
-  /// cancelled.
+  /// An object of this class exists while the operation of the child runs. During this time the child can be cancelled.
+  /// Used only on the strand.
   class life {
    public:
     explicit life(child& c);
@@ -70,15 +71,15 @@ class child : public std::enable_shared_from_this<child> {
     child& child_;
   };
 
-  /// Cancels the child by a post to its strand. If the child has not started yet, it never will. If it has ended, this
-  /// has no effect.
+  /// Cancels the child by a post to its strand. A child that has not started yet will not start. A child that has
+  /// ended is not affected.
   void cancel(net::cancellation_type type) { cancel(type, false); }
-  /// Ends the child (terminal) for its owner: a time limit, a cancel_source or a group. If the operation then has no
-  /// result, any exception of it counts as caused by end(). For example, `a || b` and channels react to a cancellation
-  /// with exceptions of their own types.
+  /// Cancels the child (terminal) for its owner, which is a time limit, a cancel_source or a group. If the operation
+  /// then throws, an exception of any type counts as caused by end(). For example, `a || b` and channels react to a
+  /// cancellation with exceptions of their own types.
   void end() { cancel(net::cancellation_type::terminal, true); }
-  /// Whether end() came first: before the child's end, and before any other terminal cancellation. Call it once the
-  /// child has ended.
+  /// Whether end() was called before the child ended, and before any other terminal cancellation. Call was_ended()
+  /// after the child has ended.
   bool was_ended() const noexcept { return request_.is_of_owner(); }
   /// Releases the strand; call it when the child has ended. A child that is stored for its result may outlive the
   /// context, but a strand must not.
@@ -94,14 +95,15 @@ class child : public std::enable_shared_from_this<child> {
   mutex mutex_;
   net::any_io_executor executor_;
   net::cancellation_signal signal_;
-  // Only functions on the strand use is_started_ and is_cancelled_, which do not change after the end.
+  // Only functions on the strand use is_started_ and is_cancelled_. Both stay unchanged after the end of the child.
   bool is_started_ = false;
   bool is_cancelled_ = false;  // whether the child was cancelled before it started
   bool is_over_ = false;
   end_request request_;
 };
 
-/// The first frame of a child. It accepts all types of cancellation, because its parent has already filtered them.
+/// The outermost coroutine of a child; it runs `op`. It accepts all types of cancellation, because the parent coroutine
+/// has already filtered them.
 template <class T>
 net::awaitable<void> child_main(std::shared_ptr<child> c, net::awaitable<T> op, left_result<T>* result) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());

@@ -12,7 +12,7 @@ class time_source;
 
 namespace canigo::detail {
 
-/// An event for one coroutine, which waits until ring() is called, or until an instant.
+/// An event for one coroutine. The coroutine waits until ring() is called, or until a given instant.
 ///
 /// The coroutine and all calls of ring() run on one strand. A cancellation does not end the wait. Instead, the function
 /// `cancelled` is called on the strand, and must make sure that ring() is called.
@@ -23,8 +23,8 @@ class doorbell {
   doorbell& operator=(const doorbell&) = delete;
 
   void ring() noexcept;
-  /// Waits until ring() or `t`. It always goes through the event loop, even if ring() was called before or `t` has
-  /// passed.
+  /// Waits until ring() is called, or until `t`. The coroutine always passes through the event loop, even if ring() was
+  /// called before, or `t` has passed.
   net::awaitable<void> wait_until(time_point t);
 
   time_source& time() noexcept { return time_; }

@@ -8,8 +8,8 @@ namespace canigo::detail {
 
 /// Records which request to end an operation came first. That request decides how the operation ends.
 ///
-/// The owner of the operation requests it by a time limit, a cancel_source or a group. All other requests come as
-/// Asio's cancellation.
+/// by_owner() records a request of the operation's owner: a time limit, a cancel_source or a group. by_cancellation()
+/// records any other request, which comes as a cancellation by Asio.
 /// Threads: one thread at a time.
 class end_request {
  public:

@@ -37,7 +37,7 @@ class group_child : public child {
 
  private:
   friend class task_group_core;
-  group_child* previous_ = nullptr;  // previous_ and next_ link the running children that were not told to end
+  group_child* previous_ = nullptr;  // previous_ and next_ link the running children that were not cancelled yet
   group_child* next_ = nullptr;
   bool is_listed_ = false;
   std::shared_ptr<group_child> next_failed_;
@@ -86,7 +86,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   std::size_t count() const noexcept { return idle_->occupied(); }
   permit occupy();
   void cancel() noexcept;
-  /// Call it when the group is destroyed, because no caller waits for the children any more.
+  /// Cancels the children. Call it when the group is destroyed, because no caller waits for the children any more.
   void detach() noexcept;
 
   static net::awaitable<void> join(std::shared_ptr<task_group_core> self);
@@ -116,10 +116,11 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   bool is_cancelled_ = false;
   bool first_ends_all_ = false;  // whether the first failure cancels all children; true while a caller is in join()
   shared_alarm<task_group_core>
-      retry_;  // rings for another attempt to cancel children, after there was no memory to cancel all of them
+      retry_;  // the alarm for another attempt to cancel children, if there was no memory to cancel all of them
 };
 
-/// The first frame of a child. It accepts all types of cancellation, because its group has already filtered them.
+/// The first coroutine frame of a child. It accepts all types of cancellation: its group has already decided which
+/// cancellations reach the child.
 template <class T>
 net::awaitable<void> group_child_main(std::shared_ptr<group_child_of<T>> c, net::awaitable<T> op) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());

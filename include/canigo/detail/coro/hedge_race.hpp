@@ -31,11 +31,12 @@ namespace canigo::detail {
 /// The copies of one hedge(), and the coroutine that starts, ends and awaits them. All of them run on one strand.
 class hedge_race : public std::enable_shared_from_this<hedge_race>, private doorbell {
  public:
-  /// Ends when all copies have ended, or when the group has taken over the copies that lost.
+  /// Ends when all copies have ended, or when the task group has taken over the copies that lost.
   static net::awaitable<void> run(std::shared_ptr<hedge_race> self);
 
  protected:
-  /// A running copy, from its start to the destruction of its completion handler.
+  /// A running copy of the operation. It exists from the start of the copy to the destruction of its completion
+  /// handler.
   class running {
    public:
     running(std::shared_ptr<hedge_race> race, std::size_t index) noexcept : race_{std::move(race)}, index_{index} {}
@@ -44,7 +45,8 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
     ~running() = default;
     void operator()(const std::exception_ptr& failure) noexcept {
       const permit last = race_->ended(index_, failure);
-      // once the last copy has reset its pointer, the group may release the objects that the operation uses
+      // race_ is reset before the permit `last` is destroyed. When the permit of the last copy is destroyed, the task
+      // group may release the objects that the operation uses.
       race_.reset();
     }
 
@@ -76,7 +78,7 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   time_point next_start();
 
   const hedge_options options_;
-  // one signal per copy; null if there was no memory for it
+  // one cancellation signal for each copy; null if there was no memory for it
   std::vector<std::unique_ptr<net::cancellation_signal>> signals_;
   std::vector<bool> runs_;
   std::size_t running_ = 0;
@@ -87,7 +89,7 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   bool has_winner_ = false;
   bool is_cancelled_ = false;
   std::exception_ptr failure_;  // the failure of the copy that failed last
-  permit in_group_;             // keeps the group waiting for the copies that lost
+  permit in_group_;             // keeps the task group waiting for the copies that lost
 };
 
 /// A hedge_race with its operation and its result.
@@ -101,7 +103,7 @@ class hedge_race_of final : public hedge_race {
   hedge_race_of(const net::any_io_executor& strand, Make make, const hedge_options& options)
       : hedge_race{strand, options}, make_{std::move(make)} {}
 
-  /// The result of the winning copy. Throws the last failure if there is none. Call it once the race is over.
+  /// The result of the copy that won. If no copy has a result, throws the last failure. Call it once the race is over.
   result take() {
     if (!has_winner()) std::rethrow_exception(last_failure());
     if constexpr (!std::is_void_v<result>) return std::move(*value_);

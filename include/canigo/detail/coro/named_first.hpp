@@ -10,7 +10,7 @@
 
 namespace canigo::detail {
 
-/// Under g++ 12, the result of a function whose argument is a callable with non-trivial captures.
+/// Under g++ 12, the return type of a function to which a caller passes a temporary callable with non-trivial captures.
 ///
 /// That compiler destroys the captures of a lambda twice if the lambda is written inside a co_await expression (GCC bug
 /// 100611 and others, fixed in 13). So this result can't be awaited directly. It must first be converted to a named
@@ -25,15 +25,16 @@ class [[nodiscard]] give_this_a_name_before_co_await {
   operator net::awaitable<T>() && { return std::move(awaitable_); }  // NOLINT: an implicit conversion is intended
   net::awaitable<T> awaitable() && { return std::move(awaitable_); }
 
-  /// Never called. co_await accepts functions with this signature, so the operator co_await below can reject the
-  /// expression.
+  /// Never called. It is declared because co_await accepts objects with this call operator. So the operator co_await
+  /// below is chosen, and can reject the expression.
   asio_private::coroutine_thread* operator()(asio_private::coroutine_frame*) const noexcept;
 
  private:
   net::awaitable<T> awaitable_;
 };
 
-/// The result type of a function that takes an `F&&` and returns an awaitable of T.
+/// The return type of a function that takes a callable as `F&&` and returns an awaitable of T. Under g++ 12, if the
+/// callable is a temporary with a non-trivial destructor, the type is give_this_a_name_before_co_await<T>.
 #if defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
 template <class F, class T>
 using named_first =
@@ -48,7 +49,8 @@ using named_first = net::awaitable<T>;
 
 namespace asio::detail {
 
-/// Reports the misuse with a static_assert that tells what to write instead.
+/// Rejects a co_await of a give_this_a_name_before_co_await, by a static_assert. Its message shows the code to write
+/// instead.
 template <class Transformed>
   requires requires(Transformed& t) {
     []<class T>(const canigo::detail::give_this_a_name_before_co_await<T>&) {}(t.function_);

@@ -66,7 +66,8 @@ using result_of_repeatable = typename value_of_awaitable<typename made_by<Make>:
 /// Throws errc::deadline_unreachable if `deadline` has passed.
 void check_deadline(const net::any_io_executor& executor, time_point deadline);
 
-/// Random bits for a delay. Each call returns different bits; in virtual time each run gets the same sequence.
+/// Returns random bits for a delay. Each call returns different bits. In virtual time, each run of a program gets the
+/// same sequence.
 std::uint64_t random_of(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

@@ -17,10 +17,11 @@ class retry_plan {
   /// The number of the current or next attempt, counted from 1.
   std::uint32_t attempt() const noexcept { return attempt_; }
 
-  /// Pays the share of the first attempt into the retry budget, if there is a budget.
+  /// Call it before the first attempt. If the policy has a retry budget, adds a part of a retry to it: see
+  /// retry_budget::pay_in().
   void begin() noexcept;
-  /// The instant of the next attempt after a failure at `now`; time_point::max() if there is none. `random` is any 64
-  /// random bits.
+  /// The instant of the next attempt after a failure at `now`; time_point::max() if no attempt follows. `random` is any
+  /// 64 random bits.
   time_point again_at(const std::exception_ptr& failure, time_point now, std::uint64_t random) noexcept;
 
  private:

@@ -12,8 +12,8 @@
 
 namespace canigo::detail {
 
-/// Runs `op`, and reports to the permit how `op` ended. The permit must live until then. `*ran` tells whether the
-/// limits inside `op` have granted their requests; if not, nothing is reported. `ran` may be null.
+/// Runs `op`, and reports to the permit how `op` ended. The permit must live until `op` has ended. `*ran` tells whether
+/// the limits inside `op` have granted their requests. If they have not, nothing is reported. `ran` may be null.
 template <class T, class P>
 net::awaitable<T> run_and_report(net::awaitable<T> op, P& p, const bool* ran = nullptr) {
   std::exception_ptr error;

@@ -16,8 +16,8 @@
 
 namespace canigo::detail {
 
-/// The first frame of a coroutine on another executor. It accepts all types of cancellation, because the waiting
-/// coroutine has already filtered them.
+/// The first coroutine frame on another executor. It accepts all types of cancellation, because the waiting coroutine
+/// has already filtered them.
 template <class T>
 net::awaitable<void> first_frame(net::awaitable<T> op, left_result<T>* result) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
@@ -31,15 +31,17 @@ net::awaitable<void> first_frame(net::awaitable<T> op, left_result<T>* result) {
   } catch (...) {
     error = std::current_exception();
   }
-  // Asio 1.26 to 1.30.0 throws from run() if a coroutine is cancelled and ends without having been suspended.
+  // In Asio 1.26 to 1.30.0, run() throws if a coroutine is cancelled and ends without having been suspended. This call
+  // prevents that.
   co_await net::this_coro::throw_if_cancelled(false);
   if (error) std::rethrow_exception(error);
 }
 
 /// Runs `op` on `executor`, and passes the cancellation of the calling coroutine on.
 ///
-/// If the caller's executor allows only one thread at a time, `executor` must do the same, for example as the caller's
-/// own executor with a mark. For a coroutine that needs its own strand, use detail::child.
+/// If the caller's executor allows only one thread at a time, `executor` must do the same. For example, `executor` may
+/// be the caller's own executor, with the mark of an operation added to it. For a coroutine that needs its own strand,
+/// use detail::child.
 template <class T>
 net::awaitable<T> run_on(net::any_io_executor executor, net::awaitable<T> op) {
   left_result<T> result;

@@ -19,7 +19,7 @@ struct key_room {
 };
 
 /// The state of a key in the table, in 16 bytes: the level of the key (its tokens, or its permits in use), or a pointer
-/// to its key_room. In the second case the engine of the key_room has the level.
+/// to its key_room. If the state is a pointer, the engine of the key_room has the level.
 class key_state {
  public:
   explicit key_state(const key_level& l) noexcept : level_{l} {}
@@ -33,7 +33,8 @@ class key_state {
   const key_level& level() const noexcept { return level_; }
 
  private:
-  // A value of `taken` that no bucket and no semaphore can have; it marks a state with a pointer to a key_room.
+  // A value of `taken` that no bucket and no semaphore can have. It marks a key_state that holds a pointer to a
+  // key_room.
   static constexpr std::uint64_t in_room = ~std::uint64_t{0};
   key_level level_;
 };

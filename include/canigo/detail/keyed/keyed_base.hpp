@@ -74,7 +74,8 @@ class keyed_base : public counted_member {
   keyed_base(const net::any_io_executor& executor, const bounds& b, const admission_options& o,
              std::uint64_t largest_request);
 
-  /// Opens a new engine. Throws errc::stopped once the context is destroyed, and std::bad_alloc.
+  /// Opens a new engine. Throws errc::stopped if the context has been destroyed, and std::bad_alloc if there is no
+  /// memory.
   engine_owner open_engine(supplies s);
   void note_stopped() noexcept { is_stopped_.store(true, std::memory_order_release); }
 
@@ -95,7 +96,8 @@ class keyed_base : public counted_member {
 /// The state of a key without waiters, both of a keyed scheduler and of a keyed semaphore.
 using key_level = token_bucket::level;
 
-/// The rules of keyed schedulers: how a key's level (its tokens) is read, changed, moved into an engine and moved back.
+/// The rules of keyed schedulers. They define how a key's level (its tokens) is read, changed, moved into an engine and
+/// moved back.
 struct keyed_tokens {
   static key_level fresh(time_point now) noexcept { return {now.time_since_epoch().count(), 0}; }
   bool try_take(key_level& l, time_point now, std::uint64_t tokens) const noexcept {
@@ -135,8 +137,8 @@ struct keyed_places {
 
   supplies make_supplies() const { return supplies{{}, permits, supplies::occupancy::tokens}; }
   static void hand_over(admission& engine, const key_level& l) noexcept { engine.occupy(l.taken); }
-  /// Moves the level back from an engine without waiters. Afterwards the engine holds no slot, so that it can be
-  /// destroyed.
+  /// Returns the key's level from its engine, which has no waiters. Afterwards the engine holds no slot, so that it can
+  /// be destroyed.
   static key_level take_back(admission& engine) noexcept {
     const std::uint64_t taken = engine.occupied();
     if (taken > 0) engine.release(taken);
@@ -146,7 +148,7 @@ struct keyed_places {
   std::uint64_t permits;
 };
 
-/// The options of a keyed limit, already checked.
+/// The options of a keyed limit, after they were checked.
 template <class Limit>
 struct keyed_setup {
   Limit limit;

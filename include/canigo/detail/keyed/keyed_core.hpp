@@ -34,8 +34,8 @@ namespace canigo::detail {
 /// The keys of a keyed limit, distributed over shards with a lock each. `Limit` defines the state of a key.
 ///
 /// The lock of a shard is held for a lookup and its arithmetic, and while the shard's table grows. Of the user's code,
-/// only the hash, comparison, copy and move of keys run under it. A thread that needs both locks locks the shard first,
-/// and then the engine.
+/// only the hash, comparison, copy and move of keys run under that lock. A thread that needs the locks of a shard and
+/// of an engine locks the shard first.
 template <class Key, class Hash, class Limit>
 class keyed_core final : public keyed_home<Key> {
   using view = key_view<Key>;
@@ -159,8 +159,8 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// Like acquire() above, but sets `*error`. A refusal for a full table or queue throws no exception; an exception for
-  /// an invalid argument is caught here.
+  /// Like acquire() above, but stores the error in `*error`. A refusal for a full table or queue throws no exception;
+  /// an exception for an invalid argument is caught here.
   template <class Result>
   static net::awaitable<Result> acquire(keyed_ref<keyed_core> core, Key key, request r, std::error_code* error) {
     bool is_shared = false;
@@ -208,7 +208,7 @@ class keyed_core final : public keyed_home<Key> {
     if (in_room) in_room->engine().release(places);
   }
 
-  /// The earliest instant at which a request of the key can be granted, as a duration from now.
+  /// The min time, counted from now, until a request of the key can be granted.
   duration retry_after(view key, const request& r) {
     this->check(r);
     const time_point now = this->now();
@@ -276,7 +276,8 @@ class keyed_core final : public keyed_home<Key> {
   shard& shard_of(std::uint64_t hash) const noexcept {
     return shards_[static_cast<std::size_t>((uint128{hash} * shards_count_) >> 64)];
   }
-  /// The hash of a key for its table. Rotated, so that the bits that choose the shard do not choose the slot, too.
+  /// The hash of a key for the table of its shard. The bits are rotated, because the bits that choose the shard must
+  /// not choose the slot, too.
   static std::uint64_t in_table(std::uint64_t hash) noexcept { return std::rotl(hash, shard_bits); }
 
   static bool count(shard& s, bool is_granted) noexcept {
@@ -336,7 +337,8 @@ class keyed_core final : public keyed_home<Key> {
     return forget(s, places_when_full, now) > 0;
   }
 
-  /// Drops keys of a crowded table. If this frees at most an eighth of the slots, grows the table.
+  /// Frees slots of a crowded table: drops the keys whose state equals that of a new key. If this frees at most an
+  /// eighth of the slots, grows the table.
   void make_space(shard& s, time_point now) {
     const std::size_t places = s.keys.capacity();
     if (forget(s, places, now) <= places / 8) {
@@ -349,9 +351,9 @@ class keyed_core final : public keyed_home<Key> {
     this->give_up_keys(1);
   }
 
-  /// Takes the tokens or permits if they are available, and returns true. Otherwise `refused` is set, or the request
-  /// counts as a waiter. If `own` is set, the request waits at the engine of its key. Otherwise the table is full, and
-  /// the request waits at the shared engine. Errors without an errc are thrown.
+  /// Takes the tokens or permits if they are available, and returns true. Otherwise returns false, and either sets
+  /// `refused` or counts the request as a waiter. A waiter with `own` set waits at the engine of its key. A waiter
+  /// without `own` waits at the shared engine, because the table is full. An error that has no errc is thrown.
   bool enter(const Key& key, std::uint64_t hash, const request& r, std::optional<seat>& own, errc& refused) {
     if (try_to_enter(key, hash, r, own, refused)) return true;
     if (refused == errc{} && !this->claim_waiter()) refused = errc::queue_full;
@@ -404,7 +406,8 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// Moves the level of a key into the engine of its room. Called under the lock of the shard.
+  /// Opens the room of a key, in which its requests can wait: moves the key's level from the table into the engine of
+  /// the room. Called under the lock of the shard.
   void open_room(shard& s, entry& e, key_room& r, engine_owner& engine) noexcept {
     limit_.hand_over(*engine.get(), e.value.level());
     r.engine = engine.release();
@@ -415,7 +418,8 @@ class keyed_core final : public keyed_home<Key> {
     e.value.enter(r);
   }
 
-  /// Removes a user of a key_room. The last user closes the engine and moves the key's level back into the table.
+  /// Removes a user of a key_room, which holds the engine of one key. The last user closes the engine and moves the
+  /// key's level back into the table.
   void leave(shard& s, key_room& r) noexcept {
     const time_point now = this->now();
     {

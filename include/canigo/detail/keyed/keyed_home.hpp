@@ -8,11 +8,11 @@
 
 namespace canigo::detail {
 
-/// The interface of a keyed limit for its permits.
+/// The interface through which permits are returned to a keyed limit.
 template <class Key>
 class keyed_home : public keyed_base {
  public:
-  /// Gives back permits. If `is_shared`, they belong to the limit that several keys share.
+  /// Gives back `places` permits of a key. If `is_shared`, the permits belong to the limit that several keys share.
   virtual void give_back(key_view<Key> key, std::uint64_t places, bool is_shared) noexcept = 0;
 
  protected:

@@ -14,7 +14,7 @@ namespace canigo::detail {
 
 /// A hash table with open addressing: an array of keys and values, and an array of marks of four bytes, one per slot.
 ///
-/// It grows by half, so an eighth to a half of the slots is free. An erased key leaves no tombstone.
+/// It grows by half. At least an eighth of its slots is always free. An erased key leaves no tombstone.
 ///
 /// Entries that are far from their home slot, which their hash selects, have precedence. So a search is short, and ends
 /// before it has checked all entries of a cluster. Source: P. Celis, "Robin Hood Hashing", 1986; the marks with
@@ -65,8 +65,8 @@ class key_table {
     return place(hash, entry{Key(key), value});
   }
 
-  /// Makes the table half as large again. If it throws std::bad_alloc, nothing has changed. `hash_of` computes the hash
-  /// of a key.
+  /// Makes the table larger by half. If it throws std::bad_alloc, nothing has changed. `hash_of` computes the hash of a
+  /// key.
   template <class Hash>
   void grow(const Hash& hash_of) {
     key_table larger;
@@ -86,8 +86,9 @@ class key_table {
     --size_;
   }
 
-  /// Examines the next `places` slots, and erases the entries for which `goes` returns true. Returns their number.
-  /// Successive calls go round the table.
+  /// Examines the next `places` slots, and erases the entries for which `goes` returns true. Returns the number of
+  /// erased entries. The next call continues after the last examined slot; after the last slot of the table comes the
+  /// first.
   template <class Predicate>
   std::size_t sweep(std::size_t places, Predicate&& goes) noexcept {
     std::size_t erased = 0;
@@ -113,11 +114,11 @@ class key_table {
   }
 
  private:
-  /// The upper bits are the distance to the home slot, plus one. The lower eight bits are a part of the hash. 0: the
-  /// slot is free.
+  /// The mark of a slot; 0 if the slot is free. The lower eight bits are a part of the hash of the slot's key. The
+  /// upper bits are the distance of the slot from the key's home slot, plus one.
   using mark = std::uint32_t;
   static constexpr mark one_place = 1 << 8;
-  static constexpr std::size_t most_places = (std::size_t{1} << 24) - 2;  // the greatest distance that a mark can store
+  static constexpr std::size_t most_places = (std::size_t{1} << 24) - 2;  // the greatest distance to the home slot
 
   static mark first_mark(std::uint64_t hash) noexcept { return one_place | static_cast<mark>(hash >> 16 & 0xff); }
   std::size_t home(std::uint64_t hash) const noexcept {

@@ -20,7 +20,7 @@ const hash_seed& process_hash_seed();
 /// choose keys that collide.
 ///
 /// Source: J.-P. Aumasson, D. J. Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012. The hash tables of Rust
-/// and Python use the variant 1-3.
+/// and Python use the variant 1-3: `Rounds` is 1, `LastRounds` is 3.
 template <int Rounds, int LastRounds>
 class sip_hash {
  public:

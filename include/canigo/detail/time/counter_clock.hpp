@@ -15,12 +15,12 @@ namespace canigo::detail {
 /// It is never ahead of the system's clock, because it counts each tick as a thousandth shorter than measured. It is at
 /// most 1 µs behind, because an anchor is used for at most 650 µs. All threads share one anchor. A processor may read
 /// its counter before an earlier load of the program. So a thread that waits for a cache line of another core may read
-/// the time at which that wait began. So a second reading may be earlier than the first one, by up to 1 µs.
+/// the time at which its wait began. So a second reading may return an earlier time than the first one, by up to 1 µs.
 ///
 /// At each new anchor the clock is compared with the system's clock. If they differ too much, the length of a tick is
-/// measured again. If they differ a second time, the system's clock is used from then on. That happens if a machine is
-/// suspended or moved to another host. Until the next anchor, the clock is wrong by at most 650 µs. The same check
-/// detects a system clock that is adjusted by more than a thousandth.
+/// measured again. If they differ a second time, the system's clock is used from then on. The clocks differ, for
+/// example, after a machine was suspended or moved to another host. Then this clock is wrong by at most 650 µs, until
+/// the next anchor. The same check detects a system clock that is adjusted by more than a thousandth.
 ///
 /// `Source` has four functions: is_trusted() tells whether its ticks are usable; ticks() reads the counter;
 /// ticks_between() reads it in program order; now() reads the system's clock. None of them throws.
@@ -49,7 +49,8 @@ class counter_clock {
     return look();
   }
 
-  /// Reads the system's clock, and makes it the anchor. A reading immediately afterwards is behind by at most 0.3 µs.
+  /// Reads the system's clock, and makes this reading the anchor. If this clock is read immediately afterwards, its
+  /// time is at most 0.3 µs behind the system's clock.
   [[gnu::noinline]] time_point look() noexcept {
     const time_point before = source_.now();
     std::uint32_t version = version_.load(std::memory_order_relaxed);
@@ -65,7 +66,7 @@ class counter_clock {
       stop();
     }
     version_.store(is_off_.load(std::memory_order_relaxed) ? off : version + 2, std::memory_order_release);
-    return before;  // the same value as the anchor, so that time never goes back for a single thread
+    return before;  // this value is also the anchor, so that the time never goes back for a single thread
   }
 
   /// Uses the system's clock from now on. If another thread is renewing the anchor at this moment, the counter may be
@@ -84,12 +85,13 @@ class counter_clock {
   };
   enum class phase : std::uint8_t { unknown, measuring, counting };
 
-  // The version of a clock that is turned off. It is odd, as if a thread wrote forever, so no reader uses the anchor.
+  // The value of version_ after the clock is turned off. It is odd, as during a write, so no reader uses the anchor.
   static constexpr std::uint32_t off = ~std::uint32_t{0};
   static constexpr unsigned slope_bits = 32;
   // The counted time runs slower than the measured rate by this factor, so that it is not ahead of the system's clock.
   static constexpr double slowness = 0.999;
-  // The max age of an anchor. The time is counted from the anchor until it has this age; then a new anchor is read.
+  // The max age of an anchor. The time is counted from the anchor until the anchor has this age. Then a new anchor is
+  // read.
   static constexpr duration longest = std::chrono::microseconds{650};
   // The system's clock is read before and after the counter. If more time than this passes between the two readings of
   // that clock, the reading of the counter is not used.
@@ -98,7 +100,8 @@ class counter_clock {
   static constexpr duration next_measure = std::chrono::seconds{1};
   static constexpr duration most_off = std::chrono::microseconds{5};
   static constexpr int most_disagreements = 2;
-  // After so many slow readings in a row the clock is turned off: not a busy machine, but a slow counter is the cause.
+  // After this many slow readings in a row, the clock is turned off. So many slow readings show that the counter is
+  // slow, and not that the machine is busy.
   static constexpr int most_slow_readings = 100;
 
   void learn(reading at) noexcept {
@@ -109,7 +112,8 @@ class counter_clock {
       case phase::measuring: {
         if (at.ticks <= base_.ticks) return begin(at);
         if (at.time - base_.time < first_measure) return;
-        // Two measurements must agree. If the machine was suspended during one of them, they differ.
+        // Two measurements of the length of a tick must agree before the clock is used. They differ if the machine was
+        // suspended during one of them.
         const double once = ns_per_tick_;
         measure(at);
         if (std::abs(ns_per_tick_ - once) > ns_per_tick_ * (1 - slowness)) return;
@@ -137,8 +141,8 @@ class counter_clock {
     base_ = at;
   }
 
-  /// Whether the counted time is ahead of the system's time by no more than the uncertainty of the reading, and only
-  /// slightly behind.
+  /// Whether the counted time agrees with the system's time. The counted time may be ahead by at most `closeness`, the
+  /// uncertainty of the reading. It may be behind by at most `most_off` and a thousandth of the time since the anchor.
   bool agrees(reading at) const noexcept {
     const std::uint64_t anchor = ticks_.load(std::memory_order_relaxed);
     const auto passed = static_cast<double>(at.time.time_since_epoch().count() - time_.load(std::memory_order_relaxed));
@@ -168,7 +172,7 @@ class counter_clock {
   atomic<std::uint64_t> slope_{0};   // nanoseconds per tick, times 2^32
   atomic<std::uint64_t> window_{0};  // number of ticks for which the anchor is valid; 0 if there is none
   atomic<bool> is_off_{false};
-  // Only the thread that has made the version odd uses the members below.
+  // Only the thread that renews the anchor uses the members below. That thread makes `version_` odd first.
   phase phase_ = phase::unknown;
   int disagreements_ = 0;
   int slow_readings_ = 0;

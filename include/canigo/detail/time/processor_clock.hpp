@@ -11,8 +11,8 @@
 
 namespace canigo::detail {
 
-/// The value of steady_clock::now(). On Linux it makes the system call without the standard library, because reading
-/// the clock is half the cost of a token.
+/// The value of steady_clock::now(). On Linux this calls clock_gettime() without the standard library, because reading
+/// the clock is half of the cost of granting a token.
 inline time_point steady_now() noexcept {
 #ifdef __linux__
   std::timespec t{};
@@ -32,7 +32,7 @@ struct processor_counter {
 #if defined(__x86_64__)
     std::uint32_t low = 0;
     std::uint32_t high = 0;
-    // "memory": the compiler does not move the reading before the acquisition of a lock
+    // "memory" forbids the compiler to move this read before the acquisition of a lock
     __asm__ volatile("rdtsc" : "=a"(low), "=d"(high) : : "memory");
     return std::uint64_t{high} << 32 | low;
 #elif defined(__aarch64__)
@@ -44,7 +44,8 @@ struct processor_counter {
 #endif
   }
 
-  /// Reads the counter after all earlier instructions and before all later ones, which takes some nanoseconds longer.
+  /// Reads the counter after all earlier instructions and before all later ones. This takes some nanoseconds longer
+  /// than ticks().
   static std::uint64_t ticks_between() noexcept {
     wait();
     const std::uint64_t read = ticks();

@@ -36,14 +36,14 @@ class timing_wheel {
   /// Removes a linked node. O(1).
   void remove(timer_node& node) noexcept;
 
-  /// Removes the next node that is due at `now` and returns it, or nullptr.
+  /// Removes and returns the next node that is due at `now`; nullptr if no node is due.
   timer_node* pop(time_point now) noexcept;
 
   /// The earliest deadline, or an instant shortly before it, but never after it. time_point::max() if there is no
   /// deadline.
   ///
-  /// It is exact unless the earliest of more than 16 deadlines in one slot was removed. In any case, calling pop() at
-  /// the returned instant makes progress.
+  /// It is exact unless the earliest of more than 16 deadlines in one slot was removed. If it is too early, pop()
+  /// returns nullptr at that instant, and then next() returns a later instant.
   time_point next() noexcept;
 
   bool empty() const noexcept { return size_ == 0; }
@@ -58,7 +58,7 @@ class timing_wheel {
   // The nodes of a slot form a ring that starts at `head`.
   struct slot {
     timer_node* head = nullptr;
-    std::uint64_t earliest = 0;  // a lower bound on the deadlines of a slot in use
+    std::uint64_t earliest = 0;  // if the slot has nodes: a lower bound on their deadlines
   };
 
   unsigned place_of(std::uint64_t when) const noexcept;
@@ -68,12 +68,12 @@ class timing_wheel {
   void clear(unsigned place) noexcept;
   void sharpen(unsigned place) noexcept;
 
-  std::uint64_t reference_;  // an instant at or before now_ and all deadlines
-  std::uint64_t now_;        // the latest time that a function got as its argument
+  std::uint64_t reference_;  // an instant at or before now_ and all deadlines; the slot of a deadline depends on it
+  std::uint64_t now_;        // the latest `now` that the constructor or pop() got
   std::size_t size_ = 0;
   unsigned used_levels_ = 0;
   std::array<std::uint64_t, levels> used_{};
-  std::array<std::uint64_t, levels> vague_{};  // for each level, the slots whose earliest node was removed
+  std::array<std::uint64_t, levels> vague_{};  // for each level, bits of slots whose `earliest` may be too early
   std::array<slot, due_place + 1> slots_{};    // the last slot has the nodes that are due at `reference_`
 };
 

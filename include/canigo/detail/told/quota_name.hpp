@@ -28,7 +28,7 @@ struct quota_name {
 };
 
 /// Parses names such as X-RateLimit-Remaining, x-ratelimit-reset-tokens-minute and X-HubSpot-RateLimit-Daily: a prefix,
-/// then words for the value, the unit and the window in any order. std::nullopt if a word is unknown.
+/// then words for the value, the unit and the window in any order. Returns std::nullopt if a word is unknown.
 ///
 /// Source: the documentation of the servers that limit_fields names.
 /// Allocates: never.

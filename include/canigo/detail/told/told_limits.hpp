@@ -21,7 +21,7 @@ struct told_quota {
   std::optional<std::uint64_t> left;
   std::optional<duration> window;
   std::optional<duration> reset;  ///< the time until the whole quota is available again
-  bool refills = false;           ///< whether parts of the quota are available before the reset
+  bool refills = false;           ///< whether parts of the quota become available again before its reset
 
   bool is_used_up() const noexcept { return left == 0u; }
 };
@@ -40,15 +40,17 @@ struct told_limits {
   /// The longest reset time of the used-up quotas; std::nullopt if none of them reports one. A quota that refills
   /// gradually counts only after a refusal, because a part of it is available long before its reset.
   std::optional<duration> reset_of_used_up(bool is_refused) const noexcept;
-  /// How long a refused call must wait: the wait that the response requests, otherwise the reset of the used-up quotas.
+  /// How long a refused call must wait: the wait that the response requests. If the response requests none, it is the
+  /// longest time until a used-up quota is reset.
   std::optional<duration> wait_of_refusal() const noexcept;
 };
 
 /// Collects the limits that the header fields of a response report, one field after the other. It keeps views of the
 /// values.
 ///
-/// Fields with a wait: Retry-After, in seconds or as a date. A field retry-after-ms of Azure and OpenAI has precedence;
-/// without both, x-amz-retry-after in milliseconds is used. If a field occurs twice, the longest time is used.
+/// Fields with a wait: Retry-After, in seconds or as a date. A field retry-after-ms of Azure and OpenAI has precedence
+/// over Retry-After. If a response has neither of these fields, x-amz-retry-after in milliseconds is used. If a field
+/// occurs twice, the longest time is used.
 ///
 /// Fields with a quota, that is, its limit, its remaining amount and its reset:
 /// - RateLimit and RateLimit-Policy in the forms of all versions of the draft, RateLimit-Remaining and related fields;
@@ -70,7 +72,7 @@ class limit_fields {
  public:
   void take(std::string_view name, std::string_view value) noexcept;
 
-  /// All limits that the fields report. A quota without a remaining amount is left out.
+  /// All limits that the fields report. A quota is left out if the fields do not report its remaining amount.
   ///
   /// An instant is compared with the response's own Date field, so a wrong clock on either side does no harm. Without a
   /// Date field it is compared with `now`. An instant in the past means no wait. No time is longer than `most`.
@@ -79,7 +81,7 @@ class limit_fields {
  private:
   struct row {
     quota_name key;
-    std::string_view policy;  // the policy's name in the lists of the draft
+    std::string_view policy;  // the name of the policy in the fields RateLimit and RateLimit-Policy
     std::string_view reset;
     bool is_reset_after = false;
     bool is_of_other_unit = false;
