@@ -15,7 +15,7 @@ struct aimd {
   duration target = std::chrono::milliseconds{100};  ///< the target for the median latency; more than 0
 };
 
-/// The algorithm of an adaptive limit with a target latency. It is a value without a clock and a lock.
+/// The algorithm of an adaptive limit with a target latency. It has neither a clock nor a lock.
 ///
 /// It evaluates windows of at least 50 calls and 100 ms. If the median latency exceeds the target, or more than one
 /// call in twenty is dropped, the limit falls by a tenth. If the latency is far above the target, the limit falls by
@@ -35,7 +35,7 @@ class aimd_control : public detail::windowed_limit {
   /// Records a call that has ended at `now`. Returns the new limit.
   std::uint64_t record(const limit_sample& s, time_point now) noexcept;
 
-  /// The target latency, which plays the role of a baseline.
+  /// The target latency. This algorithm measures no baseline, so the target serves as the baseline.
   duration baseline() const noexcept { return duration{static_cast<duration::rep>(target_)}; }
 
  private:

@@ -17,7 +17,7 @@ enum class jitter {
 
 /// Computes the delay before the next attempt: it grows with each failure, up to a cap.
 ///
-/// A trivially copyable value. No field and no number of failures makes the computation overflow.
+/// A trivially copyable value. The computation never overflows, whatever the fields and the number of failures are.
 ///
 /// Source of the jitter: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 struct backoff {
@@ -38,7 +38,8 @@ struct backoff {
 };
 
 namespace detail {
-/// Throws errc::invalid_argument for a field out of range. The message calls it a field of `name`.
+/// Throws std::system_error (errc::invalid_argument) if a field is out of range. The text names the field: "retry.cap"
+/// if `name` is "retry".
 void check(const backoff& b, std::string_view name);
 }  // namespace detail
 

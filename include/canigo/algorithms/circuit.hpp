@@ -44,19 +44,19 @@ class circuit_observer;
 struct circuit_breaker_options {
   int failures = 50;               ///< percent of failed calls in the window at which the breaker opens; 1 to 100
   std::uint64_t least_calls = 20;  ///< the breaker opens only with at least this many calls in the window; 1 or more
-  duration window = std::chrono::seconds{30};  ///< how long a call counts, exact to a tenth of that time; 1 ms or more
+  duration window = std::chrono::seconds{30};  ///< how long an ended call counts, exact to a tenth; 1 ms or more
   duration slow = duration::max();             ///< a call that takes longer counts as slow; more than 0
   int slow_percent = 80;  ///< percent of slow calls in the window at which the breaker opens; 1 to 100
   duration open_for = std::chrono::seconds{5};  ///< how long the breaker stays open the first time; more than 0
   duration most_open_for =
-      std::chrono::seconds{60};  ///< upper bound of the open time, which doubles with each failed trial
+      std::chrono::seconds{60};  ///< upper bound of the open time, which doubles each time the probes fail
   int probes = 3;                ///< calls that may pass in the half-open state, to decide the next state; 1 to 1000
-  /// Decides which exceptions of a call are failures. Null: is_failure_of_callee(). Called with no lock held.
+  /// Decides whether the exception of a call is a failure. Null: is_failure_of_callee(). Called with no lock held.
   bool (*failed_if)(const std::exception_ptr& error) = nullptr;
   circuit_observer* observer = nullptr;  ///< called when the state changes; must outlive the breaker and its calls
   /// In shadow mode the breaker refuses no call, and the statistics count the calls that it would otherwise refuse.
   enforcement mode = enforcement::enforce;
-  std::string name = {};  ///< appears in error messages
+  std::string name = {};  ///< the breaker's name in error messages
 };
 
 /// A change of a circuit breaker's state, as reported to an observer.
@@ -65,13 +65,13 @@ struct circuit_change {
   circuit_state to = circuit_state::closed;
   time_point at{};
   duration open_for{};       ///< how long the circuit stays open after this change; max() after force_open()
-  std::uint64_t number = 0;  ///< number of the change, from 1; two threads may report two changes in either order
+  std::uint64_t number = 0;  ///< number of the change, from 1; an observer may get a later change first
 };
 
-/// The base class of observers, which a circuit breaker tells about its state changes, for logs and alarms.
+/// The base class of observers. A circuit breaker reports its state changes to its observer, for logs and alarms.
 ///
 /// Threads: several threads may call an observer at the same time, with no lock held. The functions of an observer must
-/// not throw, and should return soon: a call waits for them.
+/// not throw. They should return soon, because the call that changed the state waits for them.
 class circuit_observer {
  public:
   virtual void state_changed(const circuit_change& change) noexcept = 0;
@@ -85,9 +85,9 @@ class circuit_observer {
 ///
 /// In the closed state it counts calls in a window of ten buckets, so a call counts for nine to ten tenths of `window`.
 /// It opens if the window has at least `least_calls` calls, and too many of them failed or were slow. After `open_for`
-/// it is half-open, and lets `probes` calls pass. It closes or opens again as soon as the results of the probes decide.
-/// The percentages for the window also hold for the probes. Each failed trial doubles the time for which it stays open,
-/// up to `most_open_for`; closing resets that time.
+/// it is half-open, and lets `probes` calls pass. It closes or opens again as soon as enough probes have ended to
+/// decide. The percentages for the window also hold for the probes. Each time the probes fail, the time for which it
+/// stays open doubles, up to `most_open_for`. When it closes, that time becomes `open_for` again.
 ///
 /// A call belongs to the state in which it began. If the state has changed since then, its report is ignored. So a call
 /// that began before the circuit opened never counts as a probe.
@@ -101,33 +101,34 @@ class circuit {
     std::uint64_t failed = 0;
     std::uint64_t slow = 0;
   };
-  /// The number of the state in which a call began; it changes with every change of the state. 0 if the call is not
-  /// counted.
+  /// The number of the circuit's state at the start of a call. Each change of the state changes the number. 0: the call
+  /// is not counted.
   using epoch = std::uint64_t;
 
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   circuit(const circuit_breaker_options& options, time_point now);
 
-  /// Returns an epoch if a call may begin, or std::nullopt to refuse it.
+  /// Returns the epoch for a new call, or std::nullopt if the call is refused.
   [[nodiscard]] std::optional<epoch> try_enter(time_point now) noexcept;
   /// Reports the end of a call. `e` is the result of try_enter() for this call.
   void report(epoch e, bool failed, bool slow, time_point now) noexcept;
-  /// Corrects the report of a call that was reported as a success and has failed since: one success of the window
-  /// becomes a failure. Call it at most once for a call. The success of a probe stays a success.
+  /// Call it if a call has failed after it was reported as a success: one success in the window becomes a failure. Call
+  /// it at most once for a call. For a probe it has no effect.
   void report_late_failure(epoch e, time_point now) noexcept;
   /// Ends a call without a report; the call is not counted. If the call was a probe, another call may become a probe.
   void leave(epoch e) noexcept;
 
   void force_open(time_point now) noexcept { change_to(circuit_state::forced_open, now); }
   void force_closed(time_point now) noexcept { change_to(circuit_state::forced_closed, now); }
-  /// Closes the circuit with an empty window and the first `open_for`.
+  /// Closes the circuit and empties the window. When the circuit opens the next time, it stays open for the time of the
+  /// option `open_for`.
   void reset(time_point now) noexcept;
 
   /// The current state; an open circuit counts as half-open as soon as `open_for` has passed.
   circuit_state state(time_point now) const noexcept;
-  /// The min time for which calls are refused: 0 unless the circuit is open, max() after force_open().
+  /// For how long at least all calls will be refused: 0 if the circuit is not open, max() after force_open().
   duration open_for(time_point now) const noexcept;
-  /// The calls that count at `now`: those of the window, or the probes that have reported.
+  /// The calls that count at `now`. Closed state: those of the window. Half-open state: the probes that have reported.
   tally counted(time_point now) const noexcept;
   /// The last change of the state; the number of the change is 0 if the state has never changed.
   const circuit_change& last_change() const noexcept { return last_; }

@@ -43,15 +43,15 @@ class wait_histogram {
   std::uint64_t count() const noexcept { return count_; }
   duration max() const noexcept { return max_; }
 
-  /// The sum of all durations, in floating-point seconds. A duration holds 292 years at most, and the waits of 107,000
-  /// waiters add up to that in a day.
+  /// The sum of all durations. It is a floating-point number, because a `duration` holds 292 years at most. The waits
+  /// of 107,000 waiters add up to that in a day.
   std::chrono::duration<double> sum() const noexcept {
     return std::chrono::duration<double, std::nano>{static_cast<double>(sum_)};
   }
 
-  /// The duration that a share `p` of the recorded durations did not exceed: quantile(0.99). It is the upper edge of a
-  /// bucket, but at most max(). Zero if nothing was recorded. A `p` below 0, and NaN, counts as 0; a `p` above 1 counts
-  /// as 1.
+  /// Returns a duration that the share `p` of the recorded durations did not exceed. For example, 99 % of the durations
+  /// did not exceed quantile(0.99). The result is the upper edge of a bucket, but at most max(). Zero if nothing was
+  /// recorded. A `p` below 0, and NaN, counts as 0; a `p` above 1 counts as 1.
   duration quantile(double p) const noexcept;
 
   /// The number of recorded durations below `limit`. It is exact if `limit` is a power of two times 256 ns, from 512 ns
@@ -59,8 +59,8 @@ class wait_histogram {
   std::uint64_t count_below(duration limit) const noexcept;
 
  private:
-  // Durations are counted in units of 256 ns. The first four buckets have one unit each; above them there are four
-  // buckets for each power of two.
+  // Durations are counted in units of 256 ns. Each of the first four buckets is one unit wide. Above them there are
+  // four buckets for each power of two.
   static constexpr unsigned unit_bits = 8;
   static constexpr unsigned octaves = 36;
   static constexpr std::size_t buckets = 4 + 4 * octaves;

@@ -19,9 +19,9 @@ struct knee {};
 ///
 /// If the share of dropped calls exceeds its usual value by 5 percentage points, L falls to the number of calls that
 /// succeed concurrently, but not below half of L. If the lower limit does not reduce the share of drops, and the
-/// latency is as good as before, load is not the cause of the drops. Then L returns to its former value, and the share
-/// counts as usual. While hardly any call succeeds, L stays above half of the greatest number of calls that succeeded
-/// concurrently before.
+/// latency is as good as before, load is not the cause of the drops. Then L returns to its former value, and the
+/// present share of drops becomes the usual value. While hardly any call succeeds, L stays above half of the greatest
+/// number of calls that succeeded concurrently before.
 ///
 /// Probes measure the baseline: twice a minute the limit falls to 0.6·L for one window, and further as long as that
 /// shortens the latency. Probes are aligned to the wall clock, so all clients of one callee probe at the same time.
@@ -38,7 +38,7 @@ struct knee {};
 /// Threads: not thread-safe; its owner must hold a lock. Takes constant time. Allocates: never.
 class knee_control : public detail::windowed_limit {
  public:
-  /// `to_wall` is the time to add to `now` to get the wall-clock time; whole minutes of it may be left out.
+  /// `to_wall`: the time to add to an instant of the time source to get the wall-clock time since 1970.
   knee_control(const limit_bounds& bounds, duration to_wall, std::uint64_t seed) noexcept;
 
   /// Records a call that has ended at `now`. Returns the new limit.
@@ -69,10 +69,10 @@ class knee_control : public detail::windowed_limit {
   double baseline_ = 0;   // r0, the latency without load
   double smoothed_ = 0;   // R, the smoothed median latency; 0: not known
   double reference_ = 0;  // the greatest limit since the last probe
-  double top_ = 0;        // the limit after the last cut because of drops
+  double top_ = 0;        // the limit after the last cut because of dropped calls
   // The number of concurrent calls that succeed while the latency is below 1.25 * baseline_. This value falls slowly.
   double carried_ = 0;
-  double usual_drops_ = 0;                     // the share of drops that does not depend on the limit
+  double usual_drops_ = 0;                     // the share of dropped calls that does not depend on the limit
   time_point hold_until_ = time_point::min();  // the limit stays at or below top_ until this instant
 
   bool is_probing_ = false;
@@ -80,20 +80,25 @@ class knee_control : public detail::windowed_limit {
   int probe_step_ = 0;
   time_point next_probe_ = time_point::max();
 
-  // A cut of the limit because of drops is on trial until it has proved useful.
+  // The state of a trial with a lower limit. The limit was cut because of dropped calls, and the trial shows whether
+  // the cut reduces the drops.
   double trial_back_ = 0;  // the limit before the cut that is on trial; 0: no trial
   time_point trial_until_{};
   double trial_limit_ = 0, trial_share_ = 0, trial_time_share_ = 0;
 
-  // The state of a trial with a raised limit. The limit was raised because callers were starving.
+  // The state of a trial with a raised limit. The limit is raised if callers give up because they wait too long for a
+  // slot.
   double raised_from_ = 0;  // the limit before the raise that is on trial; 0: no trial
-  double raised_rate_ = 0;  // successful calls per nanosecond before the raise
+  double raised_rate_ = 0;  // the rate of successful calls, per nanosecond, before the limit was raised
   time_point raise_again_at_ = time_point::min();
 
   int learned_ = 0;  // number of windows that have measured the baseline
   int streak_ = 0;   // number of windows in a row in which calls use up the limit and the latency is near the baseline
   int low_ = 0;      // number of windows in a row with a latency below the baseline
-  std::uint64_t given_up_early_ = 0;  // calls cancelled early in this window while calls used up the limit
+
+  // The number of calls in this window that were cancelled within twice the latency, after a longer wait for a slot.
+  // Counts only while calls use up the limit.
+  std::uint64_t given_up_early_ = 0;
   double low_sum_ = 0;
 
   duration to_wall_;

@@ -32,13 +32,13 @@ struct limit_bounds {
 /// Why an adaptive limit has changed, or stayed the same.
 enum class limit_reason : std::uint8_t {
   none,       ///< the limit has not made a decision yet
-  learning,   ///< the first windows measure the baseline
+  learning,   ///< the first windows measure the baseline latency
   unused,     ///< so few calls are under way that they tell nothing about the limit
   dropped,    ///< many calls were dropped
-  probe,      ///< the limit is low for a moment, to measure the baseline
-  measured,   ///< a probe has ended, and has measured the baseline
+  probe,      ///< the limit is low for a moment, to measure the baseline latency
+  measured,   ///< a probe has ended, and has measured the baseline latency
   slow,       ///< the latency is above the baseline, or above the target
-  fast,       ///< the latency allows more calls
+  fast,       ///< the latency is low enough to allow more calls
   steady,     ///< the limit stays as it is
   unrelated,  ///< the last change was undone: the lower limit did not stop the drops, or the higher limit did not help
   starved,    ///< callers cancel their calls before the end, because they waited too long for a slot

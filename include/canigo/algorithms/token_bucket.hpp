@@ -19,8 +19,8 @@ namespace canigo {
 /// tokens does not shift.
 ///
 /// The state is one instant at which the bucket was full, and the number of tokens taken since. All other values are
-/// computed from these two, so nothing is rounded and nothing drifts. This is the generic cell rate algorithm (ITU-T
-/// I.371). Its theoretical arrival time is stored as a ratio: origin + taken · P/N.
+/// computed from this instant and this number, so nothing is rounded and nothing drifts. This is the generic cell rate
+/// algorithm (ITU-T I.371). Its theoretical arrival time is stored as a ratio: origin + taken · P/N.
 ///
 /// `now` is always an argument. A `now` before the origin counts as the origin, so a clock that steps back adds no
 /// tokens. Counts and instants saturate at the ends of their range.
@@ -36,7 +36,8 @@ class token_bucket {
   /// Errors: errc::invalid_argument if `burst` is 0 or above max_burst, or `initial_tokens` above `burst`.
   token_bucket(const canigo::rate& supply, std::uint64_t burst, std::uint64_t initial_tokens, time_point now);
 
-  /// Whether try_take() would succeed. For an owner that checks several buckets before it takes from any of them.
+  /// Whether try_take() would succeed. An owner of several buckets uses this to check all of them before it takes from
+  /// any.
   bool can_take(time_point now, std::uint64_t tokens) const noexcept {
     return tokens <= burst_ && allows(gained(now), taken_ + tokens);
   }
@@ -59,8 +60,8 @@ class token_bucket {
 
   /// The earliest instant, not before `now`, at which try_take(tokens) succeeds if nothing else is taken or given back.
   ///
-  /// For more than `burst` tokens: the instant at which the last of them is released if each is taken immediately.
-  /// time_point::max() if that instant is out of range.
+  /// For more than `burst` tokens: the instant at which the last token is released, if each token is taken as soon as
+  /// it is released. time_point::max() if that instant is out of range.
   time_point ready_at(time_point now, std::uint64_t tokens) const noexcept;
 
   /// The number of whole tokens that are available at `now`; negative while the bucket is in debt.
@@ -124,9 +125,9 @@ class token_bucket {
   }
   bool full(uint128 credit) const noexcept { return spent(taken_) <= credit; }
 
-  // Whether the bucket has been full for a nanosecond or longer. The credit of the last nanosecond above the full
-  // bucket is kept. Otherwise, after a token that was due between two nanoseconds, the schedule of the next token would
-  // shift.
+  // Whether the bucket has been full for a nanosecond or longer. If it has been full for a shorter time, the bucket
+  // keeps the credit that exceeds a full bucket. Without this credit, the schedule would shift after a token that was
+  // due between two nanoseconds.
   bool overflows(uint128 credit) const noexcept { return spent(taken_) + tokens_ <= credit; }
 
   void fill(time_point now) noexcept;

@@ -16,8 +16,8 @@
 
 namespace canigo::http {
 
-/// The exception for a request that failed or was answered with a failure. Policies, breakers and retries judge calls
-/// by it.
+/// The exception for a request that failed or was answered with a failure. Policies, breakers and retries decide by
+/// this exception whether a call has failed, and whether to repeat it.
 class call_error : public canigo::detail::error_at {
  public:
   call_error(std::error_code code, const request& r, http::response answer);
@@ -46,13 +46,13 @@ class call_error : public canigo::detail::error_at {
 /// Lifetime: `c` must live until the awaitable is started.
 net::awaitable<response> send_checked(client& c, request r);
 
-/// Throws call_error if the answer has a status of 408, 429, or 500 and above; for answers of client::open() or
-/// download().
+/// Throws call_error if the answer has a status of 408, 429, or 500 and above. Use it for the answers of client::open()
+/// and download().
 void throw_if_failed(const response& answer, const request& r);
 
 /// A condition for retry_policy::retry_if that returns call_error::wait_before_retry(). Other exceptions tell neither
-/// the method of the request nor whether it followed a redirect. So for them it allows a retry only if the server was
-/// not reached. The errc::timed_out of policy_options::attempt_timeout is such an exception; use
+/// the method of the request nor whether it followed a redirect. So for these exceptions the condition allows a retry
+/// only if the server was not reached. The errc::timed_out of policy_options::attempt_timeout is such an exception; use
 /// client_options::timeout instead to end a request. Without send_checked(), set client_options::max_redirects to 0 or
 /// never retry a POST.
 struct retry_if_harmless {
@@ -62,8 +62,10 @@ struct retry_if_harmless {
 /// A condition for circuit_breaker_options::failed_if: like is_failure_of_callee(), but false for failures of this
 /// program.
 ///
-/// Such failures are an error in the request, such as error::malformed_url, a lack of file descriptors, and a proxy or
-/// a client certificate that can't be used.
+/// Failures of this program are:
+/// - an error in the request, such as error::malformed_url;
+/// - a lack of file descriptors;
+/// - a proxy or a client certificate that can't be used.
 bool is_failure_of_server(const std::exception_ptr& error) noexcept;
 
 }  // namespace canigo::http

@@ -35,10 +35,11 @@ namespace canigo::http {
 /// HTTP/2:
 /// - A server that answers before it has the whole body may end the stream, as servers in Go do. Then the answer is
 ///   lost, and the request ends with error::http2_stream_failed.
-/// - libcurl may wait forever if a server answers completely without reading the rest of the request, or if both bodies
-///   are transferred at the same time.
+/// - libcurl may wait forever if a server answers completely without reading the rest of the request. It may also wait
+///   forever if the bodies of the request and the answer are transferred at the same time.
 enum class http_version {
-  /// HTTP/2 if a server offers it in the TLS handshake, otherwise HTTP/1.1; HTTP/1.1 for requests with a body.
+  /// HTTP/1.1 for requests with a body. Other requests use HTTP/2 if the server offers it in the TLS handshake,
+  /// otherwise HTTP/1.1.
   negotiated,
   http1,  ///< HTTP/1.1 for all requests
   http2,  ///< HTTP/2 from the first byte, also without TLS; the server must support it
@@ -62,8 +63,8 @@ struct client_options {
   duration timeout = std::chrono::seconds{30};
   /// max number of redirects followed for GET, HEAD and POST, up to 100; 0: redirects are returned as responses
   int max_redirects = 5;
-  /// Max size in bytes of a response body for send(). With decode_body, max_body bounds the decoded body. In a response
-  /// to open() with decode_body, max_body bounds the bytes that were received but not yet read by the caller.
+  /// For send(): the max size in bytes of a response body; with decode_body, the max size after the decoding. For
+  /// open() with decode_body: the max number of bytes that were received and that the caller has not read yet.
   std::size_t max_body = 16 << 20;
   /// Max size in bytes of the header fields of a response, all redirects together. libcurl itself accepts about 300 kB
   /// per response, and 100 kB per line.
@@ -88,11 +89,11 @@ struct client_options {
   std::string cert_file = {};     ///< PEM file of the client's certificate and the intermediate certificates
   std::string key_file = {};      ///< PEM file of the key of that certificate; empty: cert_file also has the key
   std::string key_password = {};  ///< the password of the key; empty: the key has no password
-  /// The URL of a proxy. Unset: the proxy in http_proxy, https_proxy, all_proxy and no_proxy when the client is made.
-  /// Empty: no proxy.
+  /// The URL of a proxy. Unset: the proxy that the environment variables http_proxy, https_proxy, all_proxy and
+  /// no_proxy name when the client is made. Empty: no proxy.
   std::optional<std::string> proxy = {};
-  /// The path of a Unix socket to which all connections go, whatever the host in the URL is. No proxy is used. Empty:
-  /// none.
+  /// The path of a Unix socket to which all connections go, whatever the host in the URL is. With a path, no proxy is
+  /// used. Empty: connections use TCP.
   std::string unix_socket = {};
   /// Addresses of hosts that need no lookup. If two entries have the same host and port, the later one is used.
   std::vector<known_address> known_addresses = {};
@@ -116,9 +117,9 @@ struct client_stats {
 /// Any number of requests may be sent at once. At most `connections_per_host` of them to one host are under way, and at
 /// most `connections` of all; the others wait in order of arrival. Hosts below their maximum are served in turn.
 ///
-/// A limit around send() takes its token before that wait, so the token may be taken long before the request is sent.
-/// To avoid that, give the limit `concurrency = client.connections_per_host()`: then a request that has its token never
-/// waits for a connection.
+/// A limit around send() takes its token before the request waits for a connection. So the token may be taken long
+/// before the request is sent. To avoid that, give the limit `concurrency = client.connections_per_host()`: then a
+/// request that has its token never waits for a connection.
 ///
 /// If a connection breaks before the first byte of the answer, the server may or may not have executed the request. If
 /// the connection had been used before, the client sends GET, HEAD, PUT, DELETE, OPTIONS and TRACE once more, over a
@@ -133,7 +134,7 @@ struct client_stats {
 /// Errors of all requests:
 /// - error::… and any other code of curl, unchanged: see http::error;
 /// - error::address_refused if client_options::allow_address refused every address; response::problem names the last
-///   one;
+///   refused address;
 /// - errc::timed_out; response::problem names the time limit, and says what was missing;
 /// - errc::too_large for a response beyond client_options::max_body or max_headers; response::problem names the
 ///   maximum;
@@ -158,8 +159,8 @@ struct client_stats {
 class client {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
-  /// If it reads certificates, it connects to itself through a loopback port. That usually takes tens of milliseconds,
-  /// and at most 5 s. So make clients at the start of a program, and not in a handler.
+  /// If the constructor reads certificates, it connects to itself through a loopback port. That usually takes tens of
+  /// milliseconds, and at most 5 s. So make clients at the start of a program, and not in a handler.
   explicit client(const net::any_io_executor& executor, const client_options& options = {});
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -192,15 +193,16 @@ class client {
 
   /// Starts a request whose body the caller writes part by part. `length` is the size of the body in bytes, if known.
   ///
-  /// Errors: errc::invalid_argument for a request that can't be sent, for GET and HEAD, and for one with a body. The
-  /// text names the field, the value and what is allowed.
+  /// Errors: errc::invalid_argument for a request that can't be sent, for GET and HEAD, and if `r` already has a body.
+  /// The text names the field, the value and what is allowed.
   /// Allocates: the exchange.
   upload start_upload(request r, std::optional<std::uint64_t> length = std::nullopt);
 
   client_stats stats() const;
 
-  /// Max number of requests to one host under way: the smaller of the two maximums in the options. Use it as the cap of
-  /// a limit on calls to one host, if all calls of this client to that host pass the limit.
+  /// The max number of requests to one host that are under way at the same time: the smaller of
+  /// client_options::connections and connections_per_host. Use it as the cap of a limit on calls to one host, if all
+  /// calls of this client to that host pass the limit.
   std::size_t connections_per_host() const noexcept;
 
   /// Ends all current and later requests with errc::stopped, and closes the connections. Idempotent.

@@ -34,7 +34,7 @@ enum class error {
   certificate_expired = 1000,     ///< the server's certificate has expired, or is not valid yet
   certificate_of_another_host,    ///< the server's certificate is valid for other hosts only
   proxy_refused,                  ///< the proxy did not connect, for a reason other than proxy_authentication_required
-  proxy_authentication_required,  ///< status 407: the proxy requires a user and a password, or refused those given
+  proxy_authentication_required,  ///< status 407: the proxy requires a user and a password, or refused the given ones
   address_refused,                ///< client_options::allow_address refused every address of the server
   server_failed,                  ///< only from send_checked(): the answer has status 408, or 500 and above
 };

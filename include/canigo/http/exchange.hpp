@@ -29,7 +29,7 @@ class stream;
 /// these exceed max_body, the exchange ends with errc::too_large.
 ///
 /// An exchange occupies one of client_options::connections until the last byte is read. There is no time limit after
-/// the head; put one around read_some() if the server may stop sending.
+/// the head; put a time limit around read_some() if the server may stop sending.
 ///
 /// Cancellation: destroying an unfinished exchange resets it immediately. Its connection is closed; with HTTP/2 only
 /// its stream is reset.

@@ -19,12 +19,12 @@ namespace canigo::http {
 struct request {
   std::string method = "GET";
   std::string url;        ///< an absolute URL with http:// or https://
-  http::headers headers;  ///< the fields to add to those that the client sends in any case
+  http::headers headers;  ///< the fields to send in addition to those that the client adds to every request
   std::string body;       ///< the body, sent unchanged; not for GET and HEAD
   /// the time limit from send() to the last byte, instead of the client's timeout; more than 0; max: no time limit
   std::optional<duration> timeout;
   /// Sent unchanged instead of the path and query of the URL, for example "*" for OPTIONS. Only visible ASCII
-  /// characters are allowed. Redirects are not followed then. Empty: the path and query of the URL are sent.
+  /// characters are allowed. With a target, redirects are not followed. Empty: the path and query of the URL are sent.
   std::string target;
   /// whether to store the body of the response; false: its bytes are counted and dropped as they arrive
   bool keep_body = true;

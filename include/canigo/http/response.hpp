@@ -30,13 +30,13 @@ struct response {
   std::string url;              ///< the URL of the response, after redirects
   std::string redirect;         ///< the absolute URL of a redirect that was not followed; empty: none
   int redirects = 0;
-  int resends = 0;      ///< how often the request was sent again after a broken connection; at most 1, see client
+  int resends = 0;      ///< how often the request was sent again after a broken connection; at most 1, see http::client
   bool reused = false;  ///< whether the request was sent over a reused connection
   http::timing timing;
   /// Describes an error: the host, and the cause if the error code does not tell it. Examples of a cause are a timeout
   /// with the part that was missing, an exceeded maximum, a defect of an encoded body or certificate, or the answer of
-  /// a proxy. The text names an option with its value, but only the host of the URL. Empty after errc::stopped,
-  /// invalid_argument and not_enough_memory.
+  /// a proxy. If an option caused the error, the text contains the option and its value. Of the URL it contains only
+  /// the host. Empty after errc::stopped, invalid_argument and not_enough_memory.
   std::string problem;
 };
 

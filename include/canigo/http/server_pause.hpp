@@ -13,7 +13,7 @@
 
 namespace canigo::http {
 
-/// Pauses a limit for all calls as long as the server asks for, not only the call that the server refused.
+/// Pauses a limit for as long as a server asks for. So all calls wait, not only the call that the server refused.
 ///
 ///     canigo::http::server_pause pause{*api.limits()};
 ///     auto r = co_await api.run([&] { return pause.send_checked(client, {"GET", url}); });
@@ -28,8 +28,8 @@ class server_pause {
   /// `limit` must outlive this object.
   explicit server_pause(limiter& limit, duration most = std::chrono::minutes{5});
 
-  /// Pauses the limit for the http::asked_wait() of an answer. Returns that time, or zero if the answer asks for no
-  /// wait.
+  /// Pauses the limit for the time that an answer asks for; see http::asked_wait(). Returns that time, or zero if the
+  /// answer asks for no wait.
   duration obey(const response& answer);
 
   /// Like http::send_checked(), and then calls obey() with the answer, whether it is a failure or not.

@@ -63,7 +63,7 @@ class upload {
   /// Ends the body, and waits for the head of the response.
   ///
   /// Errors: those of client::open(), thrown in the same way; errc::invalid_argument if fewer bytes were written than
-  /// announced. In the latter case nothing has happened.
+  /// announced. After errc::invalid_argument the upload is unchanged.
   /// Cancellation: terminal, partial, total. It resets the whole upload.
   /// Allocates: the coroutine's frame.
   net::awaitable<exchange> finish();

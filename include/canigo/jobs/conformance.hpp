@@ -29,8 +29,8 @@ class world {
   world& operator=(const world&) = delete;
   virtual ~world() = default;
 
-  /// Opens a store on the jobs of this world, with the default store_policy. A test case opens up to two stores, as two
-  /// processes do. A store that exists only in one process returns the same object again.
+  /// Opens a store with the jobs of this world and the default store_policy. A test case opens up to two stores, as two
+  /// processes do. If the store exists only in one process, open() returns the same object each time.
   virtual std::shared_ptr<store> open() = 0;
   /// Moves the clock of the stores forward, or back for a negative `d`.
   virtual void advance(duration d) = 0;

@@ -22,11 +22,11 @@ enum class error {
   unknown_outcome,  ///< the commit failed with an unknown result: the changes may be stored or not
   failed,           ///< any other error of the database
   unknown_job,      ///< the job does not exist, or was removed
-  job_failed,       ///< the last attempt failed, and the job is dead. The text is that of the last failure
+  job_failed,       ///< the last attempt failed, and the job is dead. The error text is that of the last failure
   job_crashed,      ///< the process of the job crashed too often, and the job is dead
   job_expired,      ///< the deadline passed before the job was done. Equals std::errc::timed_out
   job_cancelled,    ///< the job was cancelled
-  not_notified,     ///< changes of other processes are noticed late, so jobs begin late; only store_facts has this code
+  not_notified,     ///< changes by other processes are noticed late, so jobs begin late; only in store_facts::trouble
 };
 
 /// The error category "jobs".

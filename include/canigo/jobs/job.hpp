@@ -19,7 +19,8 @@ namespace detail {
 struct running_job;
 }
 
-/// A handler throws this to report that another attempt is useless: the job is dead immediately.
+/// A handler throws this exception to report that another attempt is useless. The job then becomes dead without further
+/// attempts.
 class hopeless : public std::runtime_error {
  public:
   using runtime_error::runtime_error;
@@ -41,7 +42,7 @@ class job {
   /// The number of this attempt; the first one is 1.
   std::uint32_t attempt() const noexcept;
   std::uint32_t max_attempts() const noexcept;
-  /// How often the process of the job crashed, or lost its lease, while it ran the job.
+  /// How many times a process crashed, or lost the job's lease, while it ran this job.
   std::uint32_t crashes() const noexcept;
   /// The lease of this run. Its token rises with each run of the job, so a database can refuse writes with an older
   /// token.

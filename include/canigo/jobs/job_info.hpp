@@ -15,7 +15,7 @@ namespace canigo::jobs {
 /// An instant of the store's clock, in UTC.
 using instant = std::chrono::sys_time<std::chrono::microseconds>;
 
-/// The number of a job. A store never assigns a number twice as long as it keeps all commits; docs/jobs.md tells how a
+/// The number of a job. If a store keeps all commits, it never assigns a number twice. docs/jobs.md tells how a
 /// failover of PostgreSQL may lose commits.
 using job_id = std::int64_t;
 
@@ -25,11 +25,11 @@ inline constexpr int most_priorities = 16;
 inline constexpr std::size_t most_bytes = std::size_t{64} << 20;
 /// The longest name of a queue or kind, and the longest key of a unique job, in bytes.
 inline constexpr std::size_t most_name = 255;
-/// Every store counts the jobs of one state exactly, up to this number.
+/// Up to this number, every store counts the jobs of one state exactly.
 inline constexpr std::size_t most_counted = 100'000;
-/// A store keeps this many bytes of the text of a failure, from its beginning.
+/// The max length of the text of a failure, in bytes. A store keeps only the beginning of a longer text.
 inline constexpr std::size_t most_error_text = 1000;
-/// A store keeps the history of a job up to this number of entries, the latest ones.
+/// The max number of entries in the history of a job. A store keeps the latest entries.
 inline constexpr std::size_t most_events = 32;
 
 /// The state of a job. A job whose delay has not ended, or that waits for another attempt, is in the state `waiting`,
@@ -59,20 +59,20 @@ enum class unique_scope : std::uint8_t {
 struct new_job {
   std::string queue = "default";      ///< the name of the queue; 1 to most_name bytes
   std::string kind = {};              ///< the kind of the job, which selects the handler; 1 to most_name bytes
-  std::string payload = {};           ///< the input for the handler; any bytes, up to most_bytes
+  std::string payload = {};           ///< the input for the handler: up to most_bytes bytes of any value
   int priority = 0;                   ///< priority class, 0 (goes first) … 15
   duration delay = duration::zero();  ///< time before the job can be claimed; 0 or more
   /// the instant at which the job can be claimed, instead of `delay`; years 1970 to 9999
   std::optional<instant> at = {};
   duration expires_in = duration::max();  ///< a job that still waits after this time is dead; more than 0; max: never
   std::uint32_t max_attempts = 25;        ///< max number of attempts, 1 to 1'000'000; crashes do not count
-  std::string unique_key = {};            ///< the unique key; any bytes, up to most_name; empty: not unique
+  std::string unique_key = {};            ///< the unique key: up to most_name bytes of any value; empty: not unique
   unique_scope scope = unique_scope::until_ended;
-  duration unique_for = duration::zero();  ///< the time for unique_scope::for_a_time; more than 0
+  duration unique_for = duration::zero();  ///< how long the key is unique with unique_scope::for_a_time; more than 0
   std::string batch = {};                  ///< the batch of the job, up to most_name bytes; empty: none
-  /// The name of a batch. The job can be claimed only after all jobs of that batch have ended, in any way. A job with a
-  /// batch to wait for must have no delay. If no job of that batch waits or runs at the submission, the job can be
-  /// claimed immediately. Empty: none.
+  /// The name of a batch for which the job waits; empty: none. The job can be claimed only after all jobs of that batch
+  /// have ended, in any way. If no job of the batch waits or runs at the submission, the job can be claimed
+  /// immediately. A job that waits for a batch must have no delay.
   std::string after_batch = {};
 };
 
@@ -140,23 +140,24 @@ struct job_info {
   instant run_at;
   std::optional<instant> lease_until = {};  ///< the end of the lease, for a running job
   std::optional<instant> deadline = {};
-  std::optional<instant> cancel_at = {};  ///< when the job was cancelled; extend() reports it if the job runs
+  std::optional<instant> cancel_at = {};  ///< time of the cancellation, which extend() reports to a running job
   std::optional<instant> finished_at = {};
   std::string unique_key = {};  ///< the unique key that the job has now; empty: none
   std::string batch = {};       ///< the batch of the job, as in new_job
-  /// see new_job::after_batch; run_at is instant::max() while the job waits for the batch
+  /// the batch for which the job waits: see new_job::after_batch; during that wait, run_at is instant::max()
   std::string after_batch = {};
   std::string result = {};          ///< the result of a job that is done, or the progress of a running job
-  std::vector<event> history = {};  ///< the last most_events entries, oldest first
+  std::vector<event> history = {};  ///< the latest most_events entries, oldest first
   bool operator==(const job_info&) const = default;
 };
 
-/// The number of jobs in a queue. A store may stop counting at most_counted, so that a large table costs no more.
+/// The number of jobs in a queue. A store may stop counting at most_counted jobs of a state, so that counting a large
+/// table takes no longer.
 struct queue_count {
   std::string queue;
   bool is_paused = false;
-  std::size_t by_state[5] = {};  ///< number of jobs in each job_state; for `done`, only among the jobs that ended last
-  bool has_more[5] = {};         ///< indexed by job_state; true: the number in by_state is only a lower bound
+  std::size_t by_state[5] = {};  ///< jobs in each job_state; `done` is counted only among the jobs that ended last
+  bool has_more[5] = {};         ///< indexed by job_state; true: there are more jobs than the number in by_state
   /// How long the earliest due job has been due; 0: no job is due.
   duration oldest = duration::zero();
   std::size_t of(job_state s) const noexcept { return by_state[static_cast<std::size_t>(s)]; }

@@ -37,8 +37,8 @@ T from_json(std::string_view text) {
 ///     auto confirm = [&](const order& o, jobs::job& j) -> net::awaitable<receipt> { … };
 ///     service.handle("confirm", jobs::typed<order>(confirm));
 ///
-/// If a payload can't be converted to T, the job is hopeless, because another attempt would also fail. Requires version
-/// 3.9 or later of the nlohmann library.
+/// If a payload can't be converted to T, the handler throws jobs::hopeless: the job gets no other attempt, because
+/// another attempt would also fail. Requires version 3.9 or later of the nlohmann library.
 template <class T, class F>
   requires std::invocable<F&, const T&, job&>
 auto typed(F f) {

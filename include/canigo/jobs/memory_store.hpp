@@ -16,10 +16,11 @@ namespace canigo::jobs {
 /// A store that keeps jobs in the memory of this process, for tests: the jobs are lost when the process ends.
 ///
 /// Its clock is the time source of its context, so it follows testing::virtual_time. Every call except changed() ends
-/// without a wait. After std::bad_alloc a step may be partly executed.
+/// without a wait. A call that throws std::bad_alloc may have made a part of its changes.
 class memory_store final : public detail::local_store {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   explicit memory_store(const net::any_io_executor& executor, const store_policy& policy = {});
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

@@ -26,7 +26,7 @@ struct postgres_store_options {
   /// How long a call of the store waits for a server that can't be reached, or that is starting; 0 or more.
   duration reconnect_limit = std::chrono::seconds{5};
   /// How long a call of the store waits for an answer of the server; more than 0. After that the connection is closed.
-  /// count() and list() may also take this time, and then end with error::locked.
+  /// count() and list() may take this long, too; after that they end with error::locked.
   duration answer_limit = std::chrono::seconds{30};
   /// How often callers of changed() are woken even without a known change; more than 0.
   duration poll = std::chrono::seconds{30};
@@ -75,15 +75,15 @@ class postgres_store final : public store {
   ~postgres_store() override;
 
   /// Submits a job over a connection of the program, in the transaction that is open there. So the job exists if and
-  /// only if that transaction is committed. Services are told after the commit. The call blocks until the server
-  /// answers.
+  /// only if that transaction is committed. Services are notified of the job after the commit. The call blocks until
+  /// the server answers.
   ///
   /// A REPEATABLE READ or SERIALIZABLE transaction sees the data as of its beginning. It can't submit a job with
-  /// `after_batch`: errc::invalid_argument. If the job with the same unique key has changed since, the call throws
-  /// error::locked, and the whole transaction must be repeated.
+  /// `after_batch`: errc::invalid_argument. If the job with the same unique key has changed since that beginning, the
+  /// call throws error::locked, and the whole transaction must be repeated.
   ///
-  /// Errors: those of put(). The connection must be idle, to this database with this search path, and no other thread
-  /// may use it meanwhile. The tables must exist: any call of a store creates them.
+  /// Errors: those of put(). The connection must be idle, and must be to this database with this search path. No other
+  /// thread may use it meanwhile. The tables must exist: any call of a store creates them.
   put_answer put_in(pg_conn* connection, const new_job& j);
 
   net::awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) override;

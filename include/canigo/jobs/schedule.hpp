@@ -40,8 +40,8 @@ class schedule {
   ///
   /// When clocks are put forward, local times are skipped. All times of a schedule that are skipped make the job due
   /// once, when the clocks are put forward. When clocks are put back, local times occur twice. Then the job is due only
-  /// the first time. If the minute or hour field begins with `*`, this does not apply: a skipped time is ignored, and a
-  /// time that occurs twice is due twice.
+  /// the first time. A schedule whose minute or hour field begins with `*` follows other rules: a skipped time is
+  /// ignored, and a time that occurs twice is due twice.
   ///
   /// Throws std::system_error (errc::invalid_argument), naming the field, its text and the range; also if no time ever
   /// matches, such as the 30th of February.

@@ -46,7 +46,7 @@ class admitted {
   admitted& operator=(const admitted&) = delete;
   virtual ~admitted() = default;
 
-  /// Runs the job. A grant with a permit that can be lost overrides this, so that the loss cancels the job.
+  /// Runs the job. A grant with a permit that can be lost overrides this function, so that the loss cancels the job.
   virtual net::awaitable<std::string> run(net::awaitable<std::string> work) { return work; }
   /// Called if there was no job to run. This function must give back all tokens of the grant, because they count as
   /// used from the grant on.
@@ -94,8 +94,9 @@ class permit_of final : public admitted {
 
 }  // namespace detail
 
-/// Makes an admission from a limit of the library, for one token or permit per job: a scheduler, semaphore or limiter,
-/// or one in Redis. `r` sets the priority of these jobs among all requests to that limit. `l` must outlive the service.
+/// Makes an admission from a limit of the library: a scheduler, a semaphore or a limiter, in this process or in Redis.
+/// Each job gets one token or one permit. `r` sets the priority of these jobs among all requests to that limit. `l`
+/// must outlive the service.
 template <limit Limit>
 admission within(Limit& l, request r = {}) {
   return [&l, r]() -> net::awaitable<std::shared_ptr<admitted>> {
@@ -122,7 +123,7 @@ struct queue_options {
 };
 
 struct service_options {
-  std::vector<queue_options> queues = {};     ///< the queues whose jobs it runs; none: it only submits jobs
+  std::vector<queue_options> queues = {};     ///< the queues whose jobs this service runs; none: it only submits jobs
   duration lease = std::chrono::seconds{30};  ///< the length of a job's lease, renewed while the job runs; 1 ms or more
   /// The delay before the service uses a failing store again.
   canigo::backoff store_retry = {.first = std::chrono::milliseconds{100}, .cap = std::chrono::seconds{10}};
@@ -188,7 +189,7 @@ class service {
   service& operator=(const service&) = delete;
 
   /// Sets the handler for jobs of a kind: net::awaitable<std::string>(job&), or net::awaitable<void>(job&). Jobs that
-  /// run at the same time share it. Call this before start(). A job without a handler fails, and is retried.
+  /// run at the same time share the handler. Call this before start(). A job without a handler fails, and is retried.
   template <class F>
     requires std::invocable<F&, job&>
   void handle(std::string kind, F f) {
@@ -206,9 +207,9 @@ class service {
   /// Submits a job of the kind for each time of a schedule, from start() on. Call this before start().
   ///
   /// Only the job for the next time of the schedule waits in the store. Its unique key contains that time, so services
-  /// in several processes submit it only once. If no process runs at that time, the job runs later, and further missed
-  /// times have no job. The name of a schedule is o.unique, or the kind; it has up to 200 bytes and is unique in a
-  /// service. A delay and a batch are not allowed, and the scope has no effect. All times are those of the store's
+  /// in several processes submit it only once. If no process runs at that time, the job runs later. Further times that
+  /// pass meanwhile get no job. The name of a schedule is o.unique, or the kind; it has up to 200 bytes and is unique
+  /// in a service. A delay and a batch are not allowed, and the scope has no effect. All times are those of the store's
   /// clock.
   ///
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
@@ -243,8 +244,9 @@ class service {
   ///
   /// A job that was claimed but has not begun is given back immediately. A job that the stop cancels is given back,
   /// too, without using up an attempt. After `grace`, running jobs are cancelled. Returns when no job of this service
-  /// runs and the store knows the end of each. If the store fails, returns when the leases have ended. Idempotent; a
-  /// second call can make the mode harder. A handler must not wait for stop(), because stop() waits for handlers.
+  /// runs, and the store has recorded the end of each job. If the store fails, returns when the leases have ended.
+  /// Idempotent; a second call can make the mode harder. A handler must not wait for stop(), because stop() waits for
+  /// handlers.
   /// Throws errc::invalid_argument immediately for an unknown mode.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<void> stop(stop_mode mode = stop_mode::finish_running, duration grace = duration::max());
@@ -258,7 +260,7 @@ class service {
   std::function<void(stop_mode, duration)> stopper() const;
 
   /// The pool of a queue, for its statistics: `exporter.add("mail", jobs.pool("mail"))`. The names of its tasks are the
-  /// kinds of the jobs. It lives as long as the service. Throws errc::invalid_argument if the service has no such
+  /// kinds of the jobs. The pool lives as long as the service. Throws errc::invalid_argument if the service has no such
   /// queue.
   const strand_pool& pool(const std::string& queue) const;
 

@@ -40,7 +40,8 @@ struct sqlite_store_options {
 /// write.
 ///
 /// Processes notify each other by datagrams, with sockets in the folder FILE-wake. If a process is killed, its socket
-/// shows that within `poll`, and its leases end. If sockets are impossible, a change is noticed within `poll`.
+/// shows that to other processes within `poll`, and its leases end. If sockets are impossible, a change is noticed
+/// within `poll`.
 ///
 /// The constructor does not wait until its thread has opened the file. If the file can't be opened or used, each call
 /// throws the reason, and the next call tries again. If it is unknown whether a step took place, the call throws

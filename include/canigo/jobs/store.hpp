@@ -17,9 +17,9 @@
 
 namespace canigo::jobs {
 
-/// The rules of a store that apply to all of its jobs.
+/// The rules that apply to all jobs of a store.
 struct store_policy {
-  std::uint32_t most_crashes = 3;  ///< a job whose process crashes this often is dead; 1 or more
+  std::uint32_t most_crashes = 3;  ///< a job is dead after this number of crashes of its process; 1 or more
   /// The delay before a job may run again after a crash of its process.
   backoff after_crash = {.first = std::chrono::seconds{1}, .cap = std::chrono::minutes{1}, .jitter = jitter::equal};
 };
@@ -46,7 +46,7 @@ struct extension {
 enum class cancel_answer : std::uint8_t {
   unknown,    ///< there is no job with this number
   ended,      ///< the job had already ended, so nothing was changed
-  cancelled,  ///< the job was waiting, and has ended now
+  cancelled,  ///< the job was waiting, and has now ended as cancelled
   marked,     ///< the job is running, and extend() reports the cancellation to its holder
 };
 
@@ -65,9 +65,9 @@ enum class remove_answer : std::uint8_t { unknown, running, removed };
 
 struct trim_request {
   std::string queue = "default";
-  /// jobs that ended longer ago than this are removed; 0 or more; max: no job is removed because of its age
+  /// jobs whose end is longer ago than this are removed; 0 or more; max: no job is removed because of its age
   duration older_than = duration::max();
-  /// max number of ended jobs that stay, the latest ones; up to 100'000, or SIZE_MAX: no maximum
+  /// max number of ended jobs that are kept: those that ended last; up to 100'000, or SIZE_MAX: no maximum
   std::size_t keep = SIZE_MAX;
   std::size_t limit = 500;  ///< max number of jobs to remove in one step; 1 or more
 };
@@ -76,15 +76,15 @@ struct list_request {
   std::string queue = {};               ///< only jobs of this queue; empty: all queues
   std::optional<job_state> state = {};  ///< only jobs in this state; empty: all states
   std::string batch = {};               ///< only jobs of this batch; empty: all jobs
-  job_id after = 0;                     ///< return only jobs with a number greater than this
+  job_id after = 0;                     ///< only jobs with a number greater than this
   std::size_t limit = 100;              ///< max number of jobs to return; 1 to 1000
 };
 
-/// The database of a store, and a problem that it has although its calls succeed.
+/// Facts about a store: its database, and a problem that exists although the calls of the store succeed.
 struct store_facts {
   std::string engine = {};        ///< the database and its version, such as "SQLite 3.40.1"; empty: not known yet
   std::error_code trouble = {};   ///< the code of the problem, such as error::not_notified
-  std::string trouble_text = {};  ///< describes the problem, with the file or server and an advice; empty: no problem
+  std::string trouble_text = {};  ///< describes the problem, the file or server, and what to do; empty: no problem
 };
 
 /// Stores jobs durably. Every member is one asynchronous step that takes place completely or not at all.
@@ -113,26 +113,28 @@ class store {
 
   /// Submits the jobs in one step. When put_all() returns, the jobs are as durable as the store can make them.
   ///
-  /// If several jobs have the same key, only the first one is added, and the result has its number for the others. A
-  /// job that waits for a batch waits for all members of the batch in the same list, whatever their order.
+  /// If several jobs in `list` have the same unique key, only the first of them is added. The results for the other
+  /// jobs have the number of the first job. A job that waits for a batch also waits for all jobs of that batch in
+  /// `list`, whatever their positions in the list.
   virtual net::awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) = 0;
   net::awaitable<put_answer> put(new_job j);
 
-  /// Claims jobs that are due: by priority, then by due time, then by number. Returns none from a paused queue.
+  /// Claims jobs that are due, in this order: by priority, then by due time, then by number. Returns none from a paused
+  /// queue.
   ///
   /// Before claim() looks for jobs, it processes a limited number of expired leases and passed deadlines, in any queue.
   virtual net::awaitable<std::vector<claimed_job>> claim(claim_request r) = 0;
 
-  /// Ends the job with a result. A holder whose lease has ended may still do so if no other process has claimed the
-  /// job.
+  /// Ends the job with a result. A holder whose lease has ended may still call complete() successfully, if no other
+  /// process has claimed the job since.
   virtual net::awaitable<verdict> complete(lease l, std::string result) = 0;
-  /// Ends a failed run. The job waits for `retry_in`; it is dead if that was the last attempt, or if `retry_in` is max.
-  /// A job that was marked as cancelled ends as cancelled.
+  /// Ends a failed run. The job waits for `retry_in` before its next run. The job is dead if that was its last attempt,
+  /// or if `retry_in` is max. A job that was marked as cancelled ends as cancelled.
   virtual net::awaitable<verdict> fail(lease l, std::string text, duration retry_in) = 0;
-  /// Lets the job wait for `d`, 0 or more, which does not count as an attempt. A job that was marked as cancelled ends
-  /// as cancelled.
+  /// Ends a run, and lets the job wait for `d`, 0 or more, before its next run. This run does not count as an attempt.
+  /// A job that was marked as cancelled ends as cancelled.
   virtual net::awaitable<verdict> snooze(lease l, duration d) = 0;
-  /// Undoes the claim of a job that did not begin to run. A job that was marked as cancelled ends as cancelled.
+  /// Undoes the claim of a job whose run has not begun. A job that was marked as cancelled ends as cancelled.
   virtual net::awaitable<verdict> give_back(lease l) = 0;
   /// Renews the lease for `d`, more than 0, and stores the progress if it is set.
   virtual net::awaitable<extension> extend(lease l, duration d, std::optional<std::string> progress) = 0;
@@ -150,30 +152,31 @@ class store {
   virtual net::awaitable<void> pause(std::string queue) = 0;
   virtual net::awaitable<void> resume(std::string queue) = 0;
 
-  /// The time until claim() can return more jobs than now: a job of the queue is due, or a lease or deadline of any
-  /// queue ends. 0: immediately; max: no such time is known.
+  /// The time until claim() can return more jobs than now. It can return more when a job of the queue becomes due, or
+  /// when a lease or a deadline of a job in any queue ends. 0: immediately; max: no such time is known.
   virtual net::awaitable<duration> next_due(std::string queue) = 0;
   /// The current time of the store's clock.
   virtual net::awaitable<instant> clock() = 0;
   virtual net::awaitable<std::optional<job_info>> look(job_id id) = 0;
-  /// Lists jobs by number, without payload, result and history. The cost of a call includes the jobs that the call
-  /// skips.
+  /// Lists jobs in the order of their numbers, without payload, result and history. A call may have to read many jobs
+  /// that do not match the request, so it may take long even if it returns few jobs.
   virtual net::awaitable<std::vector<job_info>> list(list_request r) = 0;
   /// Counts the jobs of all known queues. The result is sorted by the names of the queues.
   virtual net::awaitable<std::vector<queue_count>> count() = 0;
 
-  /// Waits until something that a caller may wait for has changed: jobs were submitted, ended or cancelled.
+  /// Waits for a change that may matter to a waiting caller: jobs were submitted, ended or cancelled.
   ///
-  /// `seen` is the result of the previous call, at first 0. The result is a hint: changes of other processes may be
-  /// noticed seconds later. Errors: errc::stopped. Cancellation: terminal, partial, total.
+  /// `seen` is the result of the previous call; in the first call it is 0. The result is a hint: changes of other
+  /// processes may be noticed seconds later. Errors: errc::stopped. Cancellation: terminal, partial, total.
   virtual net::awaitable<std::uint64_t> changed(std::uint64_t seen) = 0;
 
-  /// Ends every later call, and every changed(), with errc::stopped. Steps that have begun are carried out. Idempotent.
+  /// Ends every later call with errc::stopped, and also every running changed(). Other calls that have begun are
+  /// carried out. Idempotent.
   virtual void stop() noexcept = 0;
 
-  /// The place of the jobs: a file, or a URL without its password.
+  /// Where the jobs are stored: the path of a file, or a URL without its password.
   virtual std::string where() const = 0;
-  /// The facts known from the latest calls. Does not wait. Allocates.
+  /// The facts about the database that are known from the latest calls. Does not wait. Allocates.
   virtual store_facts facts() const { return {}; }
 };
 

@@ -9,7 +9,8 @@ namespace canigo::jobs {
 /// A failed call of the store, as reported to an observer.
 struct store_failure {
   std::error_code code;  ///< the code of the exception; empty if it has none
-  /// the text of the exception: names the file or server and what to do; valid only during the call
+  /// the text of the exception: it names the file or server, and tells the operator how to mend the failure; valid only
+  /// until the observer's function returns
   std::string_view text;
   std::uint32_t failures = 1;  ///< number of failed calls in a row, including this one
 };
@@ -20,8 +21,8 @@ struct store_failure {
 /// The functions of an observer must not throw, and should return soon: a coroutine of the service waits for them.
 class store_observer {
  public:
-  /// Called when a call failed, except for calls that users made. The service tries again, at growing intervals, unless
-  /// this failure stops it.
+  /// Called when a call of the store has failed, except for calls that users made. The service makes the call again, at
+  /// growing intervals, unless this failure stops the service.
   virtual void store_failed(const store_failure&) noexcept {}
   /// Called when calls of the store succeed again after failures.
   virtual void store_recovered() noexcept {}

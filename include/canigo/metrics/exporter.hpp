@@ -32,7 +32,7 @@ struct shared_limit_stats : queue_stats {
   std::uint64_t round_trips = 0, failed_calls = 0, lost_leases = 0, granted_ahead = 0, granted_locally = 0;
   wait_histogram round_trip;
   bool available = true;
-  std::string cause;  // the message of the last error's code, which has few different values
+  std::string cause;  // the message of the last error's code; a metric label, so it must have few different values
   duration quarantine{};
 };
 
@@ -59,19 +59,20 @@ struct jobs_stats {
   };
   std::vector<queue> queues;
   std::uint64_t store_failures = 0;
-  std::string cause = {};  // the message of the last error's code, which has few different values
+  std::string cause = {};  // the message of the last error's code; a metric label, so it must have few different values
 };
 
 /// Exports statistics to Prometheus: of limits, flows, circuit breakers, pools, the lag of loops, HTTP clients,
 /// services of durable jobs, and limits and connections in Redis.
 ///
-/// The exporter has no counters of its own: a request of Prometheus reads the stats() of each object. So the hot path
-/// costs nothing more. Serve text() from your own HTTP server, or pass collectable() to a prometheus::Exposer.
+/// The exporter has no counters of its own: for each request of Prometheus it calls stats() of each object. So the
+/// export adds no cost to the hot path. Serve text() from your own HTTP server, or pass collectable() to a
+/// prometheus::Exposer.
 ///
 /// The labels of a series are the object's `name` and, depending on the metric, class, rate, outcome, state, or a
-/// task's name. Their number is bounded. All classes from the 16th on are counted together as "other", and so are the
-/// names of tasks beyond the first 64 of a pool. Durations are histograms in seconds, with bounds at every second power
-/// of two from 1 µs to 275 s.
+/// task's name. The number of series is bounded. All classes from the 16th on are counted together as "other", and so
+/// are the names of tasks beyond the first 64 of a pool. Durations are histograms in seconds, with bounds at every
+/// second power of two from 1 µs to 275 s.
 ///
 ///     metrics::exporter exporter;
 ///     const auto shown = exporter.add("db", db);      // until it goes out of scope
@@ -132,8 +133,8 @@ class exporter {
     return add_pool(name, [&object] { return object.stats(); });
   }
 
-  /// Exports a redis::scheduler, redis::semaphore or redis::limiter. The metrics library does not link the Redis
-  /// library.
+  /// Exports a redis::scheduler, redis::semaphore or redis::limiter. It is a template, because the metrics library does
+  /// not link the Redis library.
   template <class Limit>
     requires requires(const Limit& l) {
       { l.stats().round_trips } -> std::convertible_to<std::uint64_t>;

@@ -44,8 +44,8 @@ struct client_options {
   std::string cert_file = {};  ///< PEM file of the client's certificate and the intermediate certificates; empty: none
   std::string key_file = {};  ///< PEM file of the certificate's key, without a password; empty: the key is in cert_file
   std::string sentinel_user = {};  ///< the user for sentinels; empty: log in with sentinel_password alone, if it is set
-  /// the password for sentinels; if it is empty and sentinel_user is empty, too, sentinels that require a login get the
-  /// URL's user and password
+  /// The password for sentinels. If both sentinel_user and sentinel_password are empty, the client uses the URL's user
+  /// and password for sentinels that require a login.
   std::string sentinel_password = {};
 };
 
@@ -62,9 +62,9 @@ struct client_stats {
 
 /// A client for Redis, or a server with the same protocol: RESP 2 over one connection, which all callers share.
 ///
-/// Any number of commands may be sent at once. They are sent in order of arrival, all available commands in one write.
-/// Do not send commands that block the connection (BLPOP, SUBSCRIBE, MONITOR, MULTI by hand): they would hold up all
-/// callers.
+/// Any number of commands may be outstanding at the same time. They are sent in order of arrival, all available
+/// commands in one write. Do not send commands that block the connection (BLPOP, SUBSCRIBE, MONITOR, MULTI by hand),
+/// because they would block all callers.
 ///
 /// The client connects when a command needs a connection. After a failure it waits for a random delay, which grows from
 /// 50 ms to 1 s by default (`reconnect`). If an address does not respond at all, the client tries that address again
@@ -83,10 +83,10 @@ struct client_stats {
 /// - errc::too_large for a reply above the maximum size;
 /// - errc::queue_full, errc::not_enough_memory, errc::stopped.
 ///
-/// The TLS files are read for each connection. So a new connection uses renewed files. If a file is unreadable or
+/// The TLS files are read again for each connection, so a new connection uses renewed files. If a file is unreadable or
 /// invalid, waiting commands end with errc::invalid_argument and a text that names the file.
 ///
-/// Cancellation: terminal, partial, total. A command that was not sent yet is dropped. If it was sent, its reply is
+/// Cancellation: terminal, partial, total. If the command was not sent yet, it is dropped. If it was sent, its reply is
 /// ignored.
 /// Threads: any thread may call any member at any time.
 /// Completion: always by a post to the handler's associated executor; the default is the client's executor.

@@ -43,8 +43,8 @@ class command {
   bool wants_run_id() const noexcept { return wants_run_id_; }
   static constexpr std::string_view run_id_placeholder = "????????????????????????????????????????";
 
-  /// Sets the time limit of this command, instead of client_options::timeout. More than 0, otherwise it throws
-  /// errc::invalid_argument; max: no time limit.
+  /// Sets the time limit of this command; it replaces client_options::timeout. `d` must be more than 0, otherwise this
+  /// throws errc::invalid_argument. max: no time limit.
   command with_timeout(duration d) && {
     if (d <= duration::zero()) canigo::detail::throw_invalid("command.with_timeout: d", d, "more than 0");
     timeout_ = d;
@@ -52,16 +52,17 @@ class command {
   }
   std::optional<duration> timeout() const noexcept { return timeout_; }
 
-  /// Whether to send ASKING before the command. It allows a cluster node to serve a slot that is being moved to it.
+  /// Whether to send ASKING before the command. With ASKING, a cluster node serves a slot that is being moved to the
+  /// node.
   command& set_asks_first(bool yes) {
     asks_first_ = yes;
     return *this;
   }
   bool asks_first() const noexcept { return asks_first_; }
 
-  /// Tells the client that the caller sends the content of this command again, in a later command, if this command is
-  /// lost. So the time limit of this command restarts when the command is sent. The client may close an unresponsive
-  /// connection although this command waits for its reply.
+  /// Set this if the caller repeats the content of this command in a later command when this command is lost. This has
+  /// two effects. The time limit of this command begins anew when this command is sent. The client may close an
+  /// unresponsive connection although this command waits for its reply.
   command& set_is_restated(bool yes) {
     is_restated_ = yes;
     return *this;

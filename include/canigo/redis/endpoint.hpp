@@ -24,7 +24,7 @@ struct endpoint {
 
   std::vector<address> addresses;  ///< one address; several for sentinels, if `master` is set; none for a Unix socket
   std::string path;                ///< the path of a Unix domain socket
-  std::string master;              ///< the name under which the sentinels know the master
+  std::string master;              ///< the name of the master that the sentinels are asked for
   std::string user;
   std::string password;
   std::uint32_t database = 0;

@@ -39,8 +39,8 @@ class limit_handle {
 
   /// Like acquire(), for any completion token; signature void(std::error_code), or void(std::error_code,
   /// redis::permit).
-  /// Without a token, async_acquire() returns an awaitable; without a request, all fields of the request have their
-  /// defaults.
+  /// Without a completion token, async_acquire() returns an awaitable. Without a request, all fields of the request
+  /// have their defaults.
   template <net::completion_token_for<typename Waiter::signature> Token = net::use_awaitable_t<>>
   auto async_acquire(request r = {}, Token&& token = Token()) {
     if constexpr (!std::is_void_v<grant>) canigo::detail::refuse_to_drop_permit<Token>();
@@ -55,21 +55,22 @@ class limit_handle {
   /// Takes the tokens or permits if they are available immediately, with at most one round trip and without joining the
   /// queue.
   ///
-  /// Returns false or no permit if they are not available or another request waits. If Redis does not answer, the
-  /// option `on_failure` decides after 0.2 s, or after three round trips of a slow connection. If `on_failure` is
-  /// closed, as always for a semaphore, the call ends with errc::store_unavailable after 0.5 s. Other errors: those of
-  /// acquire().
+  /// Returns false or no permit if they are not available, or if another request waits. If Redis does not answer for
+  /// 0.2 s, or for three round trips of a slow connection, the option `on_failure` decides the result. If `on_failure`
+  /// is closed, as always for a semaphore, the call ends with errc::store_unavailable after 0.5 s. Other errors: those
+  /// of acquire().
   [[nodiscard("co_await it")]] net::awaitable<attempt> acquire_now(request r = {});
 
   /// Takes a token or permit that this process holds in reserve, if no request of this process waits. Never waits, and
-  /// never calls Redis. There is a reserve only with the option `horizon`, which a limiter does not have.
+  /// never calls Redis. Without the option `horizon` there is no reserve; a limiter does not have that option.
   ///
-  /// Otherwise, and after stop(), returns false or no permit. Throws std::system_error for a request that can never be
-  /// granted.
+  /// Returns false or no permit if there is no token or permit in reserve, and after stop(). Throws std::system_error
+  /// for a request that can never be granted.
   [[nodiscard("was it granted?")]] attempt try_acquire(request r = {});
 
-  /// Grants nothing in any process until `t`, or until resume(). So a status 429 for one process pauses all processes.
-  /// Tokens accumulate meanwhile, up to the burst. A later call by any process replaces an earlier one.
+  /// Grants nothing in any process until `t`, or until resume(). For example, a process that gets a status 429 can
+  /// pause all processes. Tokens accumulate meanwhile, up to the burst. A later call by any process replaces the pause
+  /// of an earlier call.
   void pause_until(time_point t);
   void pause() { pause_until(time_point::max()); }
   void resume();

@@ -23,7 +23,8 @@ struct alternative_state {
   time_point paused_until = time_point::min();  ///< when the pause of the alternative ends; in the past: not paused
 };
 
-/// The requests of this process to a limit in Redis, by how they ended, and the state in the latest answer of Redis.
+/// The statistics of a limit in Redis: how the requests of this process ended, and the state of the limit in the latest
+/// answer of Redis.
 struct limit_stats : queue_stats {
   std::uint64_t held = 0;             ///< the sum of the weights of this process's permits; without a cap, their number
   std::uint64_t round_trips = 0;      ///< number of calls of the Redis script that were answered
@@ -32,14 +33,14 @@ struct limit_stats : queue_stats {
   std::uint64_t idle = 0;             ///< permits or tokens that this process holds in reserve (option `horizon`)
   std::uint64_t granted_ahead = 0;    ///< requests granted from the reserve of this process, without a round trip
   std::uint64_t granted_locally = 0;  ///< requests granted without Redis, because `on_failure` allows it
-  wait_histogram round_trip;          ///< how long the answered script calls took
-  bool available = true;              ///< whether the last call was answered
+  wait_histogram round_trip;          ///< how long the answered calls of the Redis script took
+  bool available = true;              ///< whether the last call of the Redis script was answered
   bool has_session = false;           ///< whether Redis has a session of this process; it ends some time after stop()
   std::string last_error = {};        ///< why the last call failed, or why no messages arrive; empty: no problem
   std::error_code last_error_code = {};
   std::uint64_t held_by_all = 0;   ///< the sum of the weights of all processes' permits, in the latest answer
-  std::size_t waiting_of_all = 0;  ///< number of waiting requests of all processes, in the latest answer
-  duration quarantine{};           ///< remaining time of a quarantine, when nothing is granted; latest answer
+  std::size_t waiting_of_all = 0;  ///< number of waiting requests of all processes, in the latest answer of Redis
+  duration quarantine{};           ///< how much longer Redis grants nothing (its quarantine), in its latest answer
   /// the end of the limit's pause; an instant in the past means: not paused
   time_point paused_until = time_point::min();
   std::vector<alternative_state> alternatives = {};

@@ -22,15 +22,15 @@
 namespace canigo::redis {
 
 struct limiter_options {
-  /// All of these rates must admit a request; up to 16 rates of up to 5 units; none only if there is a cap. Each burst
-  /// is 1 to 2^31, and each bucket must fill in less than 285 years. If the reduced rate is n tokens per whole number
-  /// of µs, n times the burst must also be below 2^53. The error message names the greatest allowed burst.
-  /// `initial_tokens` must be 0: buckets start empty. `window` must be rate_window::average.
+  /// All of these rates must admit a request. Up to 16 rates are allowed, with up to 5 units. The list may be empty
+  /// only if there is a cap. Each burst is 1 to 2^31, and each bucket must fill in less than 285 years. If the reduced
+  /// rate is n tokens per whole number of µs, n times the burst must also be below 2^53. The error message names the
+  /// greatest allowed burst. `initial_tokens` must be 0: buckets start empty. `window` must be rate_window::average.
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;  ///< max number of permits in use, in all processes; 1 to 2^31, or unlimited
   /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
-  /// above. Rates of alternatives have the same bounds as `rates`; all rates together are at most 127. If an
-  /// alternative has a `concurrency`, the limiter counts as a limiter with a cap.
+  /// above. Rates of alternatives have the same bounds as `rates`. The limiter and its alternatives have at most 127
+  /// rates together. If an alternative has a `concurrency`, the limiter counts as a limiter with a cap.
   std::vector<alternative_options> alternatives = {};
   /// with a cap: how long a crashed process keeps its permits; 10 ms to 1 day
   duration lease = std::chrono::seconds{5};
@@ -38,7 +38,7 @@ struct limiter_options {
   std::size_t queue_limit = 10'000;  ///< max number of waiters in this process; 1 or more
   overflow on_overflow =
       overflow::reject_new;  ///< how a full queue treats a new request; only waiters of this process are evicted
-  /// behavior while Redis does not answer; with a cap, it must be closed
+  /// behavior while Redis does not answer; a limiter with a cap must use mode closed
   failure_mode on_failure = failure_mode::closed();
   /// if on_failure is closed: waiters end after this time without an answer of Redis; max: never
   duration give_up = std::chrono::seconds{10};
@@ -68,8 +68,8 @@ class alternative_handle {
   void pause() { pause_until(time_point::max()); }
   void resume() { pause_until(time_point::min()); }
 
-  /// Changes the alternative for all processes and their waiters immediately; `index` is the index of a rate of this
-  /// alternative.
+  /// These functions change the alternative's limits for all processes and their waiters immediately. `index`: 0 is the
+  /// alternative's first rate.
   ///
   /// Throws std::system_error (errc::invalid_argument) for an unknown index, for a value out of range, and for the
   /// concurrency of a limiter without any cap. Then nothing changes.
@@ -95,8 +95,8 @@ class alternative_handle {
 ///
 /// Rates may count different units, such as requests and tokens. Then `request.tokens` is the amount in the unit of the
 /// first rate, and `request.amounts` has the amounts in other units: `{.amounts = {{"tokens", 1200}}}`. If a request
-/// names no amount of a unit, it takes nothing of that unit, and does not wait for it, even if it is in debt. Settle
-/// each unit by its name: `p.settle("tokens", 1130)`.
+/// names no amount of a unit, it takes nothing of that unit, and does not wait for that unit, even if the unit's
+/// buckets are in debt. Settle each unit by its name: `p.settle("tokens", 1130)`.
 ///
 /// All processes must have the same number of rates, with the same units in the same order, and all of them or none
 /// must have a cap. Their alternatives must have the same names, in the same order. Otherwise, in every failure mode,
@@ -115,12 +115,12 @@ class alternative_handle {
 /// of the alternatives that the first waiter waits for. They can take capacity of other alternatives.
 ///
 /// At most 256 different sets of alternatives wait at once; a request with a further set ends with errc::queue_full. A
-/// request that no alternative of its set can ever serve ends with errc::too_large. On arrival, an alternative leaves
-/// the set of a request if its burst is too small for the request. If a burst becomes too small later, the alternative
-/// leaves the waiter's set then. If a burst grows, the sets of waiters do not change.
+/// request that no alternative of its set can ever serve ends with errc::too_large. When a request arrives, an
+/// alternative whose burst is too small for the request leaves the request's set. If a burst becomes too small later,
+/// the alternative leaves the waiter's set then. If a burst grows, the sets of waiters do not change.
 ///
-/// While Redis does not answer, `local(share)` takes from that share of the rates of one alternative. In mode `open`,
-/// the alternatives with the lowest `prefer` take turns.
+/// While Redis does not answer, mode `local(share)` takes tokens from one alternative, at that share of its rates. In
+/// mode `open`, the alternatives with the lowest `prefer` take turns.
 ///
 /// The base class redis::limit_handle has the members for acquiring, pausing and stopping.
 ///
@@ -158,10 +158,10 @@ class limiter : public limit_handle<detail::place_waiter> {
   alternative_handle alternative(std::size_t index);
   alternative_handle alternative(std::string_view name);
 
-  /// A lower bound on the time that `r` would wait if it arrived now, computed from the latest answer of Redis and the
-  /// waiters of this process. It takes rates and a pause into account, but not when permits are released. With
-  /// alternatives, it is the least over the alternatives that may serve `r`. 0 before the first call; max after the
-  /// destruction of the context.
+  /// A lower bound on the time that `r` would wait if it arrived now. It is computed from the latest answer of Redis
+  /// and the waiters of this process. It considers rates and a pause, but not when permits are released. With
+  /// alternatives, it is the lowest bound of the alternatives that may serve `r`. 0 before the first call; max after
+  /// the destruction of the context.
   ///
   /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;

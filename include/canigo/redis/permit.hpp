@@ -45,8 +45,8 @@ class [[nodiscard]] permit {
   }
   ~permit() { release(); }
 
-  /// Gives back everything that the permit holds. Returns false if it holds nothing, because it was released before, or
-  /// lost. In that case no slot of another caller is freed.
+  /// Gives back everything that the permit holds. Returns false if the permit holds nothing, because it was released or
+  /// lost before. Then the call frees no slot, in particular no slot of another caller.
   bool release() noexcept;
 
   /// The fencing token: greater than those of all earlier grants by Redis, to any caller. 0 for an empty permit, and
@@ -81,8 +81,8 @@ class [[nodiscard]] permit {
   /// Errors: errc::stopped if the permit is empty, or released meanwhile. Cancellation: terminal, partial, total.
   net::awaitable<void> lost() const;
 
-  /// Runs `op`, and cancels it when the lease is lost. Then wrap() ends with errc::lease_lost, unless `op` has a
-  /// result.
+  /// Runs `op`, and cancels it when the lease is lost. Then wrap() ends with errc::lease_lost, unless `op` still
+  /// returns a result.
   template <class T>
   net::awaitable<T> wrap(net::awaitable<T> op) const {
     return run(holding_, std::move(op));

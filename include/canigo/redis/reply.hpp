@@ -21,11 +21,11 @@ class reply {
   bool is_nil() const noexcept { return kind_ == kind::nil; }
   bool is_error() const noexcept { return kind_ == kind::error; }
 
-  /// The text of a status, a string or an error; otherwise empty.
+  /// The text of a reply that is a status, a string or an error; empty for other replies.
   const std::string& text() const noexcept { return text_; }
-  /// The value of an integer; otherwise 0.
+  /// The value of a reply that is an integer; 0 for other replies.
   std::int64_t integer() const noexcept { return integer_; }
-  /// The elements of an array; otherwise empty.
+  /// The elements of a reply that is an array; empty for other replies.
   const std::vector<reply>& elements() const noexcept { return elements_; }
 
  private:

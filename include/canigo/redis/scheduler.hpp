@@ -20,9 +20,9 @@ namespace canigo::redis {
 
 struct scheduler_options {
   canigo::rate rate;  ///< tokens released per period, for all processes together
-  /// Max number of stored tokens, and for one request; 1 to 2^31. The bucket must fill in less than 285 years. If the
-  /// reduced rate is n tokens per whole number of µs, n times the burst must also be below 2^53. The error message
-  /// names the greatest allowed burst.
+  /// Max number of stored tokens, and max number of tokens of one request; 1 to 2^31. The bucket must fill in less than
+  /// 285 years. If the reduced rate is n tokens per whole number of µs, n times the burst must also be below 2^53. The
+  /// error message names the greatest allowed burst.
   std::uint64_t burst = 1;
   int priorities = 1;                ///< number of priority classes, 1 to 256; class 0 goes first
   std::size_t queue_limit = 10'000;  ///< max number of waiters in this process; 1 or more
@@ -52,9 +52,9 @@ struct scheduler_options {
 ///
 /// With a `horizon`, a call takes additional tokens as a reserve if no request waits and tokens are available. The next
 /// acquires in this process then need no round trip. If the whole reserve is used within the horizon, the next call
-/// takes twice as many tokens. The maximum is the number of tokens released within the horizon, and the burst. Unused
-/// tokens are given back after the horizon, or immediately if a request of another process waits; the next call then
-/// takes only one. The disadvantages:
+/// takes twice as many tokens. A reserve exceeds neither the burst nor the number of tokens released within the
+/// horizon. Unused tokens are given back after the horizon, or immediately if a request of another process waits; the
+/// next call then takes only one token. The disadvantages:
 /// - a window of length t holds up to burst + rate · (t + horizon) tokens;
 /// - a token of the reserve goes to the first waiter of this process;
 /// - this process learns of a pause by another process only with its next call.
@@ -73,11 +73,12 @@ struct scheduler_options {
 /// Lifetime: destroying this object ends every waiter with errc::stopped. The execution context may be destroyed first.
 class scheduler : public limit_handle<detail::quota_waiter> {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   scheduler(client& c, std::string_view name, const scheduler_options& options);
 
-  /// Overloads for requests of one token that have only a priority class. limit_handle has the other forms,
-  /// async_acquire(), pause(), resume() and stop().
+  /// The overloads below take only a priority class, and request one token. The base class limit_handle has the other
+  /// overloads, async_acquire(), pause(), resume() and stop().
   using limit_handle::acquire;
   using limit_handle::acquire_now;
   using limit_handle::try_acquire;
@@ -100,7 +101,8 @@ class scheduler : public limit_handle<detail::quota_waiter> {
   /// set_rate() and set_burst() change the limit for all processes and their waiters immediately. Available tokens are
   /// kept, up to the new burst.
   ///
-  /// Throws std::system_error (errc::invalid_argument), naming the value and the range. Then nothing changes.
+  /// Throws std::system_error (errc::invalid_argument) if the new value is out of range; the limit then stays
+  /// unchanged. The error text names the value and the range.
   void set_rate(const canigo::rate& r);
   void set_burst(std::uint64_t burst);
 

@@ -21,13 +21,13 @@ struct semaphore_options {
   std::size_t queue_limit = 10'000;          ///< max number of waiters in this process; 1 or more
   overflow on_overflow =
       overflow::reject_new;  ///< how a full queue treats a new request; only waiters of this process are evicted
-  duration give_up = std::chrono::seconds{10};  ///< waiters end after this time without an answer of Redis; max: never
+  duration give_up = std::chrono::seconds{10};  ///< waiters end if Redis has not answered for this time; max: never
   std::string space = "default";                ///< separates limits of the same name in one Redis
-  /// How long a released permit may be kept in reserve for the next acquire in this process; up to the lease. 0: no
-  /// reserve.
+  /// How long a released permit may be kept in reserve for the next acquire in this process; 0 (no reserve) to the
+  /// length of the lease.
   duration horizon{};
   /// Whether to grant nothing for the length of one lease after Redis has restarted or lost its data. If false, more
-  /// permits than the maximum may be in use then.
+  /// permits than the maximum may be in use during this time.
   bool quarantine = true;
 };
 

@@ -12,9 +12,9 @@ namespace canigo::testing {
 /// A clock that moves only when the test moves it. So hours pass in microseconds, and events come in the same order in
 /// every run.
 ///
-/// Make one before the first canigo object on the io_context. Then all waits of canigo on this context take virtual
-/// time; Asio's own timers and sockets do not. Code that needs the time must use time_source::of(executor).now(). A
-/// deadline that is computed from steady_clock::now() is far in the virtual future.
+/// Make this object before the first canigo object on the io_context. Then all waits of canigo on this context take
+/// virtual time; Asio's own timers and sockets do not. Code that needs the time must use
+/// time_source::of(executor).now(). A deadline that is computed from steady_clock::now() is far in the virtual future.
 ///
 ///     net::io_context io;
 ///     testing::virtual_time time{io};

@@ -69,30 +69,32 @@ class transfer : public canigo::detail::suspended,
   virtual void head_came() noexcept {}
   /// Stores a part of the body. Returns false if a stream would then have more than `most` unread bytes.
   virtual bool take(std::string_view part, std::size_t most);
-  /// Whether the caller can take the given number of further bytes of the body now.
+  /// Whether the caller has room for this number of further bytes of the response body now.
   virtual bool has_room(std::size_t) const noexcept { return true; }
-  /// The length of a request body that the caller writes part by part; -1: unknown; nullopt: there is no such body.
+  /// The length of the request body, if the caller writes the body part by part. -1: unknown; nullopt: the caller does
+  /// not write the body part by part.
   virtual std::optional<std::int64_t> length_to_write() const noexcept { return std::nullopt; }
-  /// Copies bytes of the request body that the caller writes into the buffer. Returns their number; 0: the body has
-  /// ended; nullopt: the caller must write first.
+  /// Copies bytes of the request body into the buffer, if the caller writes the body part by part. Returns the number
+  /// of copied bytes. 0: the body has ended; nullopt: the caller must write more first.
   virtual std::optional<std::size_t> give(char*, std::size_t) noexcept { return 0; }
   /// Whether the caller has written the whole request body and waits for the response.
   virtual bool has_written_all() const noexcept { return false; }
-  /// The number of stored bytes that the caller has not read; only a stream has such bytes.
+  /// The number of stored bytes of the response body that the caller has not read. Only a stream has such bytes.
   virtual std::size_t ahead() const noexcept { return 0; }
   /// Whether the caller of a stream still writes the body of the request. Over HTTP/2, curl must read during that time.
-  /// Otherwise it never learns that the server accepts more bytes.
+  /// Otherwise curl never learns that the server accepts more bytes.
   virtual bool is_writing() const noexcept { return false; }
-  /// Called when curl will not send the rest of the body that the caller of a stream writes.
+  /// Called when curl will not send the rest of the request body, although the caller of a stream is still writing it.
   virtual void sends_no_more() noexcept {}
-  /// Hands the stored bytes to the caller of a stream.
+  /// Hands the stored bytes of the response body to the caller of a stream.
   virtual void read_ahead() noexcept {}
   /// How long the transfer may continue after its caller has stopped waiting; zero: it ends immediately.
   virtual duration lingers() const noexcept { return duration::zero(); }
-  /// Ends the caller's wait with this error. The transfer continues.
+  /// Ends the caller's wait for the response with this error. The transfer itself continues.
   virtual void leave(std::error_code, std::string) noexcept {}
   virtual bool is_left() const noexcept { return false; }
-  /// Hands the bytes that have arrived to the caller, before the transfer ends. If it throws, it has had no effect.
+  /// Hands the bytes that have arrived to the caller, before the transfer ends. If tell() throws,
+  /// nothing has changed.
   virtual void tell() {}
 
   std::shared_ptr<engine> engine_;

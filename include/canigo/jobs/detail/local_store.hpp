@@ -16,8 +16,8 @@ namespace canigo::jobs::detail {
 
 class table;
 
-/// A store over a table in this process. This class checks the arguments. The derived class executes the steps, which
-/// are functions that read or change the table.
+/// A store that executes its steps in this process. A step is a function that reads or changes the table of jobs. This
+/// class checks the arguments, and the derived class executes the steps.
 class local_store : public store {
  public:
   net::awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) final;
@@ -48,7 +48,8 @@ class local_store : public store {
   };
   using step = std::function<void(table&, instant now)>;
 
-  /// Executes the step, completely or not at all. Throws the exception of the step. `s` may outlive the caller.
+  /// Executes the step, completely or not at all. Throws the exception of the step. `s` may still exist after the
+  /// caller has been destroyed.
   virtual net::awaitable<void> perform(weight w, step s) = 0;
 
  private:

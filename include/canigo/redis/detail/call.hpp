@@ -52,7 +52,7 @@ class call : public canigo::detail::suspended {
   ~call();
 
   std::error_code cause_;      // why there was no connection to send the command
-  std::int64_t awake_at_ = 0;  // when the command was sent, by the clock that also counts suspended time; 0: not sent
+  std::int64_t awake_at_ = 0;  // when the command was sent, on a clock that runs while the machine sleeps; 0: not sent
 
  private:
   friend class engine;
@@ -64,7 +64,7 @@ class call : public canigo::detail::suspended {
   const std::string bytes_;
   const std::size_t run_id_at_;  // the position of the run id in the arguments; npos: none
   const bool asks_first_;        // whether ASKING is sent before the command
-  const bool is_restated_;       // whether a later command repeats the content of this one if this one is lost
+  const bool is_restated_;       // whether a later command repeats the content of this command if this command is lost
   const std::optional<duration> timeout_;
   reply reply_;
   std::error_code error_;
@@ -75,7 +75,8 @@ class call : public canigo::detail::suspended {
   time_point sent_at_ = time_point::max();
 };
 
-/// The result of a call as one value. The error is thrown only when its text is complete.
+/// The result of a call as one value. So use_awaitable does not throw the error; the caller throws it after adding a
+/// text.
 struct answer {
   std::error_code error;
   reply what;

@@ -15,10 +15,10 @@ struct limit_request {
 
   const request wanted;
   const bool waits;  // if false, the request ends with the next call of the Redis script, granted or not
-  canigo::detail::amounts_by_unit amounts;  // the amount of each unit; Redis calls that of the first unit its weight
+  canigo::detail::amounts_by_unit amounts;  // the amount of each unit; Redis calls the first unit's amount the weight
   std::uint64_t set = 0;                    // the alternatives that can serve the request
   std::size_t alternative = 0;              // the alternative that granted the request
-  std::uint64_t id = 0;                     // the number of the request in Redis, which changes with the session
+  std::uint64_t id = 0;                     // the number of the request in Redis; a new session gives it a new number
   std::uint64_t arrival = 0;
   time_point since{};
   bool is_known = false;    // whether Redis may have a record of the request

@@ -30,12 +30,12 @@ class limit_waiter : public canigo::detail::suspended, protected limit_request {
   void abandon() noexcept { granted_ = {}; }
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Sets the error of a waiter before the waiter is passed to the limit client.
+  /// Sets the error with which the waiter ends. Call it before start().
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
   ~limit_waiter();
-  /// Takes the permit. It is empty if its lease ended before the caller was resumed.
+  /// Takes the permit. The permit is empty if its lease ended before the caller was resumed.
   permit take_permit() noexcept;
 
   std::error_code error_;

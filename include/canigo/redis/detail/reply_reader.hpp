@@ -12,8 +12,8 @@ namespace canigo::redis::detail {
 
 /// Parses the bytes from Redis into replies with hiredis' reader, within bounds.
 ///
-/// The cost of a reply is its number of bytes, and a fixed amount for each of its elements, whatever lengths it
-/// announces. After an error the reader is unusable.
+/// The cost of a reply is its number of bytes, plus a fixed amount for each element. Only bytes and elements that have
+/// arrived count, not the lengths that the server announces. After an error the reader is unusable.
 ///
 /// Errors: errc::too_large for a reply that costs more than the bound; error::bad_reply for anything that is not RESP
 /// 2, and for arrays nested deeper than 7; errc::not_enough_memory.
@@ -25,7 +25,7 @@ class reply_reader {
   reply_reader& operator=(const reply_reader&) = delete;
 
   std::error_code feed(std::string_view bytes) noexcept;
-  /// Returns the next complete reply. Returns std::nullopt if none is complete yet, or sets `ec` after an error.
+  /// Returns the next complete reply. Returns std::nullopt if no reply is complete yet. After an error, sets `ec`.
   std::optional<reply> next(std::error_code& ec) noexcept;
 
  private:
