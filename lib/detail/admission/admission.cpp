@@ -30,8 +30,8 @@ void admission::check(const request& r) const {
   if (supplies_.any_of() != nullptr) check_alternatives(r);
 }
 
-/// Returns the time if the request needs it. Reading the clock costs half as much as taking a free permit. A semaphore
-/// needs the time only for a request with a deadline.
+/// Returns the current time if the request needs it, otherwise time_point::min(). Reading the clock costs half as much
+/// as taking a free permit. A semaphore needs the time only for a request with a deadline.
 inline time_point admission::now_for(time_point deadline) const noexcept {
   return supplies_.has_rates() || deadline != time_point::max() ? clock() : time_point::min();
 }
@@ -43,9 +43,9 @@ bool admission::is_paused(time_point now) noexcept {
   return false;
 }
 
-/// Grants a request if it need not wait; otherwise returns why not. This function is inline, with the usual case first,
-/// because it is half of the cost of an acquire that need not wait. `closer` handles the unusual cases. So in the usual
-/// case a request that only has a class need not be stored in memory.
+/// Grants a request if it need not wait; otherwise returns the reason why it is not granted. This function takes half
+/// of the time of an acquire that need not wait. So it is inline, and handles the usual case first. `closer` handles
+/// the unusual cases. So a usual request, which only has a class, need not be stored in memory.
 template <class Closer>
 [[gnu::always_inline]] inline outcome admission::try_enter_locked(int priority, std::uint64_t tokens, time_point now,
                                                                   bool is_usual, Closer closer) noexcept {
@@ -178,7 +178,8 @@ void admission::enter(waiter& w, const request& r) noexcept {
   if (evicted || (!ways_.through && delays_) || queue_.front(now) == &w) pump(now);
 }
 
-/// Completes the start of a wait. Precondition: the waiter is in the queue.
+/// Completes the start of a wait: sets the timer of the deadline, and keeps the loop running if the waiter requires
+/// that. Precondition: the waiter is in the queue.
 [[gnu::always_inline]] inline void admission::wait_in_queue(waiter& w, const request& r) noexcept {
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
@@ -257,7 +258,7 @@ void admission::limit_passed(waiter& w) noexcept {
   {
     const change c{*this};
     if (w.state_ == waiter::state::queued) {
-      // At its deadline the waiter may still be granted. pump() decides that, because waiters before it go first.
+      // The waiter may still be granted at its deadline, but only after the waiters before it. So pump() runs first.
       const time_point now = time_->now();
       pump(now);
       if (w.state_ == waiter::state::queued) {
@@ -282,8 +283,8 @@ template <class Queue>
     paused_until_ = time_point::min();
     next = time_point::max();
     // Wake-ups are always a little late. Tokens that became due before this wake-up count as taken at their due time.
-    // Otherwise a full bucket would lose that time at every grant. But after a long suspension of the process only a
-    // part of the time is caught up.
+    // Without this rule, a full bucket would lose the tokens of the delay at every grant. After a long suspension of
+    // the process, at most `catch_up` of the delay counts.
     time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     [[maybe_unused]] const time_point caught_up = as_of;
     wait_node* n = nullptr;
@@ -292,7 +293,7 @@ template <class Queue>
         const time_point ready = supplies_.ready_at(as_of, n->tokens);
         if (ready > now || !supplies_.try_take(ready, n->tokens)) {
           next = ready;
-          // A waiter that is promoted above `n` may be granted earlier, because it may be lighter.
+          // A waiter that ageing promotes above `n` may be granted before `ready`, because its request may be lighter.
           if (n->tokens > 1) next = std::min(next, queue.next_promotion(now));
           break;
         }
@@ -307,7 +308,7 @@ template <class Queue>
       conclude(static_cast<waiter&>(*n), outcome::granted);
     }
     if constexpr (has_flows) {
-      // if no waiter may be granted, the ceilings of the flows hold all waiters back
+      // Null: the queue is empty, or the ceilings of the flows hold all its waiters back until next_change().
       if (n == nullptr) next = queue.next_change();
     }
   }
@@ -335,8 +336,9 @@ void admission::pump_otherwise(time_point now) noexcept {
   if (binding_) note_binding(now);
 }
 
-/// Ends the waiters whose requests have become too large for the limit, wherever they are in the queue. They could not
-/// be ended later: with ageing, such a waiter may become the first one without any event.
+/// Ends the waiters whose requests have become too large for the limit, wherever they are in the queue. They can't
+/// stay in the queue until they become the first ones. With ageing, a waiter may become the first one at a time at
+/// which the engine does nothing.
 void admission::end_too_large() noexcept {
   const std::uint64_t most = units_ != nullptr ? 0 : supplies_.largest_request();
   const auto end = [this](wait_node& n) {
@@ -398,8 +400,8 @@ void admission::release(std::uint64_t places, std::uint64_t kept) noexcept {
   unlock();
 }
 
-/// The rest of a release, after the fast path: frees the slots, and tells other engines and waiters about them. It is
-/// called with the lock held, and releases the lock.
+/// The rest of a release, for which the fast path is not enough: frees the slots, and tells other engines and waiters
+/// about these slots. Call it with the lock held; it releases the lock.
 void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept {
   const std::uint32_t flow = flow_places::flow(places);
   places = flow_places::places(places);

@@ -1,5 +1,5 @@
-// The functions of admission that grant requests of a limit with alternatives or sublimits. A request takes from one
-// alternative.
+// The functions of admission that grant requests of a limit with alternatives or sublimits. Each request takes capacity
+// from only one of the alternatives.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -95,8 +95,8 @@ lane_key admission::key_of(const request& r, demand wanted) const noexcept {
 /// before waiters only if its sublimit, its alternative and the common limits are not reserved for a waiter.
 std::size_t admission::alternative_for_newcomer(const lane_key& key, demand wanted, std::uint32_t flow,
                                                 time_point now) noexcept {
-  // without waiters nothing is reserved; the last waiter may have left during a pause, when serve_any_of() was not
-  // called
+  // If there are no waiters, no capacity may stay reserved. left_open_ may be out of date, because serve_any_of() is
+  // not called if the last waiter leaves during a pause.
   if (flows_->empty()) left_open_ = {};
   if (now < paused_until_ || !left_open_.has(key) || !flows_->may_pass(flow, wanted)) return no_alternative;
   if (supplies_.ready_at(now, wanted) > now || sublimit_ready_at(key.sublimit, now, wanted) > now)
@@ -104,9 +104,9 @@ std::size_t admission::alternative_for_newcomer(const lane_key& key, demand want
   return supplies_.any_of()->choose(key.set & left_open_.alternatives(), now, now, wanted).index;
 }
 
-/// Grants a new request if it need not wait, unless a waiter needs the same sublimit. In that case the grant may use up
-/// the sublimit, and only serve_any_of() can then find out which waiters can be granted. So grant_newcomer() grants
-/// such a request, and serve_any_of() runs afterwards.
+/// Grants a new request immediately if it need not wait, and no waiter needs the same sublimit. If a waiter needs the
+/// same sublimit, returns must_wait_in_flow, because the grant may use up that sublimit. Then grant_newcomer() grants
+/// the request, and serve_any_of() finds out which waiters can still be granted.
 outcome admission::enter_any_of(const request& r, time_point now, std::uint32_t flow) noexcept {
   amounts_by_unit amounts;
   resolve(r, amounts);
@@ -173,8 +173,8 @@ bool admission::finds_lane(waiter& w, const request& r) noexcept {
 
 /// Serves the waiters in their order. If a waiter's sublimit lacks capacity, only that sublimit is reserved for the
 /// waiter. If its alternatives lack capacity, only these alternatives are reserved. So waiters for other sublimits or
-/// alternatives are not delayed. If only a common limit lacks capacity, no later waiter is served, so the waiter gets
-/// the next common tokens.
+/// alternatives are not delayed. If only a limit that all requests share lacks capacity, no later waiter is served. So
+/// the waiter gets the next tokens of that limit.
 void admission::serve_any_of(time_point now) noexcept {
   alternatives& any = *supplies_.any_of();
   if (delays_) shed(now);
@@ -182,7 +182,7 @@ void admission::serve_any_of(time_point now) noexcept {
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
-    // Tokens count as taken at their due time; see serve().
+    // Tokens count as taken when they became available, even if this function runs later; see serve().
     const time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     open_lanes open;
     flows_->advance(now);
@@ -218,7 +218,8 @@ void admission::serve_any_of(time_point now) noexcept {
       counts_.add_grant(n->priority, now - n->since());
       const std::uint16_t sublimit = record.sublimit;
       end_wait(static_cast<waiter&>(*n), outcome::granted);
-      // if an earlier waiter also needs this sublimit, which may now be used up, the search starts again
+      // This grant may have used up the sublimit. If alternatives are reserved for an earlier waiter that also needs
+      // this sublimit, the loop starts again with the first waiter.
       if (open.is_needed(sublimit)) {
         open = {};
         next = time_point::max();
@@ -259,8 +260,8 @@ void admission::find_sets_anew() noexcept {
   });
 }
 
-/// Returns when a request could be served, after the earlier requests of its flow that need the same sublimit and
-/// alternatives.
+/// Returns the earliest time at which a request could be served, after the earlier requests of the same flow that need
+/// the same sublimit and alternatives.
 time_point admission::earliest_of_any(const request& r, time_point now) const noexcept {
   const std::uint32_t flow = number_of(r);
   amounts_by_unit own;
@@ -283,7 +284,7 @@ time_point admission::earliest_of_any(std::uint32_t flow, const lane_key& key, t
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
 
-/// Returns the limit that delays a waiter if no other waiter is before it.
+/// Returns the limit that would delay a waiter even if no other waiter were before it.
 wait_reason admission::what_binds(const wait_node& n, time_point now) const noexcept {
   const alternatives* const any = supplies_.any_of();
   if (any == nullptr) return supplies_.what_binds(now, demand_of(n));

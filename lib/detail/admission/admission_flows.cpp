@@ -153,10 +153,11 @@ void admission::count_flow_failure(const request& r) noexcept {
 
 void admission::advance_flows() noexcept { flows_->advance(clock()); }
 
-/// Grants a request if it need not wait. Even if there are waiters, the request need not wait if the ceilings of other
-/// flows hold back all of them.
+/// Grants a request immediately if possible. Waiters do not prevent the grant if they all belong to other flows, and
+/// the ceilings of those flows hold up all of them.
 outcome admission::enter_flow(const request& r, time_point now) noexcept {
-  // for a semaphore the caller does not read the clock, but the rates of flows need the time
+  // For a semaphore `now` is time_point::min(), because the caller does not read the clock. But the rates of flows need
+  // the time.
   if (now == time_point::min()) now = clock();
   flows_->advance(now);
   const std::uint32_t flow = number_of(r);
@@ -195,8 +196,9 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
-  // A new waiter behind another one of its flow makes no grant possible. But the new waiter may be old enough for a
-  // promotion, and a waiter may now have to be shed.
+  // A new waiter behind another waiter of its flow makes no grant possible, so usually pump() is not called. But with
+  // ageing, the request's `since` may make the new waiter old enough for a promotion. With `delays_`, a waiter may have
+  // to be shed.
   if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max() || delays_) pump(now);
 }
 
@@ -229,9 +231,9 @@ void admission::leave_flow(waiter& w, outcome o) noexcept {
   if (o != outcome::granted) flows_->count_failure(w.flow());
 }
 
-/// Returns the earliest time at which the new request can be granted. Of the waiters in more important classes of other
-/// flows, the estimate counts those whose flow has no ceiling. It counts them at most until ageing has promoted the new
-/// request to the first class.
+/// Returns the earliest time at which the new request can be granted. The estimate counts a waiter of another flow only
+/// if its class is more important, and its flow has no ceiling. Such waiters are counted at most until ageing has
+/// promoted the new request to the first class.
 time_point admission::earliest_in_flow(const request& r, time_point now) const noexcept {
   if (supplies_.any_of() != nullptr) return earliest_of_any(r, now);
   const std::uint32_t flow = number_of(r);

@@ -9,8 +9,8 @@
 
 namespace canigo::detail {
 
-/// Like serve(), which explains the steps. If slots are shared, the first waiter seeks a shared slot as soon as
-/// nothing else delays it.
+/// Grants requests like serve(), in a limit with special features; the comments in serve() explain the steps. In a
+/// limit with a shared cap, the first waiter seeks a shared slot as soon as nothing else delays it.
 template <class Queue>
 void admission::serve_fully(Queue& queue, time_point now) noexcept {
   constexpr bool has_flows = std::is_same_v<Queue, fair_queue>;
@@ -30,14 +30,15 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       if (ready > now) {
         next = slack_ == duration::zero() ? ready : wake_for(as_of, ready);
         if (shadow_ != nullptr) next = std::min(next, end_in_shadow(*n));
-        // A waiter that is promoted above `n` may be granted earlier, because it may request fewer tokens.
+        // If another waiter is promoted and so gets ahead of `n`, it may be granted earlier than `n`, because it may
+        // request fewer tokens.
         if (n->tokens > 1 || units_ != nullptr) next = std::min(next, queue.next_promotion(now));
         break;
       }
       if (seat_ != nullptr) {
         seeks = !supplies_.shared()->seek(*seat_, queue.effective_class(*n, now));
         if (seeks) {
-          next = queue.next_promotion(now);  // the others that share the cap must learn of this waiter's promotion
+          next = queue.next_promotion(now);  // the others (limits with the same cap) must get this waiter's new class
           break;
         }
       }
@@ -65,7 +66,7 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       }
     }
     if constexpr (has_flows) {
-      // if no waiter may be granted, the ceilings of the flows hold all waiters back
+      // If `n` is null, each waiter is delayed by the ceiling of its flow.
       if (n == nullptr) next = queue.next_change();
     }
   }

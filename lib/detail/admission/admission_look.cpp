@@ -24,7 +24,7 @@ void add_to(amounts_by_unit& sum, const demand& wanted) noexcept {
 
 }  // namespace
 
-/// Notes for the statistics which limit delays the first waiter from now on.
+/// Records in the statistics which limit delays the first waiter from now on.
 void admission::note_binding(time_point now) noexcept {
   const flow_ceiling* held_by = nullptr;
   const wait_node* const head = flows_ == nullptr ? queue_.front(now) : first_in_flows(now, held_by);
@@ -88,17 +88,18 @@ waiting_request admission::row_of(time_point now, const wait_node& n, const turn
           .sublimit = key.sublimit == without_sublimit ? no_sublimit : int{key.sublimit}};
 }
 
-/// Returns the number of the list in which a waiter has its turn. Without flows, all waiters are in one list. With
-/// flows, each flow has a list. With alternatives, each flow has a list for each lane: the waiters that the same
-/// alternatives can serve.
+/// Returns the number of the queue in which a waiter waits. Without flows, all waiters are in one queue. With flows,
+/// each flow has a queue. With flows and alternatives, each flow has a queue for each lane. A lane contains the waiters
+/// that the same alternatives can serve.
 std::uint64_t admission::line_of(const wait_node& n) const noexcept {
   if (flows_ == nullptr) return 0;
   return supplies_.any_of() != nullptr ? flows_->row_of(n) : n.flow();
 }
 
-/// Returns a sum for each waiter below class 0: its own amounts, and those of earlier waiters of its flow in the same
-/// or a more important class. Even after a promotion, the waiter is granted after these waiters. With `takes_newest`, a
-/// sum has only the waiter's own amounts.
+/// Returns a sum of amounts for each waiter that is not in class 0. The sum includes the waiter's own amounts. It also
+/// includes the amounts of earlier waiters in the same queue (see line_of) and in the same or a more important class.
+/// These earlier waiters are granted first, even if the waiter is promoted. With `takes_newest`, a sum includes only
+/// the waiter's own amounts.
 std::vector<amounts_by_unit> admission::certain_turns(const std::vector<const wait_node*>& waiters,
                                                       bool takes_newest) const {
   std::vector<amounts_by_unit> turns(waiters.size());
@@ -144,8 +145,8 @@ std::vector<waiting_request> admission::list(std::size_t most) const {
     if (flows_ != nullptr && supplies_.any_of() == nullptr) flows_->add_classes_above(n.flow(), n.priority, t.all);
     waiting_request row = row_of(now, n, t);
     if (some_rise && n.priority > 0) {
-      // After its promotion, the waiter may be granted before later waiters of the more important classes, as `risen`
-      // describes.
+      // `risen` describes the waiter after its promotion to a more important class. The promoted waiter may be granted
+      // before waiters of that class that arrived later.
       const duration until_it_rises = saturating_add(n.since(), queue_.ageing()) - now;
       const waiting_request risen = row_of(now, n, {certain[i], certain[i], t.places});
       row.estimate = std::min(row.estimate, std::max(risen.estimate, until_it_rises));
@@ -160,7 +161,7 @@ time_point admission::earliest(const request& r, time_point now) const noexcept 
   const std::uint64_t ahead = queue_.tokens_ahead(last_class_ahead(r));
   const std::uint64_t all = ahead > ~std::uint64_t{0} - r.tokens ? ~std::uint64_t{0} : ahead + r.tokens;
   const time_point ready = units_ == nullptr ? supplies_.rates().ready_at(now, all) : amounts_ready_at(now, r, all);
-  // A pause without an end may end at any moment, so it is ignored.
+  // A pause without a time limit is ignored, because resume() may end it at any moment.
   return paused_until_ == time_point::max() ? ready : std::max(ready, paused_until_);
 }
 

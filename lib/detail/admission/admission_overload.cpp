@@ -7,8 +7,8 @@
 
 namespace canigo::detail {
 
-/// Sheds the waiters that have waited too long in an overloaded class, the least important class first. It never sheds
-/// the last waiter that is left, because the next request checks for an overload again.
+/// Sheds the waiters that have waited too long in an overloaded class, the least important class first. The last waiter
+/// of the queue is never shed, because the next request checks for an overload again.
 void admission::shed(time_point now) noexcept {
   if (flows_ != nullptr) return shed_of_flows(now);
   for (int c = priorities_ - 1; c >= 0; --c) {
@@ -29,8 +29,8 @@ void admission::shed_of_flows(time_point now) noexcept {
   }
 }
 
-/// Returns the next time at which a waiter must be shed, or at which another waiter becomes the next to be granted, if
-/// no waiter comes or leaves before.
+/// Returns when shed() must be called next, if no waiter comes or leaves before. At that time a waiter must be shed, or
+/// another waiter becomes the next to be granted.
 time_point admission::next_overload(time_point now) const noexcept {
   time_point next = time_point::max();
   if (flows_ != nullptr) return flows_->size() > 1 ? flows_->next_overdue() : next;

@@ -11,8 +11,8 @@
 
 namespace canigo::detail {
 
-/// A shadow waiter: it waits in the queue for a request that was already granted. It is deleted when its wait has
-/// ended.
+/// A shadow waiter. Its request was already granted; the shadow waiter waits in the queue to measure how long the
+/// request would have waited. It is deleted when its wait has ended.
 struct admission::phantom final : waiter {
   phantom(admission& home, time_point deadline) noexcept : waiter{home, true, false}, until{deadline} {}
   void resume() override {}
@@ -22,7 +22,8 @@ struct admission::phantom final : waiter {
   time_point until;
 };
 
-/// Grants a request. If it had to wait without shadow mode, a shadow waiter is added to the queue to measure that wait.
+/// Grants a request. If the request would have to wait without shadow mode, a shadow waiter is added to the queue to
+/// measure that wait.
 outcome admission::enter_in_shadow(const request& r, time_point now, bool is_patient) noexcept {
   const outcome wrong = why_not_amounts(r);
   if (wrong == to_outcome(errc::invalid_argument)) return wrong;
@@ -86,8 +87,8 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
   pump(now);
 }
 
-/// Returns whether the deadline of a shadow waiter, which waits for a granted request, passes before its turn. If so,
-/// deletes the shadow waiter.
+/// Deletes a shadow waiter and returns true if the deadline of its request has passed, and its grant is possible only
+/// after that deadline. `ready`: when the grant becomes possible.
 bool admission::is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept {
   auto& w = static_cast<waiter&>(n);
   if (!w.is_phantom_) return false;
@@ -114,7 +115,7 @@ void admission::grant_in_shadow(wait_node& n, time_point now) noexcept {
 void admission::finish_phantom(waiter& w, outcome o) noexcept {
   if (flows_ == nullptr) {
     queue_.remove(w);
-  } else if (o != outcome::granted) {  // if it is granted, the shadow waiter was already removed from the queue
+  } else if (o != outcome::granted) {  // a granted shadow waiter was already removed from the queue
     flows_->remove(w);
   }
   if (w.amounts_ != nullptr) {
@@ -167,7 +168,8 @@ void admission::set_mode(enforcement mode, std::string_view field) {
   pump(now);
 }
 
-/// Grants all waiting requests immediately. The rates go into debt, and the slots may exceed the capacity.
+/// Grants all waiting requests immediately. So the rates may go into debt, and more slots than the capacity may be in
+/// use.
 void admission::let_all_go(time_point now) noexcept {
   shadow_->is_on = false;
   const auto let_go = [&](wait_node& n) {

@@ -1,4 +1,4 @@
-// The functions of admission for grants that keep a record: of their time, and of their amount of each unit.
+// The functions of admission for grants with a record. A record has the time of its grant, and the amount of each unit.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/queue/fair_queue.hpp"
@@ -77,7 +77,8 @@ outcome admission::enter_flow_with_units(const request& r, time_point now, std::
   return outcome::granted;
 }
 
-/// Stores the amounts of a waiter that is granted or waits. Returns the outcome.
+/// Stores the amounts of a waiter that is granted or must wait. Returns `o`, or errc::not_enough_memory if there is no
+/// memory for the amounts of a waiter that must wait.
 outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept {
   if (o == outcome::granted) w.amounts_ = take_promised(r);
   if (o == outcome::must_wait || o == outcome::must_wait_in_flow) {
@@ -116,8 +117,8 @@ void admission::leave_with_amounts(waiter& w, outcome o) noexcept {
   if (o != outcome::granted) drop_amounts(w);
 }
 
-/// Returns when the rates have the amounts of `r`, after the requests before it. `tokens`: the sum of these requests
-/// and `r` in the first unit.
+/// Returns when the rates will have enough of each unit for `r` and for the waiters before `r`. `tokens`: the sum of
+/// the amounts of `r` and these waiters in the first unit.
 time_point admission::amounts_ready_at(time_point now, const request& r, std::uint64_t tokens) const noexcept {
   amounts_by_unit wanted{};
   resolve(r, wanted);
@@ -130,8 +131,8 @@ time_point admission::amounts_ready_at(time_point now, const request& r, std::ui
   return supplies_.rates().ready_at(now, {tokens, &wanted});
 }
 
-/// Adds the amounts of all units except the first: the amounts of the waiters before a new request of the flow, and the
-/// amounts of the request.
+/// Computes, for each unit except the first, the sum of the amounts of `r` and of the waiters before `r`. `own` counts
+/// the waiters of the flow of `r`; `all` also counts waiters of other flows.
 void admission::add_amounts_ahead(const request& r, std::uint32_t flow, amounts_by_unit& own,
                                   amounts_by_unit& all) const noexcept {
   amounts_by_unit wanted;

@@ -1,4 +1,4 @@
-// The members of waiter, a waiting request, and of its deadline.
+// The member functions of waiter (a waiting request) and of its deadline.
 
 #include "canigo/detail/admission/admission.hpp"
 #include "canigo/detail/admission/waiter.hpp"

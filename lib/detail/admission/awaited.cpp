@@ -24,7 +24,7 @@ std::exception_ptr error_in_queue(const limit_name& limit, std::error_code error
     const std::string name = limit != nullptr ? *limit : "a limit";
     return std::make_exception_ptr(error_at{error, was_refused ? name : "in the queue of " + name});
   } catch (...) {
-    // there is no memory for the limit's name, so the exception has no text of its own
+    // there is no memory for a text with the limit's name, so the exception has only the text of its code
     return to_exception(error);
   }
 }

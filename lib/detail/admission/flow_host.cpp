@@ -22,7 +22,8 @@ std::size_t unit_of(const rate_limit& l, const supplies* of, const std::string& 
   return unit;
 }
 
-/// Returns the largest burst of the limit's rates of a unit. A flow can't get more tokens of the unit in one request.
+/// Returns the largest burst among those rates of the limit that count the unit. A flow can't get more tokens of the
+/// unit in one request.
 std::uint64_t deepest(const supplies* of, std::size_t unit) noexcept {
   if (of == nullptr || !of->has_rates()) return token_bucket::max_burst;
   std::uint64_t most = 0;

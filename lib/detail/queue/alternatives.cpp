@@ -46,8 +46,8 @@ time_point alternatives::ready_at(std::size_t i, time_point now, demand d) const
   return std::max(m.rates.ready_at(now, d), m.paused_until);
 }
 
-/// Computes the remaining capacity of an alternative: the smallest remaining part among the limits that the request
-/// needs. If it is larger than `other`, stores it in `other` and returns true.
+/// Computes the remaining capacity of an alternative: the smallest remaining part of a limit that the request needs. If
+/// this part is larger than `other`, stores it in `other` and returns true.
 bool alternatives::has_more_room(const member& m, time_point now, demand d, room& other) const noexcept {
   room least;
   const auto look = [&](const room& here) {
@@ -110,9 +110,11 @@ void alternatives::undo(std::size_t i, time_point now, demand d, time_point gran
   release(i);
 }
 
-/// Returns a lower bound for when the alternatives together can have granted the amount `all`. The amount is split
-/// among the alternatives. Before at least one alternative can have granted its part, the alternatives can't have
-/// granted `all` together. This bound holds for any split; a split by the speed of the rates gives a close bound.
+/// Returns a lower bound on the time at which the alternatives together can have granted the amount `all`.
+///
+/// This function divides `all` into one part per alternative. When `all` is granted, at least one alternative has
+/// granted its part or more. So the earliest time at which any alternative can grant its part is a lower bound. Any
+/// division gives such a bound; a division by the speed of the rates gives a close one.
 time_point alternatives::earliest_of_unit(std::uint64_t set, time_point now, std::size_t unit,
                                           std::uint64_t all) const noexcept {
   const auto speed = [&](std::size_t i) {

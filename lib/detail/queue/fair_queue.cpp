@@ -44,8 +44,8 @@ fair_queue::fair_queue(int priorities, duration ageing, supplies::occupancy o, a
       late_{{}},
       overdue_{{}} {
   if (amounts_ != nullptr) free_others_.resize(classes_.size());
-  // creates the lane (the queue of the waiters with one key) of each flow's first row; the first key that has waiters
-  // takes over this lane
+  // Creates a lane (the queue of the waiters with one key) for an empty key. Each flow has its first row in this lane.
+  // The first key that has waiters takes the lane over.
   if (keys_ != nullptr) lane_with({});
   add({});
 }
@@ -123,7 +123,7 @@ void fair_queue::count_others(const wait_node& node, std::uint32_t row_number, b
   }
 }
 
-/// Moves the last waiter of a class forward to the position that belongs to the time when it first arrived.
+/// Moves the last waiter of a class forward, to its position by `since`: the time when its request first arrived.
 void fair_queue::put_back_in_line(wait_node& node, time_point since) noexcept {
   cell& c = at(row_of(node), node.priority);
   node.since_ = since;
@@ -152,8 +152,8 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
     return end_of_step();
   }
   const row& r = rows_[row_number];
-  // If the new waiter stays behind the first waiter, nothing changes, because both are promoted with time. Only when
-  // the first waiter leaves, its successor is searched for.
+  // If the new waiter is behind the flow's first waiter now, it stays behind, because ageing promotes both waiters. So
+  // nothing is updated here. When the first waiter leaves, the flow's next first waiter is searched for.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(row_number);
   end_of_step();
@@ -209,8 +209,8 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   return candidate_of(best);
 }
 
-/// Returns the candidate for a grant of the class whose first waiter is `head`. That is `head`, or the last waiter of
-/// the class while the class is overloaded.
+/// Returns the waiter of a class that may be granted next. `head`: the first waiter of the class. It is the result,
+/// except while the class is overloaded and the newest waiter goes first: then the result is the last waiter.
 wait_node* fair_queue::candidate_of(wait_node* head) const noexcept {
   if (!delays_.takes_newest_at_times()) return head;
   const cell& c = at(row_of(*head), head->priority);
@@ -222,8 +222,8 @@ int fair_queue::rank_of(const wait_node& front) const noexcept {
   return effective_class(delays_.takes_newest_at_times() ? *at(row_of(front), front.priority).head : front);
 }
 
-// Only the first waiter of a class can become the first waiter of the flow, so only the promotions of these waiters
-// matter.
+// Returns when ageing next promotes the first waiter of a class. Other waiters are not checked, because only the first
+// waiter of a class can become the first waiter of the flow.
 time_point fair_queue::next_rise(std::uint32_t flow) const noexcept {
   time_point next = time_point::max();
   for (int index = next_class(flow, 0); index >= 0; index = next_class(flow, static_cast<unsigned>(index) + 1)) {
@@ -254,9 +254,9 @@ time_point fair_queue::next_change() const noexcept {
   return rises_.empty() ? held : std::min(held, time_of(rises_.top()));
 }
 
-/// Updates a row: the waiters of one flow with one key. It is grantable, held by the flow's ceiling, or neither. If a
-/// flow with a ceiling has several rows, their order decides which of them gets the ceiling's tokens, so all rows are
-/// updated together.
+/// Updates a row (the waiters of one flow with one key): the row becomes grantable or held by the flow's ceiling, or
+/// has no waiters. If a flow with a ceiling has several rows, updates all of them together, because the order of their
+/// waiters decides which row gets the ceiling's tokens.
 void fair_queue::look_at(std::uint32_t row_number) noexcept {
   const std::uint32_t flow = flow_of(row_number);
   if (rows_[flow].is_limited) end_pause_if_over(flow);
@@ -273,7 +273,8 @@ time_point fair_queue::ceiling_ready(std::uint32_t row_number) const noexcept {
   return extras_[flow_of(row_number)].ceiling.ready_at(now_, wanted_by(n), places_for(n.tokens));
 }
 
-/// Finds the first waiter of a row (the waiters of one flow with one key), and when another one may become the first.
+/// Finds the first waiter of a row (the waiters of one flow with one key), and the time at which a promotion may make
+/// another waiter the first one.
 void fair_queue::look_at_front(std::uint32_t row_number) noexcept {
   rows_[row_number].front = first_of(row_number);
   if (!ages()) return;
@@ -285,8 +286,8 @@ void fair_queue::look_at_front(std::uint32_t row_number) noexcept {
   }
 }
 
-/// Marks a row (the waiters of one flow with one key) as grantable or held. The flow's ceiling allows the first waiter
-/// at `ready`.
+/// Marks a row (the waiters of one flow with one key) as grantable now, or as held back by the flow's ceiling. `ready`:
+/// when the ceiling allows the row's first waiter.
 void fair_queue::place(std::uint32_t row_number, time_point ready) noexcept {
   row& r = rows_[row_number];
   if (r.front == nullptr || ready > now_) {
@@ -362,8 +363,8 @@ void fair_queue::grant(wait_node& node, time_point caught_up, std::uint64_t char
     rows_[flow].tokens += node.tokens;
   }
   if (flow != nameless && (r.is_limited || occupancy_ != supplies::occupancy::none)) {
-    // After a late wake-up, tokens of the ceiling count as taken at their due time, like the tokens of the limit
-    // itself.
+    // If the owner of this queue was woken late, the ceiling's tokens count as taken when they became available, not
+    // now. A limit treats the tokens of its own rates in the same way.
     extra& x = extras_[flow];
     time_point as_of = now_;
     if (x.returned_at == now_) {
@@ -398,8 +399,8 @@ void fair_queue::move_tag(row& r, cell& c, std::uint64_t charge) noexcept {
   c.rest = static_cast<std::uint32_t>(all % r.weight);
 }
 
-/// Subtracts the virtual time of a class from its flows' tags (the virtual times of their next grants) and from itself.
-/// Tags stay small: none is ahead of the virtual time by more than one request.
+/// Sets the virtual time of a class to 0, and lowers the tags of its flows (the virtual times of their next grants) by
+/// the same amount. So the tags become small: no tag is ahead of the virtual time by more than one request.
 void fair_queue::rebase(int of_class) noexcept {
   const uint128 base = std::exchange(virtual_time(of_class), 0);
   class_state& s = classes_[static_cast<std::size_t>(of_class)];

@@ -127,7 +127,8 @@ void fair_queue::end_pause_if_over(std::uint32_t flow) noexcept {
   look_whether_limited(flow);
 }
 
-/// Moves the waiting amounts of the flow into, or out of, the sums of all flows without a ceiling.
+/// Call it when the flow may have got its first rate, cap or pause, or lost its last one. The sums for flows without a
+/// ceiling include the amounts of this flow's waiters only while the flow has no ceiling.
 void fair_queue::look_whether_limited(std::uint32_t flow) noexcept {
   const bool is_limited = extras_[flow].ceiling.is_any();
   for_rows(flow, [=, this](std::uint32_t row_number) { note_whether_limited(row_number, is_limited); });
@@ -168,8 +169,8 @@ void fair_queue::settle(std::uint32_t flow, std::size_t unit, std::uint64_t want
 }
 
 void fair_queue::undo(const wait_node& node, time_point granted_at) noexcept {
-  // If the flow was removed, there is nothing to undo: its number may belong to another flow now. A flow with occupied
-  // slots is never removed.
+  // A flow without occupied slots may have been removed since the grant, and its number may belong to another flow now.
+  // Then there is nothing to undo.
   if (node.flow_ == nameless || rows_[node.flow_].weight == 0 || node.sequence_ < extras_[node.flow_].made) return;
   extras_[node.flow_].ceiling.rates().refund(now_, wanted_by(node), granted_at);
   release(node.flow_, places_for(node.tokens));

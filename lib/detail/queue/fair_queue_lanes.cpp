@@ -20,8 +20,8 @@ std::uint32_t fair_queue::row_in_lane(std::uint32_t flow, const lane_key& key) c
   return no_row;
 }
 
-/// Returns the index of the lane (the queue of the waiters with one key) for `key`. That is its existing lane, a lane
-/// without waiters, or a new lane; most_lanes if none is possible.
+/// Returns the index of a lane for `key`; a lane is the queue of all waiters with one key. The result is the lane that
+/// has this key, otherwise a lane without waiters, otherwise a new lane. Returns most_lanes if all lanes are in use.
 std::size_t fair_queue::lane_with(const lane_key& key) {
   std::size_t found = most_lanes;
   for (std::size_t i = 0; i < lanes_.size(); ++i) {
@@ -52,7 +52,7 @@ bool fair_queue::make_lane(std::uint32_t flow, const lane_key& key) noexcept {
     kin_[number] = {flow, kin_[flow].next, static_cast<std::uint16_t>(found)};
     kin_[flow].next = number;
     return true;
-  } catch (const std::exception&) {  // there is no memory for a row, or no free number
+  } catch (const std::exception&) {  // no memory for a new row, or no free row number
     return false;
   }
 }
@@ -61,9 +61,9 @@ bool fair_queue::may_lane_go() const noexcept {
   return std::ranges::any_of(lanes_, [](const auto& l) { return !l->ready.empty(); });
 }
 
-/// Returns the first waiter among the lanes in `open`, by class, then by the flow's tag (its virtual time), then by
-/// arrival. A tag may be behind the virtual time of the class, because its lane was passed over. Such a tag counts as
-/// the virtual time.
+/// Returns the first waiter in the lanes that `open` allows: by class, then by the flow's tag (its virtual time), then
+/// by arrival. In a lane that was passed over, a tag may be less than the virtual time of the class. Such a tag is
+/// compared as if it were equal to the virtual time of the class.
 wait_node* fair_queue::first_of_lanes(const open_lanes& open) const noexcept {
   std::uint32_t best = no_row;
   int best_class = 0;
@@ -96,9 +96,10 @@ wait_node* fair_queue::first_of_lanes(const open_lanes& open) const noexcept {
   return first;
 }
 
-/// Called before row `number` is charged. If its tag is behind the virtual time, because its lane was passed over,
-/// moves all tags of the lane forward by the missing amount. So the flows of the lane keep their order. If the row is
-/// not the first one of its lane, only its own tag is moved.
+/// Called before row `number` is charged for a grant; a row is the list of a flow's waiters in one lane. If the row's
+/// lane was passed over, the row's tag (its virtual time) may be behind the virtual time of the class. In that case the
+/// function moves the tag up to the virtual time of the class. If the row is the first one of its lane, all tags of the
+/// lane are moved by the same amount. So the flows of the lane keep their order.
 void fair_queue::catch_up_lane(std::uint32_t number, int of_class) noexcept {
   lane& l = *lanes_[kin_[number].lane];
   uint128& moved = l.moved_by[static_cast<std::size_t>(of_class)];
@@ -108,8 +109,9 @@ void fair_queue::catch_up_lane(std::uint32_t number, int of_class) noexcept {
   (heap::number_of(l.ready.top()) == number ? moved : c.tag) += time - (c.tag + moved);
 }
 
-/// Charges a flow for a grant also in its other lanes, by increasing the tag (virtual time) of each of its other rows.
-/// A tag that is behind the virtual time of the class is moved up to it first.
+/// A flow has one row in each of its lanes: the list of its waiters there. When a grant charges row `number`, this
+/// function also increases the tags (virtual times) of the flow's other rows. A tag that is behind the virtual time of
+/// the class is moved up to the virtual time first.
 void fair_queue::move_kin(std::uint32_t number, int of_class, std::uint64_t charge, uint128 time_before) noexcept {
   for (std::uint32_t other = kin_[number].next; other != number; other = kin_[other].next) {
     row_in_class(other, of_class, [&](cell& c) {
@@ -121,8 +123,8 @@ void fair_queue::move_kin(std::uint32_t number, int of_class, std::uint64_t char
   }
 }
 
-/// Returns the tag (the virtual time) for a flow's new row. A flow that already competes in other lanes gets the tag
-/// that it has there, instead of that of a flow that was idle.
+/// Returns the tag (virtual time) for a flow's new row: the virtual time of the class, as for a flow that was idle. If
+/// the flow already competes in other lanes with a later tag, returns that tag.
 uint128 fair_queue::time_of_kin(std::uint32_t number, int of_class) noexcept {
   uint128 time = virtual_time(of_class);
   if (keys_ == nullptr) return time;
@@ -133,9 +135,10 @@ uint128 fair_queue::time_of_kin(std::uint32_t number, int of_class) noexcept {
   return time - std::min(time, moved);
 }
 
-/// Updates all rows of a flow with a ceiling. The flow's first waiters get what the ceiling allows, in their order. If
-/// the ceiling holds a waiter, it also holds all later waiters of the flow, in all lanes. Otherwise lighter waiters
-/// would take the tokens for ever.
+/// Updates all rows of a flow that has a ceiling; a row is the list of the flow's waiters in one lane. The waiters of
+/// the flow get the ceiling's tokens in their order, in all lanes together. If a waiter must wait for the ceiling, all
+/// later waiters of the flow must wait, too. Otherwise smaller requests of later waiters could take the tokens for
+/// ever.
 void fair_queue::look_at_flow(std::uint32_t flow) noexcept {
   const wait_node* held = nullptr;
   time_point until = time_point::max();
@@ -164,7 +167,7 @@ bool fair_queue::may_pass(std::uint32_t flow, demand d) const noexcept {
   return !is_held(flow) && extras_[flow].ceiling.ready_at(now_, d, places_for(d.tokens)) <= now_;
 }
 
-/// Moves a waiter to the lane of its new key. Precondition: the key of the waiter has changed already.
+/// Moves a waiter to the lane of its new key. Precondition: the waiter's key is already the new one.
 void fair_queue::move_to_lane(wait_node& node, std::uint32_t number) noexcept {
   unlink(node, number);
   look_at(number);

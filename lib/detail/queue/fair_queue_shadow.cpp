@@ -1,4 +1,4 @@
-// The functions of fair_queue for shadow mode: requests that are granted although the limit does not allow it.
+// The functions of fair_queue for shadow mode, in which requests are granted even if the limit does not allow them.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 

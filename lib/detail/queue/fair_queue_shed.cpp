@@ -11,8 +11,8 @@ constexpr unsigned most_classes = wait_queue::max_priorities;
 
 }  // namespace
 
-/// Notes that a class of a flow meets its target delay now: one of its waiters was granted within the target delay, or
-/// a waiter comes to the empty class.
+/// Records that a class of a flow meets its target delay now. Called if one of the class's waiters was granted within
+/// the target delay, or if a waiter joins the empty class.
 void fair_queue::meet_target(std::uint32_t flow, cell& c) noexcept {
   c.met_at = now_;
   watch_delays(flow, delays_.overloaded_at(now_));
@@ -32,8 +32,8 @@ wait_node* fair_queue::overdue_of(std::uint32_t flow) const noexcept {
   return nullptr;
 }
 
-/// Updates whether a flow has an overdue waiter, or when it may have one. Grants and leaving waiters can only postpone
-/// that, so they need no update.
+/// Updates whether a flow has an overdue waiter, or when the flow may get its first overdue waiter. This update is not
+/// needed after a grant or after a waiter has left, because both events can only postpone that time.
 void fair_queue::look_at_delays(std::uint32_t flow) noexcept {
   late_.erase(flow);
   extras_[flow].late_at = time_point::max();

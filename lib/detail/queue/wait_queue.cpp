@@ -124,7 +124,8 @@ void wait_queue::remove(wait_node& node) noexcept {
   node.linked_ = false;
 }
 
-// Only the heads of classes can become the first waiter, so only their promotions matter.
+// Examines only the head (the first waiter) of each class: by a promotion, only a head can become the first waiter of
+// the whole queue.
 time_point wait_queue::next_promotion(time_point now) const noexcept {
   time_point next = time_point::max();
   if (size_ == 0 || ageing_ == duration::max()) return next;
@@ -137,9 +138,9 @@ time_point wait_queue::next_promotion(time_point now) const noexcept {
   return next;
 }
 
-// Within a class the head has waited longest, so only heads are compared. Let `best` be the best head so far. A head of
-// class c goes before `best` only if it has waited long enough to be promoted to the class of `best`. That takes one
-// comparison, which is false in most cases.
+// Compares only the heads of the classes, because the head has waited longest in its class. `best` is the best head so
+// far. A head of class c goes before `best` only if it has waited long enough to be promoted to the class of `best`.
+// That check takes one comparison, which is false in most cases.
 wait_node* wait_queue::front_by_age(time_point now) noexcept {
   const auto step = static_cast<std::uint64_t>(ageing_.count());
   const std::uint64_t longest_wait = span(earliest_since_, now);
@@ -149,7 +150,8 @@ wait_node* wait_queue::front_by_age(time_point now) noexcept {
   time_point earliest = best->since_;
   while ((index = waiting_.next(static_cast<unsigned>(index) + 1)) >= 0) {
     const uint128 needed = uint128{static_cast<unsigned>(index - best_class)} * step;
-    // no other head can go before `best`, because later classes need an even longer wait
+    // No waiter has waited as long as `needed`, and the heads of later classes need an even longer wait. So no other
+    // head can go before `best`.
     if (needed > longest_wait) return best;
     wait_node* head = at(index).head;
     earliest = std::min(earliest, head->since_);

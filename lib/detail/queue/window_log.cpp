@@ -18,7 +18,8 @@ void window_log::set_rate(time_point now, const rate& r) noexcept {
   part_ = duration{(period_.count() - 1) / parts + 1};
 }
 
-/// Returns when the tokens of a slot leave the window, which includes both of its ends.
+/// Returns when the tokens of a slot leave the window. The window includes both of its end points, so the tokens leave
+/// one nanosecond after a whole period.
 time_point window_log::leaves_at(const slot& s) const noexcept {
   return saturating_add(saturating_add(s.last, period_), duration{1});
 }
@@ -30,8 +31,8 @@ std::uint64_t window_log::used_at(time_point now) const noexcept {
 }
 
 time_point window_log::ready_at(time_point now, std::uint64_t tokens) const noexcept {
-  // A request for more than a full window waits for several windows. In each further window, a token comes one period
-  // and a nanosecond after the corresponding token of the window before.
+  // A request for more tokens than one window allows needs several windows. It waits until its remainder, `last`, fits,
+  // and then for one period and one nanosecond per full window.
   const std::uint64_t windows = (tokens - 1) / most_;
   const std::uint64_t last = tokens - windows * most_;
   time_point ready = now;
@@ -79,7 +80,7 @@ void window_log::add(time_point now, std::uint64_t tokens) noexcept {
 }
 
 /// Gives back tokens of a grant made at `granted_at`, to the slot that contains the grant. If that slot has too few
-/// tokens, the rest goes to earlier slots, which leave the window sooner.
+/// tokens, the remaining tokens are given back to earlier slots, which leave the window sooner.
 void window_log::give_back(time_point granted_at, std::uint64_t tokens) noexcept {
   if (granted_at <= forgotten_) return;
   std::size_t i = 0;
