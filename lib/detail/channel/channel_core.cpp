@@ -165,8 +165,8 @@ void channel_core::send(channel_waiter& w, int priority) noexcept {
   senders_.push(w, {});
   w.state_ = channel_waiter::state::queued;
   if (w.holds_work_) group_.hold_loop();
-  // `w` may be the new first sender. Its value may enter although the former first sender's value could not. That value
-  // was larger, or less important than the values of other channels.
+  // `w` may be the new first sender. The value of the former first sender could not enter the channel. The
+  // value of `w` may, if it is smaller, or more important than the values of other channels.
   if (first_sender() == &w) group_.serve(*this);
 }
 
@@ -241,7 +241,8 @@ void channel_core::let_go() noexcept {
   if (is_last) end_of(*this);
 }
 
-/// Called when a receiver does not take its promised value: the value stays in the channel for the next receiver.
+/// Called when a receiver does not take its promised value. The value stays in the channel for the next receiver. But
+/// if the channel's handle was destroyed, the surplus value is dropped.
 void channel_core::drop_promise() noexcept {
   {
     node_list dropped;

@@ -9,7 +9,7 @@ namespace canigo::detail {
 
 namespace {
 
-/// Converts a virtual time to the arrival time that orders the seats: the channels in the queue for shared space.
+/// Converts the virtual time of a channel to an arrival time, by which the queue for shared space orders the channels.
 time_point to_arrival(std::uint64_t virtual_time) noexcept {
   return time_point{duration{static_cast<std::int64_t>(virtual_time)}};
 }
@@ -46,8 +46,8 @@ void channel_group::serve(channel_core& c) noexcept {
   for (channel_core* other : channels_) let_in_reserved(*other);
 }
 
-/// Accepts values that fit into the reserved space of the channel. They do not wait behind the channels in the queue
-/// for shared space.
+/// Accepts values that fit into the reserved space of the channel. These values do not wait behind other channels in
+/// the queue for shared space.
 void channel_group::let_in_reserved(channel_core& c) noexcept {
   while (c.seat_.linked()) {
     const std::uint64_t bytes = c.first_sender()->tokens;
@@ -167,7 +167,8 @@ void channel_group::end_with_context() noexcept {
   }
   // The waiting coroutines are destroyed without the lock, because their frames may own channels and values.
   while (suspended* s = waiters.pop()) s->destroy();
-  // A strand's executor uses its context in its destructor, so it is destroyed while the context exists.
+  // The executor of a strand uses its context in its destructor. So this executor is destroyed now, while the context
+  // exists.
   const std::lock_guard lock{mutex_};
   let_go_of_context();
 }

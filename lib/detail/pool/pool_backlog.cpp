@@ -35,8 +35,9 @@ bool pool_backlog::has_room(const pool_task& t, std::size_t free_workers, time_p
   return flows_->may_go(now, t.is_to_be_delayed() ? nullptr : &t, too_many) == too_many;
 }
 
-/// Returns whether a new task is accepted, and which task it evicts. The new task may replace a task of its own flow,
-/// because that does not make the pool fuller.
+/// Returns whether a new task is accepted, and which task it evicts. If the flow of the new task is full, the new task
+/// can only replace a task of the same flow. Such a replacement does not make the pool fuller, so the limit of the pool
+/// is not checked then.
 pool_backlog::entry pool_backlog::admit(pool_task& t, std::size_t free_workers, time_point now) noexcept {
   pool_task* v = nullptr;
   if (flows_ != nullptr) enter_flow(t);
@@ -128,8 +129,8 @@ void pool_backlog::enter_flow(pool_task& t) noexcept {
   if (!flows_->is_open(t.flow())) fair_queue::choose(t, fair_queue::nameless);
 }
 
-/// Adds a task to the queue of its flow. Not inline, so that the path of tasks without flows saves no registers for
-/// this function.
+/// Adds a task to the queue of its flow. Not inline: otherwise the code for tasks without flows would also save the
+/// processor registers that only this function needs.
 [[gnu::noinline]] void pool_backlog::queue_in_flows(pool_task& t, time_point now) noexcept {
   t.place_ = pool_task::place::flow_queue;
   flows_->advance(now);
@@ -140,9 +141,9 @@ bool pool_backlog::is_of_flow(const pool_task& t) const noexcept {
   return flows_ != nullptr && t.flow() != fair_queue::nameless;
 }
 
-/// Whether a new task fits into the limit of its flow. Waiting tasks that free workers will take immediately do not
-/// count. But those workers may take tasks of other flows first, so they are subtracted only if they suffice for all
-/// waiting tasks.
+/// Whether a new task fits into the queue limit of its flow. Tasks of this flow that free workers will take immediately
+/// do not count. Free workers may take tasks of other flows first, so only the workers that are left afterwards are
+/// considered.
 bool pool_backlog::has_room_in_flow(const pool_task& t, std::size_t free_workers, time_point now) const noexcept {
   const std::uint32_t flow = t.flow();
   const std::size_t queued = flows_->flow_size(flow), all = queued + flows_->coming(flow) + 1;

@@ -58,7 +58,8 @@ void pool_core::carry_out(bool drain_goes_on) noexcept {
   if (replace_now) replace_workers();
 }
 
-/// Destroys the callables of the tasks before it notifies the waiters, which may own what the callables refer to.
+/// Destroys the callables of the ended tasks, and only then notifies their waiters. A waiter may own objects to which a
+/// callable refers.
 void pool_core::tell_ended(pool_task* ended) noexcept {
   for (pool_task* t = ended; t != nullptr; t = t->next_ended_) {
     if (!t->is_told_) t->drop();
@@ -84,13 +85,14 @@ void pool_core::run_turn() {
 
 void pool_core::retry() noexcept { replaces_workers_ = is_short_of_workers(); }
 
-/// Releases the members that use the context. The executors of the pool and of the workers' strands use their context
-/// in their destructors, so they are destroyed while it exists.
+/// Releases the members that use the context: the executors of the pool and of the workers' strands. Their destructors
+/// use the context, so they must run while it exists.
 void pool_core::let_go_of_context() noexcept {
   delivery::let_go_of_context();
   for (const auto& w : workers_) {
     w->strand_.reset();
-    // Asio may have left a handler in the slot, and the handler owns a strand, which must not outlive the context.
+    // Asio may have left a handler in the worker's cancellation slot. The handler owns a strand, which must not outlive
+    // the context.
     if (w->is(pool_worker::state::gone)) w->signal_.slot().clear();
   }
 }
@@ -115,7 +117,8 @@ void pool_core::end_with_context() noexcept {
     for (pool_task* t = ended_; t != nullptr; t = t->next_ended_) take_over(t->waiters_);
     for (const auto& w : workers_) {
       w->rest_.disarm();
-      // forgets the operation's waits in this pool, which are destroyed below, before the operation itself
+      // Makes the pool forget that the worker's operation waits in it. The waiters of that operation are destroyed
+      // below, before the operation itself.
       self_waits_.disown(*w);
       if (w->current_ != nullptr) take_over(w->current_->waiters_);
       if (w->parked_ != nullptr) workers.push(*std::exchange(w->parked_, nullptr));
@@ -125,8 +128,8 @@ void pool_core::end_with_context() noexcept {
     waiters.append(take_all());
     grace_.disarm();
     if (backlog_.has_flows()) flows_.watch();
-    // This thread destroys the callables of the ended tasks, because callables may use the context. Another thread
-    // might destroy them only after the context.
+    // Callables may use the context. So this thread takes the ended tasks, and destroys their callables before the
+    // context is destroyed. Another thread might destroy the callables only after the context.
     ended = std::exchange(ended_, nullptr);
     replaces_workers_ = false;
   }

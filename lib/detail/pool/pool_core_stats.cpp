@@ -14,7 +14,8 @@ bool pool_core::has_come(time_point t) const noexcept {
   return context_gone_ || time_->now() >= t;
 }
 
-/// Allocations and texts take time, so they are made outside of the lock. That is safe, because the texts never change.
+/// Allocates memory and copies texts without the lock, because both take time. That is safe, because the texts never
+/// change.
 pool_stats pool_core::stats() const {
   pool_stats s;
   s.queued_by_class.resize(static_cast<std::size_t>(options_.priorities));

@@ -36,15 +36,16 @@ void pool_core::apply_stop(stop_mode mode) noexcept {
   check_stop();
 }
 
-/// Checks whether the workers have no work left, and whether all of them have ended.
+/// If the pool drains and has no tasks left, wakes the workers, so that they end. If the pool has closed, resumes the
+/// callers that wait for that.
 void pool_core::check_stop() noexcept {
   if (!stop_.is_asked()) return;
   if (stop_.is_draining() && backlog_.size() + crew_.running() == 0) wake_all();
   if (has_closed()) ready_all(closed_waiters_);
 }
 
-/// Whether the pool is closed. It stays open while a worker is missing that will be replaced to run the remaining
-/// tasks.
+/// Whether the pool is closed: all workers have ended. The pool stays open while a lost worker has yet to be replaced,
+/// so that the remaining tasks run.
 bool pool_core::has_closed() const noexcept {
   return crew_.is_empty() && undelivered_ == 0 && stop_.is_asked() && !is_short_of_workers();
 }

@@ -41,14 +41,14 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options* o) {
   t.home_ = this;
 }
 
-/// Returns the current time. Within one turn of the loop the clock is read only once.
+/// Returns the current time. Within one turn of the event loop, the clock is read only once.
 [[gnu::always_inline]] inline time_point pool_core::fresh_now() noexcept {
   if (!crew_.is_on_the_move() && pool_turn::needs_time(*this)) coarse_now_ = time_->now();
   return coarse_now_;
 }
 
-/// Returns the error code if the task is refused, otherwise no_code. If the pool is full, it may evict another task
-/// first, as the options say.
+/// Returns the error code if the pool refuses the task, otherwise no_code. If the pool is full, its options determine
+/// whether it first evicts another task.
 [[gnu::always_inline]] inline int pool_core::refusal(pool_task& t) noexcept {
   if (stop_.is_asked()) return static_cast<int>(errc::stopped);
   if (backlog_.has_room()) [[likely]]
@@ -56,8 +56,8 @@ void pool_core::prepare_for_handle(pool_task& t, const task_options* o) {
   return make_room(t) ? pool_task::no_code : static_cast<int>(errc::queue_full);
 }
 
-/// Evicts another task from a full pool if the options say so. Returns whether the new task is accepted. In a pool with
-/// flows, the task must also fit into the limit of its flow.
+/// Evicts another task from a full pool if the pool's options demand it. Returns whether the new task is accepted. In a
+/// pool with flows, the task must also fit into the limit of its flow.
 bool pool_core::make_room(pool_task& t) noexcept {
   const time_point now = backlog_.has_flows() ? time_->now() : time_point::min();
   const auto [is_let_in, victim] = backlog_.admit(t, crew_.free(), now);
@@ -68,7 +68,7 @@ bool pool_core::make_room(pool_task& t) noexcept {
   return true;
 }
 
-/// Accepts a task. Inline, because this function is half of the cost of submitting an operation.
+/// Accepts a task. The function is inline, because it takes half of the time of submitting an operation.
 [[gnu::always_inline]] inline void pool_core::accept(pool_task& t) noexcept {
   t.id_ = ++next_id_;
   ++counts_.report.submitted;
@@ -133,8 +133,8 @@ void pool_core::accept_with_extras(pool_task& t) noexcept {
   backlog_.hold(t, time_->now());
 }
 
-/// Queues a task immediately if `not_before` is time_point::min(). Otherwise it holds the task back, and the alarm of
-/// the task queues the task at `not_before`.
+/// Queues a task immediately if `not_before` is time_point::min(). Otherwise sets the task's timer (its alarm), which
+/// queues the task at `not_before`.
 void pool_core::queue(pool_task& t, time_point not_before) noexcept {
   task_extras* x = t.extras_;
   if (not_before != time_point::min()) {
@@ -161,7 +161,8 @@ void pool_core::admit_held() noexcept {
   }
 }
 
-/// Ends a task whose callable may still exist, or whose end must be reported. Takes over a reference.
+/// Ends a task whose callable may still exist, or whose end must be reported. Takes over the caller's reference to the
+/// task.
 void pool_core::end(pool_task& t, task_state s, int code, std::exception_ptr e) noexcept {
   if (t.id_ != 0) {
     task_extras* x = t.extras_;
@@ -184,7 +185,7 @@ void pool_core::end_waiting(pool_task& t, task_state s) noexcept {
   check_stop();
 }
 
-/// Ends a task for its owner, while its operation continues to run.
+/// Reports that a task has ended, although the task's operation continues to run.
 void pool_core::tell_early(pool_task& t) noexcept {
   ++counts_.overdue;
   t.is_told_ = true;

@@ -17,8 +17,9 @@ void pool_core::ready_all(pool_waiter_list& list) noexcept {
   while (pool_waiter_link* l = list.first()) ready(static_cast<pool_waiter&>(*l), pool_task::no_code);
 }
 
-/// Ends a wait with `deadlock` if all workers run operations that wait for this pool, as after a reduction of the
-/// number of workers. The worker of that wait continues or leaves, and this function is called again.
+/// Checks whether all workers run operations that wait for this pool. That may happen after the number of workers was
+/// reduced. If so, ends one of these waits with `deadlock`. When the worker of that wait has continued or left, this
+/// function is called again.
 void pool_core::end_hopeless_wait() noexcept {
   if (!self_waits_.is_hopeless(crew_.running(), crew_.able())) return;
   for (const auto& worker : workers_) {
@@ -43,8 +44,8 @@ void pool_core::fail(pool_waiter& w, int code) noexcept {
   ready(w, code);
 }
 
-/// Starts a wait for a task. An operation that waits for its own task, group or pool could never end. Neither could a
-/// wait after which all workers wait for their own pool. Such a wait ends immediately with `deadlock`.
+/// Starts a wait for a task. A wait that could never end ends immediately with `deadlock`. A wait could never end if an
+/// operation waits for its own task, group or pool, or if all workers would then wait for their own pool.
 void pool_core::wait_for(pool_task& t, pool_waiter& w) noexcept {
   const change c{*this};
   w.task_ = &t;

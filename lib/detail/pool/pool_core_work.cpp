@@ -35,9 +35,9 @@ namespace canigo::detail {
   return &t;
 }
 
-/// Ends `done`, and then runs short operations until no task is left, a long operation is next, or other handlers of
-/// the loop must run. Returns the task with the long operation. If the worker is parked, it stores that task in
-/// handed_, or puts the worker to sleep.
+/// Ends the task `done`, if it is not null. Then runs short operations until no task is left, a long operation is next,
+/// or other handlers of the loop must run. Returns the task with the long operation; null if no such task is next. If
+/// the worker is parked, also stores that task in handed_, or puts the worker to sleep if there is no task to return.
 pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) {
   if (done != nullptr) w.weigh(*done);
   bool clock_is_right = pool_turn::needs_time(*this) || (done != nullptr && done->extras_ != nullptr);
@@ -111,8 +111,8 @@ pool_core::step pool_core::next_step_with_resource(pool_worker& w, pool_task*& t
   if (due == worker_resource::function::none) {
     if (!w.is_retired() && (w.is(pool_worker::state::leaving) || must_leave())) w.retire();
     if (w.is_retired() || (w.resource_.get() != nullptr && !w.is_equipped())) {
-      // The worker may have been told to leave since it began to go to sleep. In that case it leaves, whatever other
-      // work is due.
+      // The worker may have been told to end while it was going to sleep. In that case it ends after the destruction of
+      // its resource, even if other work is due for the resource.
       if (w.resource_.get() != nullptr) due = worker_resource::function::destroy;
       s = step::leave;
     } else if (w.is(pool_worker::state::resting) || !backlog_.has_ready()) {
@@ -133,8 +133,8 @@ pool_core::step pool_core::next_step_with_resource(pool_worker& w, pool_task*& t
   return s;
 }
 
-/// Called when the operation of `t` has ended; if `t` has extras, coarse_now_ is the time. Returns true if the worker
-/// must release the task.
+/// Called when the operation of `t` has ended. If `t` has task_extras, the caller has set coarse_now_ to the current
+/// time. Returns true if the worker must release its reference to the task.
 bool pool_core::finish(pool_worker& w, pool_task& t) noexcept {
   std::exception_ptr e = w.end_.take_error();
   crew_.end(w, t.is_long());

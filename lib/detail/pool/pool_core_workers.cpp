@@ -51,8 +51,8 @@ void pool_core::resize(std::size_t concurrency) {
       workers_.push_back(std::move(w));
     }
     crew_.want(concurrency);
-    // These idle workers are chosen now. So they leave even if other workers become free before these workers are
-    // woken.
+    // The idle workers that must leave are chosen now. So they leave even if other workers become free before the
+    // chosen workers are woken.
     while (crew_member* m = crew_.to_leave()) {
       auto& w = static_cast<pool_worker&>(*m);
       w.rest_.disarm();
@@ -78,7 +78,8 @@ void pool_core::resize(std::size_t concurrency) {
   }
 }
 
-/// Whether there are fewer workers than the options want, and the pool's stop allows new ones.
+/// Whether the pool has fewer workers than it wants, and may start new workers. A pool that is being stopped may not
+/// start any.
 bool pool_core::is_short_of_workers() const noexcept {
   return crew_.is_short() && !context_gone_ && stop_.replaces_workers(backlog_.size());
 }
@@ -95,7 +96,7 @@ void pool_core::replace_workers() noexcept {
     try {
       static_cast<pool_worker&>(*m).spawn();
     } catch (...) {
-      return;  // the worker did not start; its worker_life has noted that a worker is missing
+      return;  // the worker has not started; the destructor of its worker_life has recorded that a worker is missing
     }
   }
 }
@@ -117,8 +118,8 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.parked_ = nullptr;
     crew_.lose(w);
     if (cut_off != nullptr) flows_.release(*cut_off);
-    // If the pool is now short of workers, this coroutine has ended by accident: its awaited operation has dropped the
-    // coroutine, or Asio had no memory to resume it.
+    // If the pool is now short of workers, this coroutine has ended unintentionally. Its awaited operation has dropped
+    // the coroutine, or Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();
     if (is_missed) retry_soon();
     if (cut_off != nullptr && !cut_off->is_told_) {

@@ -42,8 +42,9 @@ void pool_waiter::find_worker(const net::any_io_executor& executor) noexcept {
   const auto [owner, home, operation] = worker_strand::mark_of(executor);
   if (owner == nullptr || home != home_) return;
   auto* w = static_cast<pool_worker*>(const_cast<void*>(owner));
-  // A wait blocks its worker only if the worker's current operation makes it, and not work that an earlier operation
-  // has left on the strand. This code runs on the strand, so the current operation can't change meanwhile.
+  // A wait blocks its worker only if the worker's current operation makes the wait. Work that an earlier operation has
+  // left on the strand does not block the worker. This code runs on the strand, so the current operation can't change
+  // meanwhile.
   const bool is_at_work = w->current_ != nullptr && w->current_->is_long();
   if (is_at_work && operation == w->mark()) comes_from(*w);
 }

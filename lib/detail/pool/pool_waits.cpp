@@ -15,7 +15,8 @@ namespace canigo::detail {
 
 namespace {
 
-/// Waits in a pool. `begin` starts the wait; it is called with a waiter for `purpose`.
+/// Suspends the calling coroutine until its wait in the pool has ended. Calls `begin` with a waiter for `purpose`;
+/// `begin` must start the wait.
 template <class Begin>
 net::awaitable<void> wait_in(pool_core& core, pool_waiter::purpose purpose, Begin begin) {
   const net::any_io_executor executor = co_await net::this_coro::executor;

@@ -76,7 +76,8 @@ void pool_worker::hand_over_call::resume() {
   }
 }
 
-/// Runs short operations itself. For everything else it resumes the worker's coroutine, which is parked.
+/// In a pool without resources, runs short operations directly. For all other work, resumes the worker's parked
+/// coroutine.
 void pool_worker::woken() {
   pool_turn* turn = pool_turn::here();
   const int most = turn != nullptr ? turn->tasks_left : pool_turn::most_tasks;
@@ -94,7 +95,8 @@ void pool_worker::woken() {
     }
     if (s != nullptr) s->resume();
   }
-  // A long operation that has not suspended counts as one short operation.
+  // Subtracts the number of tasks that ran from the tasks left in this turn, but at least 1. The minimum is for a long
+  // operation that has run alone, without suspending.
   if (turn != nullptr) turn->tasks_left -= std::max(1, most - tasks_left_);
 }
 
@@ -168,7 +170,7 @@ void pool_worker::parked(suspended& s) noexcept {
   s.destroy();
 }
 
-/// Inspects how an operation ended. That may call code of the user.
+/// Inspects how an operation ended. This may call code of the user, such as a predicate.
 void pool_worker::weigh(pool_task& t) noexcept {
   end_.weigh(home_->options_.restart, t.extras_);
   if (!end_.may_retry) t.drop();
@@ -179,7 +181,7 @@ void pool_worker::cancel() noexcept {
 }
 
 /// Cancels the worker's operation. This function runs on the strand of the worker. Operations start and end on the same
-/// strand, so none does during this call.
+/// strand, so no operation starts or ends during this call.
 void pool_worker::cancel_now() noexcept {
   bool emits = false;
   {
@@ -259,7 +261,7 @@ void pool_worker::rest_is_over() noexcept {
   if (home_->time_->now() < at) {
     rest_.arm(at);
   } else if (home_->crew_.equipped() > home_->resources_->min_idle) {
-    home_->crew_.unequip(*this);  // without equipment, next_step() lets the worker destroy its resource
+    home_->crew_.unequip(*this);  // next_step() then makes the worker destroy its resource
     home_->crew_.wake(*this);
     wake();
   }
@@ -279,7 +281,7 @@ void pool_worker::note_idle() noexcept {
   if (!rest_.is_armed()) rest_.arm(saturating_add(idle_since_, most));
 }
 
-/// Called when the function `f` of the resource is due. The function has its own time limit.
+/// Called before the resource function `f` (such as make or check) is called. Starts the time limit of that call.
 void pool_worker::begin_care(worker_resource::function f) noexcept {
   if (care_ == worker_resource::function::none) {
     if (!is(state::leaving)) home_->crew_.repair(*this);
@@ -294,7 +296,8 @@ void pool_worker::begin_care(worker_resource::function f) noexcept {
   if (most != duration::max()) rest_.arm(saturating_add(home_->time_->now(), most));
 }
 
-/// Calls the function that is due, and those that become due because of it.
+/// Calls the resource function that is due, such as make or check. If another function is due when it ends, calls that
+/// function, too.
 net::awaitable<void> pool_worker::care() {
   using enum worker_resource::function;
   pool_resources& functions = *home_->resources_;
@@ -319,7 +322,7 @@ net::awaitable<void> pool_worker::care() {
   }
 }
 
-/// Called when the function that was due has returned, or has thrown `error`.
+/// Called when a resource function (such as make or check) has returned, or has thrown `error`.
 void pool_worker::end_care(std::exception_ptr error) noexcept {
   if (error) {
     const auto is_overdue = [this] {

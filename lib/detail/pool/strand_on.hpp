@@ -34,7 +34,8 @@ struct in_blocks {
 /// schedule itself. If that allocation failed, the strand would stall for ever.
 constexpr std::size_t blocks_per_post = 4;
 
-/// A worker's strand, with the worker's owner. Executors of the strand may outlive the worker and its pool.
+/// A worker's strand, with pointers to the worker (`owner`) and to its pool (`home`). Executors of the strand may
+/// outlive the worker and its pool.
 template <class Strand>
 struct strand_of_worker {
   strand_of_worker(const typename Strand::inner_executor_type& inner, const void* o, const void* h)
@@ -56,8 +57,9 @@ class worker_executor {
 
   worker_executor(shared_strand strand, std::uint32_t operation, bool never_blocks) noexcept
       : strand_(std::move(strand)), operation_{operation}, never_blocks_{never_blocks} {}
-  /// The original executor, with operation 0, serves all operations. A copy of the executor stores the number of the
-  /// operation that makes it. So work that an operation leaves on the strand is not attributed to the next operation.
+  /// An executor with operation 0 serves all operations of the worker. A copy of it stores the number of the operation
+  /// that makes the copy. So if an operation leaves work on the strand, that work is not attributed to the next
+  /// operation.
   worker_executor(const worker_executor& other) noexcept
       : strand_{other.strand_}, operation_{other.operation()}, never_blocks_{other.never_blocks_} {}
   worker_executor(worker_executor&&) noexcept = default;
@@ -68,7 +70,7 @@ class worker_executor {
     return net::query(strand_->strand.get_inner_executor(), net::execution::context);
   }
   /// A strand that is built on this executor queries this property. With blocking.possibly, that strand runs posted
-  /// functions inside the post.
+  /// functions inside the call of post().
   net::execution::blocking_t query(net::execution::blocking_t) const noexcept {
     return never_blocks_ ? net::execution::blocking_t{net::execution::blocking.never}
                          : net::execution::blocking_t{net::execution::blocking.possibly};
@@ -156,10 +158,11 @@ class strand_on final : public worker_strand {
   }
 
   void spawn(net::awaitable<void> coroutine, net::cancellation_slot slot, worker_life until_it_goes) const override {
-    // If the previous operation was cut off before its end, its number is still stored, and is cleared here.
+    // Clears the number of the previous operation. That number is still stored if the operation was cut off before its
+    // end.
     strand_->operation.store(0, std::memory_order_relaxed);
     // From Asio 1.24 on, co_spawn may post once more after the coroutine's end, and that post uses the cancellation
-    // slot. So this handler keeps the worker alive: it is destroyed later than the coroutine's frame.
+    // slot. So the handler `end`, which is destroyed later than the coroutine's frame, keeps the worker alive.
     auto end = [life = std::move(until_it_goes)](const std::exception_ptr&) {};
     net::co_spawn(worker_executor<net::strand<Inner>>{strand_, 0, false}, std::move(coroutine),
                   net::bind_cancellation_slot(slot, std::move(end)));
@@ -169,13 +172,13 @@ class strand_on final : public worker_strand {
   typename worker_executor<net::strand<Inner>>::shared_strand strand_;
   net::any_io_executor executor_;
   net::any_io_executor operations_executor_;
-  std::uint32_t operation_ = 0;  // the number of the operation whose executor operations_executor_ is
+  std::uint32_t operation_ = 0;  // the number of the operation for which operations_executor_ was made
 };
 
 using stealing_strand = net::strand<work_stealing_executor>;
 
 // Defined in a separate source file. If one source file contains the strands of work_stealing and of io_context, g++
-// inlines less into the latter.
+// inlines fewer functions into the strands of io_context.
 std::unique_ptr<worker_strand> make_stealing_strand(const work_stealing_executor& inner, const void* owner,
                                                     const void* home);
 net::any_io_executor stealing_strand_of_no_worker(const work_stealing_executor& inner);

@@ -36,8 +36,9 @@ void task_alarm::rang(due why) noexcept {
       --late_calls_;
     } else {
       is_armed_ = false;
-      // This late call may handle the alarm that was set after it. If that alarm can still be cancelled, no other call
-      // will come for its references.
+      // This call handles the present alarm. But the call may come from an earlier alarm that was cancelled too late.
+      // If cancel() succeeds, the present alarm causes no further call. Then this call releases the references that
+      // were taken for the late call.
       if (late_calls_ > 0 && core.time_->cancel(*this)) {
         --late_calls_;
       } else {

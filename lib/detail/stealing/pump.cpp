@@ -6,7 +6,8 @@
 
 namespace canigo::detail {
 
-// Only the owner adds to the list. If the owner reads a size of 0, the list is empty and stays so until it pushes.
+// Only the owner of the pump adds items to the list. If the owner reads a size of 0, the list is empty until the owner
+// pushes an item.
 void pump::push(work_item& item) noexcept {
   if (list_size() == 0 && ring_.push(item)) [[likely]]
     return;
@@ -41,8 +42,8 @@ work_item* pump::steal_from(pump& victim) noexcept {
   return victim.take_from_list(*this, ring_length / 2);
 }
 
-/// Moves up to `most` items out of the list: the first one is returned, the others go to the empty ring of `taker`.
-/// Another thread's pump gets at most half of the list.
+/// Moves up to `most` items out of the list: returns the first item, and moves the others to the empty ring of `taker`.
+/// If `taker` is another pump, it gets at most half of the list.
 work_item* pump::take_from_list(pump& taker, std::size_t most) noexcept {
   const std::lock_guard lock{mutex_};
   const std::size_t size = list_size();

@@ -26,8 +26,9 @@ void pump_crew::push(pump* here, work_item& item, bool is_continuation) noexcept
   call_help();
 }
 
-/// Wakes another pump (a work queue that a posted function serves) if no pump is seeking work. The fence pairs with
-/// that of retire(): either this thread sees that no pump seeks, or the pump that stops seeking sees the work.
+/// Wakes another pump (a work queue that a posted function serves) if no pump is seeking work. The fence pairs with the
+/// fence in retire(): either this thread sees that no pump is seeking, or the pump that stops seeking sees the new
+/// work.
 void pump_crew::call_help() noexcept {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (seekers_.load(std::memory_order_relaxed) == 0) wake_one();
@@ -84,8 +85,8 @@ void pump_crew::turn(pump& p) {
   }
 }
 
-/// Begins a turn, in which a thread serves the work queue `p`. Returns false, and makes `p` idle, if the turn is not
-/// needed.
+/// Begins a turn, in which this thread serves the work queue `p`. If enough pumps are working already, makes `p` idle
+/// and returns false.
 bool pump_crew::begin(pump& p) noexcept {
   const std::lock_guard lock{mutex_};
   ++running_;
@@ -95,8 +96,9 @@ bool pump_crew::begin(pump& p) noexcept {
     ++working_;
     return true;
   }
-  // There are as many working pumps as threads. This thread runs `p`, which does not count as working. So no thread
-  // runs at least one of the working pumps now. When a thread runs that pump, the pump wakes another one.
+  // Makes `p` idle. At least one working pump is not run by any thread now. There are as many working pumps as threads,
+  // and this thread runs `p`, which does not count as working. When a thread runs that working pump, and the pump has
+  // more work, the thread wakes another pump.
   --running_;
   p.seeks_ = false;
   p.next_idle_ = std::exchange(idle_, &p);
@@ -112,10 +114,12 @@ void pump_crew::put_back(pump& p) noexcept {
   bring(p);
 }
 
-/// Moves work from the common list, which other threads have filled, behind the work of `p`. A single thread takes all
-/// of it, which keeps the order; several threads take a part each.
+/// Moves work from the common list, which other threads have filled, to the end of the work of `p`. If the loop has a
+/// single thread, that thread takes the whole list, which keeps the order. If the loop has several threads, each call
+/// takes only a part of the list.
 ///
-/// The size is lowered last, so that a check of both places finds work that is being moved.
+/// The size of the list is reduced last. So has_work(), which checks the list before the pumps, finds work that is
+/// being moved.
 void pump_crew::take_share(pump& p) noexcept {
   if (injected() == 0) return;
   const std::lock_guard lock{injection_mutex_};
@@ -151,8 +155,9 @@ work_item* pump_crew::find(pump& p) noexcept {
   return item;
 }
 
-/// Takes work from the common list, or steals it from another pump. The search begins after this pump's own position,
-/// so that several pumps do not all steal from the same one. Returns null if there is no work.
+/// Takes work for the pump (work queue) `p` from the common list, or steals it from another pump. The search for
+/// another pump begins at the pump with the next number after `p`, so that several pumps do not all steal from the same
+/// pump. Returns null if there is no work.
 work_item* pump_crew::seek(pump& p) noexcept {
   take_share(p);
   if (work_item* const item = p.pop()) return item;
@@ -163,7 +168,8 @@ work_item* pump_crew::seek(pump& p) noexcept {
   return nullptr;
 }
 
-/// Makes a pump idle: it does not run until there is more work. It may run again before this function returns.
+/// Makes the pump (work queue) `p` idle: no thread runs it until there is more work. Another thread may already run it
+/// before this function returns.
 void pump_crew::retire(pump& p) noexcept {
   {
     const std::lock_guard lock{mutex_};

@@ -12,8 +12,8 @@ namespace canigo::detail {
 
 namespace {
 
-/// The pump (the work queue) that the calling thread serves, and its service. If a handler runs another loop, the inner
-/// loop's pump counts until that loop returns.
+/// The pump (the work queue) that the calling thread serves, and its service. If a handler runs another loop, this is
+/// the pump of the inner loop until that loop returns.
 struct place {
   const stealing_service* service;
   pump* at;
