@@ -63,7 +63,8 @@ void breaker_core::set_mode(enforcement mode) noexcept {
   mode_ = mode;
 }
 
-/// Reports the last change of state. It is called with the lock held, and releases the lock.
+/// Reports the last change of state to the observer. Call it with the lock held. It releases the lock before it calls
+/// the observer.
 void breaker_core::tell() noexcept {
   const circuit_change change = circuit_.last_change();
   if (change.to == circuit_state::open) ++counts_.opened;

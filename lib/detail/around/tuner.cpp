@@ -22,7 +22,7 @@ void tuner::align(duration to_wall) noexcept {
   if (std::holds_alternative<knee_control>(control_)) control_ = knee_control{bounds_, to_wall, seed};
 }
 
-/// Passes a sample to the control. Returns whether the limit has changed.
+/// Passes a sample to the algorithm that controls the limit. Returns whether the limit has changed.
 bool tuner::record(const limit_sample& s, time_point now) noexcept {
   const std::uint64_t next = std::visit([&](auto& c) { return c.record(s, now); }, control_);
   if (next == limit_.load(std::memory_order_relaxed)) return false;
@@ -45,8 +45,8 @@ void tuner::end(admission& home, permit place, limit_sample s, std::optional<sam
     }
   }
   in_flight_.fetch_sub(1, std::memory_order_relaxed);
-  // Two threads may come here in any order. So each thread sets the limit that is current at that moment, and not the
-  // limit after its own sample.
+  // Two threads that have recorded samples may reach this line in either order. So each thread sets the limit that is
+  // current now, and not the limit after its own sample.
   if (has_changed) home.change_supplies([this](supplies& all, time_point) { all.set_capacity(limit()); });
   place.release();
 }

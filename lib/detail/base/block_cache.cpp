@@ -32,10 +32,12 @@ constexpr std::size_t most_batches = 64;
 // core would read a block that may be in the cache of another core. A block is prefetched shortly before it is
 // allocated.
 constexpr std::size_t fetched_ahead = 2;
-// all cache lines of a block but the last, which may contain the beginning of another block
+// the number of bytes of a block to prefetch: all cache lines but the last, which may contain the beginning of another
+// block
 constexpr std::size_t fetched_size = block_size - 64;
 
-/// The store that all threads share. It is never destroyed, because a thread may end later than static objects.
+/// The store that all threads share. It is never destroyed, because a thread may still run after the destruction of
+/// static objects.
 struct depot {
   mutex lock;
   std::size_t count = 0;
@@ -64,7 +66,7 @@ constinit depot shared;
 /// The blocks of one thread. The type is trivial, so that it can be used as long as the thread runs.
 struct store {
   std::size_t count;
-  std::size_t most;  // 0 before the thread's first block and after the thread's end
+  std::size_t most;  // max number of kept blocks; 0 before the thread's first block and after the thread's end
   bool cleared_at_exit;
   bool is_over;
   void* blocks[2 * batch];

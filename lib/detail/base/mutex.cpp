@@ -8,11 +8,13 @@
 namespace canigo::detail {
 namespace {
 
-// A critical section lasts some tens of nanoseconds, less than the transfer of a cache line between cores. So a thread
-// that finds the lock taken waits for about a microsecond. Two contending threads then take turns of about a dozen
-// operations each. Otherwise the lock, and all data that it guards, would move between cores at each operation. If the
-// holder is not running, it needs a core: a yield gives it this thread's core, and a sleep does so even if its priority
-// is lower.
+// A critical section takes some tens of nanoseconds, less than the transfer of a cache line between cores. So a thread
+// that finds the lock taken waits for about a microsecond. Then two contending threads take turns, with about a dozen
+// operations per turn. Without this wait, the lock, and all data that it guards, would move between cores at each
+// operation.
+//
+// If the holder is not running, it needs a core. A waiting thread that yields gives up its own core for the holder. A
+// waiting thread that sleeps gives up its core even if the holder has a lower priority.
 constexpr int looks = 2;
 constexpr int pauses = 64;
 constexpr int yields = 16;

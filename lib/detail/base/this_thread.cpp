@@ -11,8 +11,8 @@ context_visit*& innermost_visit() noexcept {
 }
 
 void wait_until(bool (*ready)(const void*), const void* object) noexcept {
-  // How often the thread yields before it begins to sleep. Usually it waits for the end of another thread's post, which
-  // is short, but which needs a processor core.
+  // How often the thread yields before it begins to sleep. Usually the thread waits until another thread has ended a
+  // post. A post is short, but the other thread needs a processor core for it.
   constexpr int most_yields = 64;
   constexpr std::chrono::microseconds pause{50};
   for (int i = 0; i < most_yields; ++i) {

@@ -2,8 +2,8 @@
 
 namespace canigo::detail {
 
-// asio_settings.hpp refers to this template with the Asio settings of the program. This file instantiates it only for
-// the library's own settings, so a program with other settings does not link.
+// asio_settings.hpp refers to this template with the Asio settings of the program. This file instantiates the template
+// only for the Asio settings with which the library was built. So a program with other settings does not link.
 template <class Setting>
 void library_was_not_built_with() noexcept {}
 

@@ -45,7 +45,7 @@ void context_service::unlink(context_member& member) noexcept {
 
 void context_service::shutdown() {
   visits_.end();
-  // Members are handled one at a time, because destroying the waiters of one may destroy other members.
+  // Ends one member at a time, because ending a member destroys its waiters, and this may destroy other members.
   for (;;) {
     context_member* member = nullptr;
     {

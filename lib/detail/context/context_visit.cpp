@@ -25,13 +25,13 @@ context_visit::~context_visit() {
 }
 
 void context_visits::end() noexcept {
-  // A context may be shut down twice: by the destructor of a derived class, and by its own. The second time has no
-  // effect.
+  // A context may be shut down twice: by the destructor of a derived class, and then by the destructor of
+  // net::execution_context. The second shutdown has no effect.
   if ((count_.load(std::memory_order_relaxed) & over) != 0) return;
   count_.fetch_add(over, std::memory_order_relaxed);
-  // An executor may run a posted function inside the post, and the function may destroy the context. This thread is
-  // then still inside a visit: it uses the context. The context must not wait for its own thread's visits, so they end
-  // here.
+  // An executor may run a posted function inside net::post(), and that function may destroy the context. The thread
+  // that called net::post() is then still inside a visit, in which it uses the context. A wait for the visits of this
+  // same thread would never end, so these visits end here.
   std::uint32_t own = 0;
   context_visit** at = &innermost_visit();
   while (context_visit* v = *at) {

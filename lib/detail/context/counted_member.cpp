@@ -4,8 +4,8 @@
 
 namespace canigo::detail {
 
-// The time source is a service that was made first. A context shuts its services down in reverse order, so the time
-// source outlives the waits of members.
+// The time source is made before the context_service. A context shuts its services down in reverse order, so the time
+// source is shut down after the waits of the members have ended.
 counted_member::counted_member(const net::any_io_executor& executor)
     : time_{&time_source::of(executor)}, is_virtual_{time_->is_virtual_}, context_{&context_service::of(executor)} {}
 
@@ -20,9 +20,9 @@ void counted_member::unreferenced() noexcept {
     const std::lock_guard lock{mutex_};
     if (!context_gone_) {
       if (!may_go()) return;
-      // The member lets go of the context before remove(). The context may be destroyed right after remove(), and the
-      // member's destructor would still use it, for example through a strand. Until remove(), the context waits for
-      // this lock.
+      // The member must release its references to the context before remove(). Right after remove() the context may be
+      // destroyed. A reference that is left, for example a strand, would then use the destroyed context in the member's
+      // destructor. Until remove(), the context's shutdown waits for this lock.
       let_go_of_context();
       is_left_to_context_ = !context_->remove(*this);
       if (is_left_to_context_) return;
@@ -42,12 +42,13 @@ bool counted_member::add_ref_if_there_is_one() noexcept {
 void counted_member::context_shutdown() noexcept {
   if (add_ref_if_there_is_one()) {
     end_with_context();
-    // From now on no thread leaves any work to the context, so the reference for such work is released here.
+    // After end_with_context(), no thread can leave work for the context. So the reference that such work holds is
+    // released here.
     if (has_left_something_) release_ref();
     release_ref();
     return;
   }
-  // Of this function and unreferenced(), the one that is called second deletes the member.
+  // The member is deleted by this function or by unreferenced(), whichever is called second.
   bool is_mine = false;
   {
     const std::lock_guard lock{mutex_};

@@ -39,7 +39,8 @@ void delivery::hand_over(bool drain_goes_on) noexcept {
     is_drain_posted_ = true;
     add_ref();
   }
-  // After the unlock, the references of the posts keep `this` alive. A failed post keeps its reference, too.
+  // After the unlock, `this` stays alive because each post holds a reference to it. A post that has failed keeps its
+  // reference, too.
   if (!posts_more && !loop_.is_over()) [[likely]] {
     mutex_.unlock();
     return post_drain();
@@ -70,8 +71,8 @@ void delivery::push_each(stealing_service* pumps, suspended_list& list) noexcept
   while (suspended* s = list.pop()) pumps->push(*s, false);
 }
 
-/// Hands over the callers after the end of the context. The context does not resume callers any more, so its callers
-/// are destroyed. A caller with another context is still posted to that context.
+/// Like hand_over(), but after the end of the engine's context. That context does not resume callers any more, so its
+/// callers are destroyed. A caller that belongs to another context is still posted to that context.
 void delivery::hand_over_without_context() noexcept {
   suspended_list lost{take_ready()};
   lost.append(std::move(pushed_));
@@ -90,9 +91,9 @@ void delivery::hand_over_without_context() noexcept {
   release_ref();
 }
 
-/// Posts each caller to the executor of its handler. If there is no memory for a post, the caller is moved to `home`,
-/// and is posted later. An executor that runs a function inside the post may destroy the context. Then the remaining
-/// callers are destroyed.
+/// Posts each caller to the executor of its handler. If there is no memory for a post, the caller is moved to the list
+/// `home`, and is posted later. An executor may run the posted function immediately, and that function may destroy the
+/// context. Then the remaining callers are destroyed.
 void delivery::post_each(suspended_list& list, suspended_list& home, const context_visit& visit) noexcept {
   while (suspended* s = list.pop()) {
     if (visit.lasts()) {
@@ -166,7 +167,7 @@ void delivery::drain::resume() {
 }
 
 /// Called if the executor destroys the drain (the posted function that resumes ready callers) without running it. The
-/// callers can't be resumed there any more, so they are destroyed.
+/// executor does not resume the callers any more, so they are destroyed.
 void delivery::drain::destroy() noexcept {
   suspended_list lost;
   {
@@ -178,11 +179,11 @@ void delivery::drain::destroy() noexcept {
   owner->release_ref();
 }
 
-/// Resumes ready callers. If several are ready, another drain (a posted call of this function) is posted before the
-/// next caller is resumed. So other threads that run the loop can help, because a caller may take long.
+/// Resumes ready callers. A resumed caller may run for long. So if more callers are ready, another drain (a posted call
+/// of this function) is posted first. Another thread that runs the loop can then resume them.
 void delivery::resume_ready(const int* work_left) {
-  // If this function runs inside its own post, the executor runs every posted function inside the post. Then a further
-  // post would run on this thread, so none is made.
+  // If this function runs inside the call that posted it, the executor runs each posted function immediately, on the
+  // posting thread. A further post would then bring no help from another thread, so none is made.
   const bool may_have_help = !posting::is_under_way(drain_);
   for (int i = 0; i < resumptions_per_turn && (work_left == nullptr || *work_left > 0); ++i) {
     if (i > 0 && !has_ready_.load(std::memory_order_relaxed)) return;

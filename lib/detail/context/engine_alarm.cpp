@@ -30,8 +30,8 @@ void engine_alarm::rang(due why) noexcept {
     const delivery::change c{engine};
     if (is_armed_ && (why == due::shutdown || engine.time_->now() >= when_)) {
       is_armed_ = false;
-      // This call may be late, if the alarm was set again after the call had begun. If the new deadline has passed,
-      // too, this call serves it, cancels it, and releases its reference.
+      // The alarm may have been set again after this call had begun. If the new deadline has passed, too, this call
+      // handles both deadlines: it cancels the alarm that was set again, and releases that alarm's reference.
       if (why == due::expired && engine.time_->cancel(*this)) engine.release_ref();
       if (why == due::expired) function_(engine, *this);
     }

@@ -21,7 +21,9 @@ namespace {
 /// may have the address of a destroyed one.
 std::atomic<std::uint64_t> inboxes_ended{0};
 
-// How often look_out() checks an empty inbox for a new caller. Each check takes about 40 cycles.
+// The limits of look_out(), as numbers of checks; each check takes about 40 cycles. look_out() checks an empty inbox
+// most_looks times. When callers are in the inbox, look_out() ends after calm_looks checks without a new caller, and
+// after most_calming checks at the latest.
 constexpr int most_looks = 30;
 constexpr int calm_looks = 40;
 constexpr int most_calming = 256;
@@ -32,7 +34,8 @@ struct remembered {
   std::uint64_t ended_before = 0;
 };
 
-/// Returns this thread's cached entry for the loop, because Asio searches its services under a lock of the context.
+/// Returns this thread's cached entry for the loop. A cache is needed because Asio searches its services under a lock
+/// of the context.
 remembered& slot_of(const net::io_context& loop) noexcept {
   thread_local std::array<remembered, 8> slots;
   return slots[reinterpret_cast<std::uintptr_t>(&loop) / sizeof(net::io_context) % slots.size()];
@@ -81,8 +84,8 @@ void loop_inbox::push(suspended& s) {
   s.post();
 }
 
-/// Polls for ready callers for a short time. It holds a work guard, because a caller that was pushed without a post
-/// does not keep the loop running.
+/// Polls for ready callers for a short time. A caller that is pushed without a post does not keep the loop running, so
+/// this function holds a work guard.
 void loop_inbox::look_out() {
   const auto work = net::make_work_guard(executor_);
   any_looks_out.store(true, std::memory_order_relaxed);
@@ -122,9 +125,10 @@ void loop_inbox::post_turn() {
   is_turn_posted_ = true;
 }
 
-/// Returns the next ready caller. A turn serves only the callers that are ready when the turn begins, so that the
-/// loop's other handlers can run. If several callers are ready, the next turn is posted before the first caller is
-/// resumed. So other threads that run the loop can serve the other callers if the first one takes long or throws.
+/// Returns the next ready caller for turn(). One run of turn() resumes only callers that are ready when the run begins,
+/// so that the loop's other handlers can run. If several callers are ready, the next run of turn() is posted before the
+/// first caller is resumed. So other threads of the loop can resume the other callers if the first caller takes long or
+/// throws.
 suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   const std::lock_guard lock{mutex_};
   if (is_first) {
@@ -135,7 +139,7 @@ suspended* loop_inbox::next(int& left, bool is_first) noexcept {
   suspended* const s = ready_.pop();
   if (s == nullptr) return nullptr;
   set_size(size() - 1);
-  // post_turn() can't fail here: no turn is posted, so the memory for a turn is free.
+  // post_turn() can't fail here: no call of turn() is posted, so the memory for such a post is free.
   if (size() > 0 && !is_turn_posted_ && !has_lookout()) post_turn();
   return s;
 }

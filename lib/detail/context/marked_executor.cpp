@@ -10,8 +10,8 @@ namespace canigo::detail {
 
 namespace {
 
-/// Returns the innermost executor_mark of an executor: it names the object for which the work runs. Null if there is
-/// none.
+/// Returns the outermost executor_mark of an executor; null if there is none. The mark names the object for which the
+/// executor's work runs.
 std::shared_ptr<executor_mark> first_mark(const net::any_io_executor& executor) {
   if (const auto* marked = target_of<marked_executor>(executor)) return marked->mark();
   if (const auto* strand = target_of<net::strand<net::any_io_executor>>(executor)) {

@@ -34,7 +34,7 @@ void make_inbox(net::io_context& loop) noexcept {
   try {
     loop_inbox::of(loop);
   } catch (const std::bad_alloc&) {
-    // If there is no memory, the loop has no inbox, and bring_to() posts each caller.
+    // If there is no memory, the loop gets no inbox. Then bring_to() posts each caller separately.
   }
 }
 

@@ -11,7 +11,7 @@
 
 namespace canigo::detail {
 
-/// The coroutine that waits for the event.
+/// The wait of a coroutine at a doorbell: until ring() is called, or until a given instant.
 class doorbell::visitor : public timed_wait {
  public:
   using results = std::tuple<>;

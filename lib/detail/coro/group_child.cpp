@@ -9,7 +9,7 @@
 namespace canigo::detail {
 
 group_child::~group_child() {
-  // The chain is destroyed in a loop, because a recursion could be thousands of calls deep.
+  // The chain of failed children is destroyed in a loop, because a recursion could be thousands of calls deep.
   auto next = std::move(next_failed_);
   while (next && next.use_count() == 1) next = std::move(next->next_failed_);
 }
@@ -99,7 +99,7 @@ void task_group_core::cancel() noexcept {
     {
       const std::lock_guard lock{mutex_};
       is_cancelled_ = true;
-      // if the context is being destroyed, that destroys the remaining children
+      // a context that is being destroyed also destroys the remaining children, so they need no cancellation
       if (first_ == nullptr || !visit.lasts()) return;
       c = first_->shared_from_this();
     }
@@ -114,7 +114,7 @@ void task_group_core::cancel() noexcept {
   }
 }
 
-/// Arranges another attempt to cancel the children. Called if there was no memory to cancel all of them.
+/// Arranges another attempt to cancel the children, after a delay. Called if there was no memory to cancel all of them.
 void task_group_core::cancel_later() noexcept {
   const std::lock_guard lock{mutex_};
   if (!retry_.is_set()) retry_.set(saturating_add(time_.now(), retry_after), *this);
@@ -155,7 +155,8 @@ net::awaitable<void> task_group_core::wait_until_idle() {
   });
 }
 
-/// Waits even if the calling coroutine was already cancelled. Returns the failure of the wait itself.
+/// Waits until all children have ended, even if the calling coroutine was already cancelled. Returns the exception of
+/// the wait itself; null if the wait succeeds, even if children have failed.
 net::awaitable<std::exception_ptr> task_group_core::wait_uncancelled(std::shared_ptr<task_group_core> self,
                                                                      bool first_ends_all) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;
@@ -202,7 +203,7 @@ void task_group_core::begin_wait(bool first_ends_all) noexcept {
   if (first_ends_all && has_failed) cancel();
 }
 
-/// Ends the wait of the group. Returns the list of failed children, which leave the group.
+/// Ends the wait of the group. Moves the list of failed children out of the group, and returns it.
 std::shared_ptr<group_child> task_group_core::end_wait() noexcept {
   const std::lock_guard lock{mutex_};
   first_ends_all_ = false;

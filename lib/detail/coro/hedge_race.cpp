@@ -31,7 +31,8 @@ void hedge_race::start_next() noexcept {
   }
 }
 
-/// Notes the end of a copy. Returns the slot in the group if this was the last copy that the group waits for.
+/// Records the end of a copy. If no copy runs any more, returns the permit for the slot in the task group; otherwise an
+/// empty permit.
 permit hedge_race::ended(std::size_t index, const std::exception_ptr& failure) noexcept {
   runs_[index] = false;
   --running_;

@@ -14,7 +14,7 @@ void check_deadline(const net::any_io_executor& executor, time_point deadline) {
 }
 
 std::uint64_t random_of(const net::any_io_executor& executor) {
-  // The seed contains a running number, so that calls which fail at the same instant get different delays.
+  // The seed contains a serial number, so that calls that fail at the same instant get different delays.
   std::uint64_t state = static_cast<std::uint64_t>(time_source::of(executor).now().time_since_epoch().count());
   next_random(state);
   state ^= context_service::of(executor).next_number() * 0xd1342543de82ef95;

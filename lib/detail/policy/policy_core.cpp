@@ -42,7 +42,8 @@ const policy_options& checked(const policy_options& o) {
   return o;
 }
 
-/// Returns how much time the callee must have had before a missed deadline of the caller counts as the callee's fault.
+/// If a call misses its caller's deadline, the callee counts as too slow only if it had enough time. Returns the least
+/// time that is enough.
 duration blamed_from(const policy_options& o) noexcept {
   duration least = duration::max();
   if (o.timeout) least = std::min(least, *o.timeout / 2);
@@ -71,15 +72,15 @@ std::error_code code_of(const std::exception_ptr& error) noexcept {
   }
 }
 
-/// The error of a wait that would end too late. The surrounding parts treat it like a cancellation, so none of them
-/// retries.
+/// Thrown if an attempt gets no slot of the adaptive limit in time for the call's deadline. Functions around the
+/// attempt, such as retry(), treat the error like a cancellation, so they make no further attempt.
 class too_late final : public error_at {
  public:
   explicit too_late(const std::string& place) : error_at{net::error::operation_aborted, place} {}
 };
 
-/// Returns the name of the wait during which the time of a call was over; an empty name if it is unknown. Returns
-/// std::nullopt if the type of the error already tells more.
+/// Returns where a call was when its deadline passed, such as "in the queue of crm"; an empty text if that is unknown.
+/// Returns std::nullopt if the error has a more specific type, whose text already tells more.
 std::optional<std::string> place_of_timeout(const std::exception_ptr& error, bool is_own) {
   try {
     std::rethrow_exception(error);
@@ -103,7 +104,8 @@ bool is_too_late(const std::exception_ptr& error) noexcept {
 
 }  // namespace
 
-/// The statistics of a policy, and the budgets and the window that it owns because its options name none.
+/// The statistics of a policy. Also owns the retry budget, the hedge budget and the latency window that the policy
+/// creates if its options do not name one.
 struct policy_core::account {
   std::optional<canigo::retry_budget> retry_budget;
   std::optional<canigo::retry_budget> hedge_budget;
@@ -111,8 +113,8 @@ struct policy_core::account {
 
   mutable mutex lock;
   policy_stats counts;
-  std::size_t self_waits = 0;  // the number of slots whose operations wait for another slot of the same policy
-  bool is_stopped = false;     // whether the policy was stopped; then calls end instead of waiting
+  std::size_t self_waits = 0;  // the number of slots held by operations that wait for another slot of the same policy
+  bool is_stopped = false;     // whether the policy was stopped; if so, calls end instead of waiting
 };
 
 policy_core::policy_core(const net::any_io_executor& executor, const policy_options& options)
@@ -167,7 +169,7 @@ std::size_t policy_core::places() const {
   return static_cast<std::size_t>(most);
 }
 
-/// Marks the executor of an operation that holds a slot. The policy's lock guards its members.
+/// Marks the executor of an operation that holds a slot of the policy. The policy's lock guards the members.
 struct operation_mark final : executor_mark {
   operation_mark(const policy_core* policy, const net::any_io_executor& executor, std::shared_ptr<operation_mark> o)
       : executor_mark{policy, executor}, outer{std::move(o)} {}
@@ -190,11 +192,12 @@ struct operation_mark final : executor_mark {
   // The mark of the enclosing operation: the operation of the same policy inside which this operation runs; null: none.
   const std::shared_ptr<operation_mark> outer;
   bool is_running = true;
-  std::size_t waits = 0;  // the number of calls inside this operation that wait for a slot
+  std::size_t waits = 0;  // the number of calls inside this operation that wait for a slot of the same policy
   permit place;
 
  private:
-  // the number of holders of the slot: the operation itself, and the calls that keep it
+  // how many objects hold the slot: the operation itself until it ends, and each kept_places object that has called
+  // keep()
   atomic<std::size_t> holders_{1};
 };
 
@@ -246,8 +249,8 @@ policy_call::wait::wait(policy_call& call) : call_{call} {
   if (core.account_->is_stopped) return;
   std::size_t depth = 0;
   std::size_t more = 0;
-  // The loop ends at an operation that has ended: this call has outlived that operation, so no operation around it
-  // waits for the call.
+  // The loop goes from the innermost operation outwards, and stops at an operation that has ended. This call has
+  // outlived that operation, so the operations around that operation do not wait for this call.
   for (auto* m = call.outer_.get(); m != nullptr && m->is_running; m = m->outer.get(), ++depth) {
     if (m->waits == 0) ++more;
   }
@@ -302,7 +305,8 @@ std::exception_ptr policy_call::failed(std::exception_ptr error, bool is_cancell
   if (is_cancelled) {
     end(&policy_stats::cancelled);
   } else if (is_late) {
-    // The callee was too slow if it had more than half of the time, and no caller's deadline was too short.
+    // The callee was too slow if it had at least half of the call's time, and at least `blamed_from`. If the callee had
+    // less time, the caller's deadline may have been too short.
     const duration waited = time_between(since_, now) - had_;
     if (operations_ > 0 && had_ >= waited && had_ >= core_.blamed_from) pass_.failed();
     error = late(error, never_started, waited);

@@ -28,7 +28,7 @@ class cursor {
   void skip(std::string_view expected) noexcept {
     if (!skips(expected)) is_good_ = false;
   }
-  /// Skips `expected` if the text continues with it. Returns whether it does.
+  /// If the text continues with `expected`, skips `expected` and returns true.
   bool skips(std::string_view expected) noexcept {
     const bool is_next = text_.starts_with(expected);
     if (is_next) text_.remove_prefix(expected.size());
@@ -55,7 +55,7 @@ class cursor {
     }
     return value;
   }
-  /// Reads one or more digits. Returns whether one of them is not 0.
+  /// Reads one or more digits. Returns true if any of the digits is not 0.
   bool fraction() noexcept {
     bool is_more = false;
     if (text_.empty() || !is_digit(text_.front())) is_good_ = false;
@@ -146,9 +146,9 @@ std::optional<sys_seconds> asctime_form(std::string_view text) noexcept {
 
 struct unit_of_time {
   std::string_view name;
-  std::int64_t times, parts;  // the unit is times / parts seconds
+  std::int64_t times, parts;  // the unit in seconds is times / parts; for "ms": 1 / 1000
 };
-// "ms" comes before "m", because the first match counts. The symbol for micro exists twice in Unicode.
+// "ms" comes before "m", because the first matching unit is used. Unicode has two characters for the micro sign.
 constexpr unit_of_time units[] = {{"ms", 1, 1'000},
                                   {"us", 1, 1'000'000},
                                   {"\xc2\xb5s", 1, 1'000'000},

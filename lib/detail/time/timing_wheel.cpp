@@ -53,14 +53,14 @@ timer_node* timing_wheel::pop(time_point now) noexcept {
     const unsigned place = first_place();
     const slot& s = slots_[place];
     if (s.earliest > now_) {
-      // The wheel's reference time moves only up to the slot's beginning. So the slot's nodes can stay in the slot
+      // The reference time of the wheel stays before the time span of this slot. So the nodes can stay in the slot
       // until the first of them is due.
       const unsigned shift = place / slots_per_level * digit_bits;
       reference_ = std::max(reference_, std::min(now_, (s.earliest >> shift << shift) - 1));
       return nullptr;
     }
     if (place < slots_per_level || place == due_place) {
-      timer_node* node = s.head;  // all nodes of this slot are due at the same instant, so any of them may be the first
+      timer_node* node = s.head;  // all nodes of this slot have the same deadline, so no other node is due earlier
       remove(*node);
       return node;
     }
@@ -112,8 +112,8 @@ void timing_wheel::file(timer_node& node) noexcept {
 }
 
 // Moves the reference time to the first deadline of a slot, and inserts the slot's nodes again, all at lower levels.
-// They are inserted in order. No other node at the lower levels is due at the same time as one of them, so equal
-// deadlines keep their order.
+// The nodes are inserted in order. No other node at the lower levels is due at the same time as one of these nodes. So
+// nodes with equal deadlines keep their order.
 void timing_wheel::descend(unsigned place) noexcept {
   timer_node* node = slots_[place].head;
   const timer_node* last = node->previous_;
@@ -135,8 +135,8 @@ void timing_wheel::clear(unsigned place) noexcept {
   if (used_[level] == 0) used_levels_ &= ~(1u << level);
 }
 
-// Sets the slot's bound to the earliest deadline of its nodes, if it has only a few. With many nodes the old bound
-// stays: when that time is reached, the nodes move to lower levels.
+// If a slot has only a few nodes, sets its bound `earliest` to their earliest deadline. With many nodes the old bound
+// stays, although it may be too early. When the time of that bound is reached, the nodes move to lower levels.
 void timing_wheel::sharpen(unsigned place) noexcept {
   constexpr int few = 16;
   slot& s = slots_[place];

@@ -32,7 +32,7 @@ constexpr window_word windows[] = {{"second", 1s}, {"secondly", 1s}, {"minute", 
                                    {"day", 24h},   {"daily", 24h},   {"month", 720h},  {"monthly", 720h}};
 
 /// Combines the words of a header field's name, such as "limit", "requests" and "minute", into one quota_name. At most
-/// one word may name the kind of number, at most one the unit, and at most one the period.
+/// one word may name the kind of the number ("limit"), one the unit ("requests"), and one the period ("minute").
 class words {
  public:
   bool take(std::string_view word) noexcept {
@@ -58,8 +58,8 @@ class words {
   }
 
   std::optional<quota_name> name(quota_family family) const noexcept {
-    // A name without a word for its kind, such as X-HubSpot-RateLimit-Daily, is the name of a quota's limit. Such a
-    // name must contain a window.
+    // A name without a word for the kind of its number, such as X-HubSpot-RateLimit-Daily, stands for the limit of a
+    // quota. Such a name must contain a window, such as "Daily".
     if (!what_ && window_ == duration::zero()) return std::nullopt;
     const told_unit usual = family == quota_family::by_size ? told_unit::tokens : told_unit::requests;
     return quota_name{what_.value_or(part::limit), family, unit_.value_or(usual), unit_.has_value(), window_};

@@ -46,7 +46,7 @@ void keep_least(std::optional<std::uint64_t>& kept, const std::optional<std::uin
   if (found) kept = std::min(kept.value_or(*found), *found);
 }
 
-/// Returns the text up to the next `mark` outside of quotes, and removes it and the mark from `rest`.
+/// Returns the text of `rest` before the next `mark` outside of quotes. Removes that text and the mark from `rest`.
 std::string_view next_part(std::string_view& rest, char mark) noexcept {
   bool is_quoted = false;
   std::size_t at = 0;
@@ -68,7 +68,8 @@ std::string_view without_quotes(std::string_view text) noexcept {
   return text.size() >= 2 && text.front() == '"' && text.back() == '"' ? text.substr(1, text.size() - 2) : text;
 }
 
-/// Compares instants with the response's own Date field.
+/// Converts the times in a response to waits. The present is the time in the response's Date field; without this field
+/// it is the time of the local clock.
 class clock_of_response {
  public:
   clock_of_response(std::string_view date, std::chrono::system_clock::time_point now, duration most) noexcept
@@ -88,8 +89,8 @@ class clock_of_response {
 
   std::optional<duration> reset(std::string_view text, bool is_after) const noexcept {
     if (const auto seconds = parse_decimal_seconds(text, duration::max())) {
-      // A number below 30 years is a wait, because no quota takes longer to come back. A larger number is a date: in
-      // seconds if it has at most 11 digits, else in milliseconds.
+      // A number of seconds below 30 years is a wait, because no quota takes longer to refill. A larger number is a
+      // date, counted from 1970: in seconds if it has at most 11 digits, else in milliseconds.
       constexpr duration decades = std::chrono::hours{24} * 365 * 30;
       constexpr std::size_t digits_of_seconds = 11;
       if (is_after || *seconds < decades) return bounded(seconds);
@@ -136,7 +137,7 @@ std::optional<duration> told_limits::wait_of_refusal() const noexcept {
   return retry_after ? retry_after : reset_of_used_up(true);
 }
 
-/// Returns the entry for a quota, which is made if there is none; null if there is no space for another entry.
+/// Returns the entry of a quota. If there is none, makes it. Returns null if there is no space for another entry.
 limit_fields::row* limit_fields::find(const quota_name& key, std::string_view policy) noexcept {
   for (std::size_t i = 0; i < size_; ++i) {
     if (rows_[i].key == key && rows_[i].policy == policy) return &rows_[i];
@@ -147,7 +148,8 @@ limit_fields::row* limit_fields::find(const quota_name& key, std::string_view po
   r.policy = policy;
   r.told.unit = key.unit;
   if (key.window != duration::zero()) r.told.window = key.window;
-  // Quotas of OpenAI and Anthropic refill continuously: at the reset time that they report, they are full.
+  // Quotas of OpenAI and Anthropic refill continuously. The reset time in a response is the time at which the quota is
+  // full.
   r.told.refills = key.names_unit && key.window == duration::zero();
   return &r;
 }
@@ -231,7 +233,8 @@ void limit_fields::take_element(std::string_view element, bool is_policy) noexce
     const std::string_view name = next_part(rest, ';');
     if (name.find('=') == std::string_view::npos || name.starts_with('"')) policy = without_quotes(name);
   }
-  // An element without a policy name is about the one nameless quota, to which all fields contribute.
+  // An element without a policy name is about the quota without a name. The entry of that quota also stores the values
+  // of the fields RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset.
   row* const r = find({}, policy);
   if (r == nullptr) return;
   while (!element.empty()) {
