@@ -17,7 +17,7 @@ class changes {
  public:
   explicit changes(const net::any_io_executor& executor) : executor_{executor} {}
 
-  /// Waits until the number differs from `seen`, and returns the number. Throws errc::stopped after stop().
+  /// Waits until the counter differs from `seen`, and returns the counter. Throws errc::stopped after stop().
   static net::awaitable<std::uint64_t> after(std::shared_ptr<changes> c, std::uint64_t seen);
 
   std::uint64_t number() const noexcept;

@@ -15,7 +15,8 @@ new_job after(std::string name, std::string queue = "last") {
   return {.queue = std::move(queue), .kind = "kind", .after_batch = std::move(name)};
 }
 
-/// Checks that a job waits for a batch although it is due. It must be the only job in its queue.
+/// Checks that a job waits for the end of a batch, and that it can't be claimed. The queue "last" must have no other
+/// job that can be claimed.
 void waits(tool& s, job_id id, const place& at = place::current()) {
   same(s.state(id, at), job_state::waiting, at);
   expect(s.look(id, at).run_at == instant::max(), "it waits for the batch", at);
@@ -88,7 +89,7 @@ void may_grow(world& w) {
   const auto first = s.claim_one().lease;
   const auto last = other.put(after("g"));
   const auto another = s.put(after("g", "third"));
-  // A running job adds more jobs to its batch, so the batch does not end in between.
+  // The batch gets another job before its first job ends, so the batch does not end with its first job.
   s.put(of_batch("g"));
   same(s.complete(first), verdict::accepted);
   waits(s, last);
@@ -107,7 +108,7 @@ void runs_again(world& w) {
   waits(s, put[2].id);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   is_due(s, put[2].id);
-  // The job has begun, so it does not matter any more whether its batch has ended.
+  // The job that waited for the batch has begun. So it does not matter any more that a job of the batch runs again.
   same(s.requeue(run[1].lease.id).what, requeue_answer::type::requeued);
   same(s.complete(s.claim_one().lease), verdict::accepted);
   same(s.claim(9, "last").size(), 0u);

@@ -58,7 +58,7 @@ class tool {
     return std::move(*result);
   }
   void wait(net::awaitable<void> call) { world_.run(std::move(call)); }
-  /// Returns the error of the operation; no error if it succeeds.
+  /// Carries out the operation and returns its error; no error if the operation succeeds.
   template <class T>
   std::error_code error_of(net::awaitable<T> call) {
     std::error_code error;
@@ -73,12 +73,13 @@ class tool {
     return wait(store_->put(std::move(j))).id;
   }
   std::vector<claimed_job> claim(std::size_t limit, std::string queue = "default");
-  /// Claims the one job that is due.
+  /// Claims one job of the queue "default". The case fails if no job is due.
   claimed_job claim_one(const place& at = place::current()) { return claim_one_of("default", at); }
   claimed_job claim_one_of(std::string queue, const place& at = place::current());
-  /// Ends expired leases and deadlines, as each claim does. The claim is for a kind that no job has, so it gets no job.
+  /// Makes the store end expired leases and deadlines, by a claim: each claim does that. The claim is for a queue
+  /// without jobs, so it gets no job.
   void reap() { same(claim(1, "nobody knows it").size(), 0u); }
-  /// Returns the numbers of the claimed jobs.
+  /// Claims jobs of the queue, and returns their numbers.
   std::vector<job_id> ids(std::size_t limit, std::string queue = "default");
   verdict complete(lease l, std::string result = {}) { return wait(store_->complete(l, std::move(result))); }
   verdict fail_run(lease l, duration retry_in = duration::zero()) {

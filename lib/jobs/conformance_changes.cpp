@@ -1,4 +1,5 @@
-// Conformance cases about changes of jobs that do not come from the job's worker.
+// Conformance test cases for operations on jobs and queues that do not come from a job's worker, such as a
+// cancellation.
 #include "conformance_cases.hpp"
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Conformance cases about the content of jobs, about refusals, and about wake-ups.
+// Tests that any job store must pass: for the content of jobs, for refused operations, and for wake-ups.
 #include "canigo/error.hpp"
 
 #include "conformance_cases.hpp"

@@ -1,4 +1,4 @@
-// Conformance cases about failures and crashes.
+// Conformance cases for job stores about failed runs, crashes and deadlines.
 #include "conformance_cases.hpp"
 
 #include <chrono>

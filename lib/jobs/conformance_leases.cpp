@@ -1,4 +1,4 @@
-// Conformance cases about leases, which give the right to end a run.
+// Conformance cases for job stores about leases. A lease gives the right to end a run of a job.
 #include "canigo/wait_group.hpp"
 
 #include "conformance_cases.hpp"

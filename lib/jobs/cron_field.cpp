@@ -28,7 +28,8 @@ std::optional<unsigned> value_of(const cron_field& f, std::string_view text) {
   return n && *n >= f.least && *n <= f.most ? n : std::nullopt;
 }
 
-/// Returns a bit for each value of one element of a list; nothing if the element is invalid.
+/// Returns the values of one element of a cron field, such as "1-5", with one bit for each value. Returns nothing if
+/// the element is invalid.
 std::optional<std::uint64_t> bits_of(const cron_field& f, std::string_view part) {
   const std::size_t slash = part.find('/');
   const std::string_view values = part.substr(0, slash);
@@ -40,7 +41,8 @@ std::optional<std::uint64_t> bits_of(const cron_field& f, std::string_view part)
   unsigned step = 1;
   if (slash != part.npos) {
     const auto n = number_of(part.substr(slash + 1));
-    // A step beyond the range is probably a mistake: for example, cron can't express "every 90 minutes".
+    // Refuses a step beyond the range, because it is probably a mistake: for example, cron can't express "every 90
+    // minutes".
     if (!n || *n < 1 || *n > *last - *first) return std::nullopt;
     step = *n;
   }

@@ -15,8 +15,8 @@ struct cron_field {
   std::span<const std::string_view> names = {};  // names of values; the first one stands for the value `least`
 };
 
-/// Returns a bit for each value that a text stands for: `*`, values and ranges, separated by commas, and steps of
-/// ranges.
+/// Returns a bit for each value that the text names. The text is a list of elements, separated by commas. An element is
+/// `*`, a value or a range; a step may follow `*` or a range, as in `*/5` and `10-40/10`.
 ///
 /// Throws std::system_error, errc::invalid_argument, which names the field, the text and the range.
 std::uint64_t read(const cron_field& f, std::string_view text);

@@ -10,14 +10,15 @@
 namespace canigo::jobs::detail {
 
 /// Waits briefly so that more operations share a transaction. Callers whose operations shared a transaction often call
-/// again at about the same time. Without the wait, half of them would come during the next transaction and wait for the
-/// disk twice. A single caller is not delayed, nor is a worker that ends a job and claims the next one.
+/// again at about the same time. Without the wait, half of these calls would come during the next transaction, and
+/// would wait for the disk twice. A single caller is not delayed. A worker that ends a job and claims the next job is
+/// not delayed, either.
 class gathering {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// Waits for more operations, if the last transaction had several. `size`: returns the number of waiting operations.
-  /// Returns the number of waiting operations at the end.
+  /// Waits for more operations if the last transaction had at least `few` operations. `size` returns the number of
+  /// waiting operations. wait() returns this number at the end of the wait.
   template <class Size>
   std::size_t wait(Size size) const {
     std::size_t there = size();
@@ -39,7 +40,8 @@ class gathering {
   }
 
  private:
-  /// With fewer operations than this there is no wait, because all of them may come from a single worker.
+  /// If the last transaction had fewer operations than this, there is no wait, because all of them may come from a
+  /// single worker.
   static constexpr std::size_t few = 4;
   static constexpr duration slice = std::chrono::microseconds{50};
   /// The expected duration of a sleep of `slice`. It is longer than `slice`, because the system wakes a thread late.

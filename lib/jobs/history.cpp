@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view letters = "fce";  // the letter of each event::type, in the order of the enum
 
-/// Removes a number, and the blank after it, from the front of a line. Returns false if the line does not begin with
-/// them.
+/// Removes a number, and the blank after it, from the front of a line. Returns false if the line does not begin with a
+/// number and a blank.
 template <class Number>
 bool take(std::string_view& line, Number& n) {
   if (!take_number(line, n) || !line.starts_with(' ')) return false;

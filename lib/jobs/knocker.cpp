@@ -26,8 +26,8 @@ void knocker::knock() noexcept {
 }
 
 void knocker::answer() noexcept {
-  // The pipe is read before the flag is cleared. A knock in between writes no byte, but the caller looks for work
-  // afterwards anyway. A byte that arrives later only ends the next wait early.
+  // The pipe is read before the flag is cleared. A knock between these two steps writes no byte, which is harmless: the
+  // caller looks for work after answer() anyway. A byte that arrives after the read only ends the next wait early.
   char bytes[16];
   std::ignore = ::read(pipe_[0], bytes, sizeof bytes);
   is_knocked_ = false;

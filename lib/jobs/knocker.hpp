@@ -8,7 +8,7 @@ namespace canigo::jobs::detail {
 /// Wakes a thread that waits in poll(), by means of a pipe that contains at most one byte.
 class knocker {
  public:
-  /// Throws std::system_error, whose text contains `whose`.
+  /// Makes the pipe. If that fails, throws std::system_error, whose text contains `whose`: the name of the store.
   explicit knocker(const std::string& whose);
   knocker(const knocker&) = delete;
   knocker& operator=(const knocker&) = delete;
@@ -18,7 +18,7 @@ class knocker {
   void knock() noexcept;
   /// The descriptor for poll(). It is readable after knock().
   int descriptor() const noexcept { return pipe_[0]; }
-  /// Empties the pipe. The waiting thread calls it before it looks for work.
+  /// Empties the pipe. The thread that waits in poll() calls answer() before it looks for work.
   void answer() noexcept;
 
  private:

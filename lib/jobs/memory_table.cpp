@@ -92,7 +92,7 @@ void memory_table::end(row& r, job_state s, instant now) {
   note_news();
 }
 
-/// Makes the jobs claimable that wait for a batch whose last job has ended.
+/// If the last job of the batch has ended, makes the jobs that wait for the batch claimable.
 void memory_table::settle(const std::string& batch, instant now) {
   if (unended_.contains(batch)) return;
   const auto found = after_batches_.find(batch);
@@ -178,8 +178,8 @@ std::vector<put_answer> memory_table::put_all(const std::vector<new_job>& list, 
   return answers;
 }
 
-/// Moves a waiting job to the running ones. The lease is stored first, because that may fail for lack of memory. If it
-/// failed after leave(), the job would neither wait nor have a lease that brings it back.
+/// Moves a waiting job to the running ones. First stores the lease, because this step may fail for lack of memory. A
+/// failure after leave() would lose the job: it would not wait, and no expired lease would bring it back.
 void memory_table::begin(row& r, instant lease_until) {
   leases_.emplace(lease_until, r.id);
   const auto batch = unended_.find(r.batch);

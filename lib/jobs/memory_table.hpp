@@ -67,12 +67,12 @@ class memory_table final : public table {
   std::uint64_t random_ = 0x9E3779B97F4A7C15;
   std::map<std::string, bool> queues_;  // the name of each queue, and whether the queue is paused
   std::map<std::string, job_id> keys_;
-  // Each of the following sets contains the jobs of one state, in their order.
+  // Sorted indexes: ready_ and deadlines_ contain waiting jobs, leases_ running jobs, and ended_ jobs that have ended.
   std::set<ready_place> ready_;
   std::set<std::pair<instant, job_id>> deadlines_;  // the deadlines of waiting jobs
   std::set<std::pair<instant, job_id>> leases_;
-  std::map<std::string, std::size_t> unended_;             // the number of jobs of each batch that have not ended
-  std::map<std::string, std::set<job_id>> after_batches_;  // the jobs that wait for each batch
+  std::map<std::string, std::size_t> unended_;             // for each batch: the number of its jobs that have not ended
+  std::map<std::string, std::set<job_id>> after_batches_;  // for each batch: the jobs that wait for its end
   std::set<std::tuple<std::string, instant, job_state, job_id>> ended_;
 };
 

@@ -9,7 +9,8 @@
 
 namespace canigo::jobs::detail {
 
-/// Removes a number from the front of a text. Returns false if the text does not begin with a number that fits.
+/// Reads a number at the front of a text into `n`, and removes it from the text. Returns false if the text does not
+/// begin with a number, or `n` can't hold the number.
 template <class Number>
 bool take_number(std::string_view& text, Number& n) noexcept {
   const char* const begin = std::to_address(text.begin());
@@ -18,7 +19,7 @@ bool take_number(std::string_view& text, Number& n) noexcept {
   return error == std::errc{};
 }
 
-/// Whether the whole text is one number.
+/// Whether the whole text is one number that `n` can hold. If so, stores it in `n`.
 template <class Number>
 bool is_number(std::string_view text, Number& n) noexcept {
   return take_number(text, n) && text.empty();

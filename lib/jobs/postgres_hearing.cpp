@@ -5,8 +5,8 @@ namespace canigo::jobs::detail {
 bool postgres_hearing::hear(int pid, std::string_view payload) noexcept {
   if (state_ == state::unknown && payload == probe_) {
     state_ = state::works;
-    // If the probe comes from the process of this connection, all clients share one session, as in PGlite. In that case
-    // `pid` does not distinguish the notifications of this connection from those of other clients.
+    // Another connection has sent the probe. If the probe comes from the server process of this connection, all clients
+    // share one session, as in PGlite. Then `pid` does not show which client has sent a notification.
     is_shared_ = pid == pid_;
   }
   const bool is_own = state_ == state::works && !is_shared_ && pid == pid_;

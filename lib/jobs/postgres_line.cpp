@@ -21,17 +21,18 @@ using namespace std::chrono_literals;
 
 /// The max number of operations in one transaction.
 constexpr std::size_t most_at_once = 500;
-/// How often an operation is repeated that has conflicted with another transaction.
+/// The max number of attempts of an operation that conflicts with other transactions.
 constexpr int most_conflicts = 20;
-/// How long an operation waits for a lock while the other operations of its transaction have to wait. After this time
-/// the other operations continue without it, and it is tried again later.
+/// How long one operation of a transaction may wait for a lock. The other operations of the transaction have to wait
+/// meanwhile. After this time they continue without that operation, which is tried again later.
 constexpr duration lock_wait = 20ms;
 constexpr duration lock_pause = 50ms;
 /// The connection for long reads is closed if no long read has come for this many periods of length `poll`.
 constexpr int idle_polls = 2;
-/// How long the store waits for the error of a statement that the server has ended at its time limit.
+/// The server ends a statement at its time limit, and then sends an error. The store waits this much longer than the
+/// time limit for that error.
 constexpr duration answer_margin = 5s;
-/// How often callers check the store themselves if notifications do not arrive.
+/// The interval at which callers look for changes in the store if notifications of PostgreSQL do not arrive.
 constexpr duration lent_poll = 1s;
 /// The shortest time between two attempts to connect.
 constexpr duration shortest_pause = 50ms;
@@ -102,7 +103,7 @@ std::int64_t postgres_store::line::mark() {
   return static_cast<std::int64_t>(marks_ >> 1);
 }
 
-/// Waits until a caller adds an operation, the server sends something, or the time is over.
+/// Waits until a caller adds an operation, the server sends something, or `most` has passed.
 void postgres_store::line::wait(duration most) noexcept {
   pollfd fds[2] = {{.fd = knocker_.descriptor(), .events = POLLIN, .revents = 0},
                    {.fd = link_ ? link_->descriptor() : -1, .events = POLLIN, .revents = 0}};
@@ -158,7 +159,7 @@ void postgres_store::line::hear() noexcept {
   note_hearing();
 }
 
-/// Notes whether notifications arrive, if that is known by now.
+/// Stores in `is_lent_` whether a proxy keeps notifications from arriving. Does nothing while that is unknown.
 void postgres_store::line::note_hearing() noexcept {
   const auto hearing = link_->hearing();
   if (hearing == detail::postgres_hearing::state::unknown) return;
@@ -179,13 +180,14 @@ store_facts postgres_store::line::facts() const {
   return f;
 }
 
-/// Returns how often callers check the store even without a notification.
+/// Returns the interval at which callers check the store even without a notification.
 duration postgres_store::line::poll() const noexcept {
   const bool works = link_ == nullptr || link_->hearing() == detail::postgres_hearing::state::works;
   return works ? options_.poll : std::min(options_.poll, lent_poll);
 }
 
-/// Does the work of an idle thread: it connects again, and makes callers check the store now and then.
+/// Called when the thread has no operation to carry out. Connects again if the connection was lost, or closes an unused
+/// connection for long reads. At intervals of poll(), makes callers check the store.
 void postgres_store::line::look_around() {
   if (type_ == type::reads && has_come(look_at_)) {
     link_.reset();
@@ -213,7 +215,7 @@ void postgres_store::line::connect(duration most) {
     const std::lock_guard lock{mutex_};
     engine_ = link_->engine();
   }
-  news_->bump();  // callers check the store, because changes before the connection was made have caused no notification
+  news_->bump();  // makes callers check the store, because no notification came while there was no connection
 }
 
 std::unique_ptr<detail::postgres_link> postgres_store::line::dial(duration most) {
@@ -262,8 +264,8 @@ void postgres_store::line::carry_out(orders list) {
   }
 }
 
-/// Holds back an operation that waits for a lock, so that the other operations continue. `e`: the error about the lock.
-/// Returns false if the operation must end now.
+/// Holds back an operation that would wait for a lock: it is tried again later, and other operations continue. `e`: the
+/// error about the lock. Returns false if the operation must end now.
 bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::exception_ptr& e) {
   if (has_come(o->lock_end) || is_ending_) return false;
   o->error = e;  // the caller gets this error if the operation's time limit passes
@@ -272,8 +274,8 @@ bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::
   return true;
 }
 
-/// Moves operations from the list to those held back, if they would wait for the lock of an operation that is held back
-/// already.
+/// Removes operations from the list that need the same lock as an operation held back earlier, and holds them back,
+/// too. They would have to wait for that lock.
 void postgres_store::line::hold_back(orders& list) {
   std::erase_if(list, [this](const auto& o) {
     const auto before = std::ranges::find_if(held_, [&](const auto& h) { return h->waits_with(*o); });
@@ -283,7 +285,8 @@ void postgres_store::line::hold_back(orders& list) {
   });
 }
 
-/// Tries the first of the operations that wait for locks, and ends those whose time limit has passed.
+/// Tries again the first operation that is held back because of a lock. Then ends each operation that is still held
+/// back and whose time limit for locks has passed.
 void postgres_store::line::retry_held() {
   const auto first = held_.front();
   held_.erase(held_.begin());
@@ -297,7 +300,7 @@ void postgres_store::line::retry_held() {
   });
 }
 
-/// Splits the list after a transaction that failed because of one operation, and returns the parts, which are tried
+/// Splits the operations of a transaction that failed because of one operation. Returns the parts, which are tried
 /// separately. If the cause was a lock, operations that seldom wait for a lock are tried first, because leases must be
 /// renewed in time.
 std::vector<postgres_store::line::orders> postgres_store::line::parts_of(const orders& list, bool was_locked) {
@@ -324,14 +327,14 @@ duration postgres_store::line::pause() const noexcept {
   return std::clamp<duration>(now() - lost_at_, shortest_pause, longest_pause);
 }
 
-/// Returns when an operation stops waiting for the server. That time counts from the call, or from the loss of the
-/// connection if that is later.
+/// Returns the time at which an operation fails if there is no connection to the server. The time limit counts from the
+/// call, or from the loss of the connection if that is later.
 time_point postgres_store::line::give_up_at(const order& o) const noexcept {
   return saturating_add(std::max(o.asked_at, lost_at_), options_.reconnect_limit);
 }
 
-/// Tries to carry out the operations in the list. Returns true if none is left; otherwise the list has those that are
-/// left.
+/// Tries to carry out the operations in the list. Returns false if some operations must be tried again; then the list
+/// has only these operations.
 bool postgres_store::line::try_once(orders& list) {
   const auto all_fail = [&](const std::exception_ptr& e) {
     for (const auto& o : list) o->error = e;
@@ -373,7 +376,8 @@ bool postgres_store::line::try_once(orders& list) {
         continue;
       }
       if (e.ends_connection()) lose_link();
-      // One operation has made the whole transaction fail. The others are tried in smaller parts, so that they succeed.
+      // One operation has made the whole transaction fail. The operations are tried again in smaller parts, so that the
+      // other operations succeed.
       const bool is_locked = e.state() == "55P03";
       if (was_open && list.size() > 1) {
         for (orders& part : parts_of(list, is_locked)) {

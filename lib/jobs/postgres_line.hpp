@@ -34,9 +34,10 @@ struct postgres_store::order {
   std::vector<new_job> jobs = {};  // the jobs, which own the texts to which the queries refer
   std::string text = {};           // a text to which the queries refer
   std::string batch = {};
-  // whether the operation must survive a crash of the server; then it fails if its outcome is unknown
+  // whether the operation's effect must survive a crash of the server; if so, an unknown outcome makes the operation
+  // fail
   bool is_durable = false;
-  bool tells = false;  // whether other processes must be notified, because their callers may wait for the change
+  bool tells = false;  // whether to notify other processes, whose callers may wait for the change of this operation
   bool is_claim = false;
   bool reads_much = false;  // whether the operation is a read that may take long
   std::vector<detail::postgres_query> queries;
@@ -46,9 +47,9 @@ struct postgres_store::order {
   // share a statement.
   std::function<void(std::span<const put_answer>)> read_put = {};
   std::function<void(verdict)> read_end = {};
-  lease ends = {};  // the lease of the run that this operation ends; `text` is the result
+  lease ends = {};  // the lease of the run that this operation ends; `text` is the result of the run
   bool is_shared = false;
-  /// Whether both operations need a common lock, so that if one waits for it, the other must wait, too.
+  /// Whether a lock that blocks one of the two operations also blocks the other operation.
   bool waits_with(const order& other) const noexcept;
   std::exception_ptr error;
   time_point asked_at = {};
@@ -73,7 +74,7 @@ class postgres_store::line {
   /// Adds an operation. Throws errc::stopped after stop().
   void push(std::shared_ptr<order> o);
   void stop() noexcept;
-  /// Returns a number that identifies a claim.
+  /// Returns a new number to identify a claim.
   std::int64_t mark();
 
   const net::any_io_executor& executor() const noexcept { return executor_; }

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-// How several operations become one transaction. A statement costs the server more than a row. So plain puts share one
-// statement, and so do the ends of jobs.
+// This file combines several operations into one transaction. A further statement costs the server more time than a
+// further row. So all plain puts share one statement, and all ends of runs share another one.
 
 namespace canigo::jobs {
 namespace {
@@ -19,9 +19,9 @@ using detail::postgres_query;
 using detail::postgres_rows;
 using what = detail::postgres_statement;
 
-/// A larger put gets its own statement, so that a shared statement stays short.
+/// The max size of a payload in a shared put, in bytes. A put with a larger payload gets its own statement.
 constexpr std::size_t most_bytes_together = std::size_t{64} << 10;
-/// The max number of ends in one statement, because the server searches the arguments for each row.
+/// The max number of runs that one statement ends. It is small because the server searches all arguments for each row.
 constexpr std::size_t most_ends = 100;
 
 bool is_plain(const new_job& j) {
@@ -92,7 +92,8 @@ void postgres_store::line::perform(orders& list) {
   const bool waits_for_disk =
       std::ranges::any_of(list, &order::is_durable, [](const auto& o) -> const order& { return *o; });
   bool tells = false;
-  // Claims are put at the end. They wait for no lock, but statements after a claim may have to wait for a long time.
+  // Claims come last in the transaction. A claim waits for no lock, but a statement after it may have to wait for a
+  // lock for a long time.
   orders claims;
   std::ranges::copy_if(list, std::back_inserter(claims), &order::is_claim,
                        [](const auto& o) -> const order& { return *o; });

@@ -133,7 +133,7 @@ void postgres_link::connect() {
 void postgres_link::prepare() {
   using s = postgres_statement;
   PGconn* c = connection_.get();
-  // Preparing a statement locks its tables. set_up() limits the wait for these locks as in an operation.
+  // Preparing a statement locks its tables. set_up() limits the wait for these locks, as it does for an operation.
   send(postgres_query{s::begin}, false);
   send(set_up(false), false);
   for (std::size_t i = 0; i < postgres_statements; ++i) {
@@ -155,7 +155,8 @@ void postgres_link::prepare() {
   if (first) throw *first;
 }
 
-/// Waits until the socket is ready for reading, or also for writing. Returns false if it was not ready before `until`.
+/// Waits until the socket is ready for reading or, if `writes` is true, for writing. Returns false if the socket was
+/// not ready before `until`.
 bool postgres_link::wait(bool writes, time_point until) {
   pollfd fd{.fd = descriptor(), .events = static_cast<short>(writes ? POLLIN | POLLOUT : POLLIN), .revents = 0};
   const auto ms = std::chrono::ceil<std::chrono::milliseconds>(until - clock::now()).count();
@@ -171,8 +172,8 @@ bool postgres_link::wait_for_answer(bool writes) {
   return true;
 }
 
-/// Returns libpq's next result; null after the last result of a statement. During the wait it sends the rest of the
-/// query.
+/// Returns libpq's next result; null after the last result of a statement. While it waits for the result, this function
+/// sends the rest of the query.
 postgres_rows postgres_link::next_answer(bool& is_flushed) {
   PGconn* c = connection_.get();
   for (;;) {
@@ -187,8 +188,8 @@ postgres_rows postgres_link::next_answer(bool& is_flushed) {
   }
 }
 
-/// Returns the statement that each transaction begins with, to set its options. `waits_for_disk`: whether its commit
-/// waits until the data is on disk.
+/// Returns the first statement of each transaction, which sets the options of the transaction. `waits_for_disk`:
+/// whether the commit waits until the data is on disk.
 postgres_query postgres_link::set_up(bool waits_for_disk) const {
   postgres_query q{postgres_statement::set_up};
   q.bytes(step_lock_).bytes_or_none(statement_).number(waits_for_disk ? 1 : 0);
@@ -253,7 +254,8 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
     try {
       roll_back();
     } catch (const postgres_lost&) {
-      // if the server has refused a statement, the transaction has not ended, and no statement has an effect
+      // If the server has refused a statement, the transaction can't have been committed, so no statement has an
+      // effect.
       if (refused) throw postgres_lost{refused->what(), false};
       throw;
     }
@@ -266,8 +268,8 @@ postgres_answers postgres_link::run(std::span<const postgres_query* const> queri
   return answers;
 }
 
-/// Sends BEGIN in its own message. If all clients share one session, as in PGlite, statements of two clients may be
-/// mixed before a transaction is open.
+/// Sends BEGIN in its own message, and waits for the answer. If all clients share one session, as in PGlite, the server
+/// may otherwise mix the statements of two clients before the transaction is open.
 void postgres_link::begin_alone() {
   PGconn* c = connection_.get();
   if (::PQexitPipelineMode(c) == 0) lost();
@@ -339,7 +341,7 @@ bool postgres_link::take_news() noexcept {
 
 void postgres_link::lost(bool is_unknown, const std::string& why) {
   const std::string_view message = why.empty() ? std::string_view{::PQerrorMessage(connection_.get())} : why;
-  // Before the connection is ready no operation was sent, so its outcome is known: it was not carried out.
+  // Before the connection is ready, no operation was sent. So the outcome is known: no operation was carried out.
   throw postgres_lost{error_of(place_.name(), "", message).what(), is_unknown && is_ready_};
 }
 

@@ -18,11 +18,11 @@
 
 namespace canigo::jobs::detail {
 
-/// A connection to PostgreSQL, used by one thread. Each function has a time limit.
+/// A connection to PostgreSQL, used by one thread. Each function except exec_patiently() has a time limit.
 ///
 /// A proxy may lend the connection a server process for one transaction, and then lend that process to another program.
-/// So each transaction makes its own settings, and leaves none behind. Only two things stay: names of prepared
-/// statements, and LISTEN until it is known to be useless.
+/// So each transaction makes its own settings, which end with it. Only two things remain in the server process: the
+/// names of prepared statements, and LISTEN until it is known that no notifications arrive.
 class postgres_link {
  public:
   struct limits {
@@ -43,24 +43,26 @@ class postgres_link {
   postgres_link(const postgres_link&) = delete;
   postgres_link& operator=(const postgres_link&) = delete;
 
-  /// Carries out the statements in one transaction and one round trip. Throws postgres_error if the server refuses one,
-  /// so that none has an effect. Throws postgres_lost if the connection is lost. Without `waits_for_disk`, a crash of
-  /// the server may undo them.
+  /// Carries out the statements in one transaction. This takes one round trip, or two without named statements. If the
+  /// server refuses one of the statements, none has an effect, and run() throws postgres_error. Throws postgres_lost if
+  /// the connection is lost. Without `waits_for_disk`, a crash of the server may undo the statements.
   postgres_answers run(std::span<const postgres_query* const> queries, bool waits_for_disk);
-  /// begin() and commit() begin and end a transaction for exec().
+  /// begin() begins a transaction, in which exec() carries out its statements; commit() ends the transaction.
   void begin();
   void commit() { exec("COMMIT"); }
   /// Carries out statements without arguments. Returns the rows of the last one, as text.
   postgres_rows exec(const std::string& sql);
-  /// Like exec(), for statements that take longer with larger tables. Only `gives_up` ends the wait for them.
+  /// Like exec(), but without a time limit, for statements that take longer with larger tables. The wait for the answer
+  /// ends early only if limits::gives_up returns true.
   void exec_patiently(const std::string& sql);
 
   int descriptor() const noexcept { return ::PQsocket(connection_.get()); }
-  /// Reads what the server has sent without a request. Throws postgres_lost if the connection has ended.
+  /// Reads the data that the server has sent without a request, such as notifications. Throws postgres_lost if the
+  /// connection has ended.
   void look();
-  /// Whether another connection has notified of a change since the last call.
+  /// Returns true if a notification of a change by another connection has come since the last call of take_news().
   bool take_news() noexcept;
-  /// Whether notifications arrive; `works` for a connection that does not listen.
+  /// Returns whether notifications arrive; returns `works` if the connection does not listen for notifications.
   postgres_hearing::state hearing() const noexcept;
   /// Returns the name and version of the database server.
   std::string engine() const;
@@ -89,7 +91,7 @@ class postgres_link {
   bool is_patient_ = false;
   bool is_ready_ = false;
   const std::string step_lock_;              // the longest wait for a lock in an operation, in milliseconds
-  const std::string statement_;              // the time limit of a statement, in milliseconds; empty: the server's
+  const std::string statement_;              // the time limit of a statement, in milliseconds; empty: the server's own
   std::optional<postgres_hearing> hearing_;  // whether notifications arrive; set if the connection listens
   std::unique_ptr<PGconn, finish> connection_;
 };

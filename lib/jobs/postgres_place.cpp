@@ -11,13 +11,13 @@ namespace canigo::jobs::detail {
 namespace {
 
 struct state_meaning {
-  std::string_view state;  // the row is for each SQLSTATE that begins with these characters
+  std::string_view state;  // the row is for all SQLSTATEs that begin with these characters
   error code;
   bool is_for_good;
   const char* advice;
 };
 
-// The first row whose characters match a SQLSTATE is used.
+// The meaning of a SQLSTATE is in the first row whose `state` is a prefix of the SQLSTATE.
 constexpr state_meaning state_meanings[] = {
     {"28P01", error::cannot_open, true,
      "give the right password, in the URL, in PGPASSWORD or in the file of passwords"},
@@ -52,7 +52,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-/// Returns the text with "; " instead of line breaks.
+/// Joins the lines of the text by "; ", and drops tabs.
 std::string in_one_line(std::string_view text) {
   std::string line;
   for (const char c : trimmed(text)) {
@@ -78,7 +78,7 @@ postgres_place::postgres_place(const std::string& url) {
   const auto free = [](PQconninfoOption* o) { ::PQconninfoFree(o); };
   char* complaint = nullptr;
   const std::unique_ptr<PQconninfoOption, decltype(free)> given{::PQconninfoParse(url.c_str(), &complaint), free};
-  ::PQfreemem(complaint);  // frees the message unused, because it may quote the password
+  ::PQfreemem(complaint);  // the error message is not shown, because it may quote the password
   if (given == nullptr || url.find('\0') != std::string::npos) throw_invalid("postgres_store.url", "***", range);
   const std::unique_ptr<PQconninfoOption, decltype(free)> defaults{::PQconndefaults(), free};
   const auto set = [&](const std::string& key, const std::string& value, bool is_forced = false) {
@@ -120,7 +120,8 @@ bool postgres_error::is_conflict() const noexcept {
 }
 
 bool postgres_error::ends_connection() const noexcept {
-  // Errors that a new connection may repair, because it makes the tables and prepares the statements again.
+  // Errors that a new connection may repair, because the library then makes the tables and prepares the statements
+  // again.
   const std::string_view ends[] = {"57P0", "08", "42P01", "42703", "0A000", "25006", "XX00"};
   return std::ranges::any_of(ends, [&](std::string_view s) { return state_.starts_with(s); });
 }

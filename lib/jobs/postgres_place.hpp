@@ -10,10 +10,11 @@
 
 namespace canigo::jobs::detail {
 
-/// A PostgreSQL server and a database, as a user names them.
+/// A PostgreSQL server and a database, parsed from the URL that the user has given.
 class postgres_place {
  public:
-  /// Throws errc::invalid_argument. The error's text does not contain the URL, which may have a password.
+  /// Throws errc::invalid_argument if the URL is invalid. The error's text does not contain the URL, because the URL
+  /// may contain a password.
   explicit postgres_place(const std::string& url);
 
   /// A name for error texts: the URL without the password.
@@ -38,8 +39,8 @@ class postgres_error : public std::system_error {
   bool is_for_good() const noexcept;
   /// Whether this transaction conflicted with another one, so that it may succeed if it is repeated.
   bool is_conflict() const noexcept;
-  /// Whether the server process does not have the prepared statements or portals that this connection has made. That
-  /// happens if a proxy lends the process, or if all clients share one session.
+  /// Whether the server process has other prepared statements or portals than this connection has made. That happens if
+  /// a proxy lends the process to several clients, or if all clients share one session.
   bool is_about_names() const noexcept { return state_ == "42P05" || state_ == "26000" || state_ == "34000"; }
   /// Whether the connection can't be used after this error.
   bool ends_connection() const noexcept;
@@ -53,7 +54,7 @@ class postgres_lost : public std::system_error {
  public:
   postgres_lost(const std::string& text, bool is_unknown);
 
-  /// Whether the operation may have been carried out.
+  /// Whether it is unknown if the server has carried out the operation.
   bool is_unknown;
 };
 
@@ -61,8 +62,8 @@ class postgres_lost : public std::system_error {
 postgres_error error_of(const std::string& place, const PGresult* answer);
 /// Returns the reason why a connection could not be made.
 postgres_error error_of(const std::string& place, PGconn* connection);
-/// Returns the error in a verbose error text of libpq, which is the only place with the SQLSTATE of a refused
-/// connection.
+/// Returns the error of a refused connection. `text`: the verbose error text of libpq, because only this text contains
+/// the SQLSTATE.
 postgres_error error_of_verbose(const std::string& place, std::string_view text, bool needs_password);
 /// Makes an error from a text of libpq and an optional SQLSTATE.
 postgres_error error_of(const std::string& place, std::string_view state, std::string_view message);

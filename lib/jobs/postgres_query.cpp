@@ -11,13 +11,13 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// Returns SQL for a time after now. The SQL does not qualify `now`, so that tests can put another clock into their
-/// search path.
+/// Returns SQL for the time `span` microseconds from now. The SQL calls now() without a schema, so that tests can put
+/// another now() into their search path.
 std::string after(const std::string& span) { return "now() + " + span + "::int8 * interval '1 microsecond'"; }
 std::string after_or_never(const std::string& span) { return "coalesce(" + after(span) + ", 'infinity')"; }
 
-/// Returns SQL that frees the unique key of a job if the condition `ends` is true, unless the key is reserved until a
-/// later time.
+/// Returns SQL that frees the unique key of a job if the condition `ends` is true. But a key that is reserved until a
+/// later time stays.
 std::string key_if_ended(const std::string& ends) {
   return "unique_key = CASE WHEN NOT (" + ends + ") OR unique_until > now() THEN unique_key END";
 }
@@ -33,20 +33,22 @@ std::string history_with(const std::string& letter, const std::string& text) {
          std::to_string(most_events - 2) + "):]";
 }
 
-/// Returns SQL that selects the jobs which the CTE `part` has found. The SQL uses an array: for a join, the server
-/// would assume that a tenth of all rows match, and a claim with many waiting jobs would read all rows.
+/// Returns SQL that selects the jobs which the CTE `part` has found. The SQL uses an array instead of a join. With a
+/// join, the server would assume that a tenth of all rows match. Then a claim with many waiting jobs would read all
+/// rows.
 std::string of_found(const std::string& part) { return " WHERE id = ANY(ARRAY(SELECT id FROM " + part + "))"; }
 
-/// Returns SQL that increments a counter column. It can't overflow if another program has set the column to the end of
-/// its range.
+/// Returns SQL that increments a counter column. The sum can't overflow, even if another program has set the column to
+/// the largest value of its type.
 std::string one_more(const std::string& c) { return c + " = least(" + c + ", 2147483646) + 1, "; }
 std::string one_less(const std::string& c) { return c + " = greatest(" + c + ", 1) - 1, "; }
 
 /// The following constants are SQL texts that several statements use.
 const std::string ends_run = "lease_until = NULL, result = NULL, ";
 const std::string of_lease = " WHERE id = $1::int8 AND state = 1 AND token = $2::int8 RETURNING 1";
-/// Returns SQL that notifies, and sets the lock timeout for the commit to `most` milliseconds. Commits with a
-/// notification wait for each other, so a wait there does not mean that another client has left a transaction open.
+/// Returns SQL that sends a notification to the processes that wait for jobs. The SQL also sets the lock timeout for
+/// the commit to `most` milliseconds. Commits with a notification wait for each other. So a commit may wait for a long
+/// time even if no other client has left a transaction open.
 std::string tell_and_wait(const std::string& most) {
   return "SELECT pg_notify('canigo_jobs', ''), set_config('lock_timeout', " + most + "::text, true)";
 }
@@ -108,8 +110,8 @@ std::string put_text() {
          "RETURNING id, xmax = 0 AS is_new) SELECT id, is_new FROM put UNION ALL SELECT id, false FROM held";
 }
 
-/// Returns SQL that puts several jobs. RETURNING guarantees no order. So the column `holder`, which is unused until a
-/// claim, stores the index of a job in the arguments.
+/// Returns SQL that puts several jobs. RETURNING guarantees no order. So the column `holder`, which is unused until the
+/// job is claimed, stores the job's index in the array parameters.
 std::string put_many_text() {
   return "WITH known AS (INSERT INTO canigo_queue(name) SELECT DISTINCT unnest($1::text[]) ORDER BY 1 ON CONFLICT DO "
          "NOTHING) INSERT INTO canigo_job(queue, kind, payload, priority, run_at, deadline, max_attempts, created_at, "
@@ -121,7 +123,8 @@ std::string put_many_text() {
          "expiry, attempts, at, batch, place) RETURNING id, holder";
 }
 
-/// Returns SQL that ends several runs. It uses arrays, because for a join the server would choose a plan for many jobs.
+/// Returns SQL that ends several runs. It uses arrays instead of a join. With a join, the server would choose a query
+/// plan for many jobs.
 std::string complete_many_text() {
   const std::string place = "array_position($1::int8[], id)";
   return "UPDATE canigo_job SET state = 2, finished_at = now(), lease_until = NULL, result = ($3::bytea[])[" + place +
@@ -129,7 +132,8 @@ std::string complete_many_text() {
          "] RETURNING id";
 }
 
-/// Returns SQL that claims jobs. Parameters: $1 queue, $2 max number of jobs, $3 lease, $4 mark.
+/// Returns SQL that claims jobs. Parameters: $1 queue, $2 max number of jobs, $3 lease, $4 the claim's number for the
+/// column `holder`.
 std::string claim_text() {
   return "WITH due AS MATERIALIZED (SELECT found.id FROM generate_series(0, 15) AS class CROSS JOIN LATERAL "
          "(SELECT id FROM canigo_job WHERE state = 0 AND queue = $1::text AND priority = class::int2 AND "
@@ -138,8 +142,8 @@ std::string claim_text() {
          " ORDER BY run_at, id LIMIT $2::int8 "
          "FOR UPDATE SKIP LOCKED) found WHERE NOT EXISTS (SELECT 1 FROM canigo_queue WHERE name = $1::text AND "
          "paused_at IS NOT NULL) LIMIT $2::int8) UPDATE canigo_job SET state = 1, "
-         // A crash of the server may lose committed claims. The clock in the token ensures that a later claim does not
-         // get the token of a lost one.
+         // A crash of the server may lose committed claims. The token is at least the present time in microseconds, so
+         // that a later claim of a job does not get the token of a lost claim.
          "token = greatest(token + 1, (extract(epoch FROM clock_timestamp()) * 1000000)::int8), "
          "attempt = attempt + 1, holder = $4::int8, lease_until = " +
          after_or_never("$3") + ", unique_key = CASE WHEN unique_scope <> " +
@@ -474,8 +478,8 @@ std::vector<postgres_query> settle_queries(const new_job& j) {
 std::vector<postgres_query> claim_queries(const std::string& queue, const claim_request& r, const store_policy& p,
                                           std::int64_t mark, std::string_view commit_wait) {
   using s = postgres_statement;
-  // For each job, the server chooses a random delay between `shortest` and `longest`. After 64 crashes the delay no
-  // longer grows.
+  // After a crash, the server delays a job by a random time between `shortest` and `longest`. Both depend on the number
+  // of the job's crashes. After 64 crashes the delay no longer grows.
   std::vector<std::int64_t> shortest;
   std::vector<std::int64_t> longest;
   for (std::uint32_t crashes = 1; crashes <= std::min(p.most_crashes, 64U); ++crashes) {

@@ -13,7 +13,7 @@
 
 namespace canigo::jobs::detail {
 
-/// The statements of the store, in the order in which their texts are listed.
+/// The statements of the store. They have the same order as their SQL texts in make_texts() in postgres_query.cpp.
 enum class postgres_statement : std::uint8_t {
   begin,
   set_up,
@@ -100,13 +100,15 @@ bool share_a_lock(const std::vector<new_job>& some, const std::vector<new_job>& 
 std::vector<postgres_query> put_queries(const new_job& j);
 /// Puts several jobs in one statement. Precondition: the jobs have no keys, and wait for no batch.
 postgres_query put_many_query(const std::vector<const new_job*>& jobs);
-/// Ends several runs in one statement. Precondition: they are of different jobs.
+/// Ends several runs in one statement. Precondition: no two of the runs belong to the same job.
 postgres_query complete_many_query(const std::vector<lease>& leases, const std::vector<std::string_view>& results);
-/// Makes the job claimable if the batch that it waits for has no unfinished job. Use it after all puts of the
-/// operation.
+/// The queries make the job claimable if the batch that it waits for has no unfinished job. Run them after all puts of
+/// the operation.
 std::vector<postgres_query> settle_queries(const new_job& j);
-/// `mark`: stored with the jobs, so that the claim can be found again if its answer is lost. `commit_wait`: as in
-/// tell_and_wait; it must outlive the queries.
+/// Returns the queries that claim jobs.
+///
+/// `mark`: a number that is stored with the claimed jobs, so that the claim can be found again if its answer is lost.
+/// `commit_wait`: the lock timeout of the commit, in milliseconds, as text; it must outlive the queries.
 std::vector<postgres_query> claim_queries(const std::string& queue, const claim_request& r, const store_policy& p,
                                           std::int64_t mark, std::string_view commit_wait);
 

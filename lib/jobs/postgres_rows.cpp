@@ -18,14 +18,14 @@ constexpr std::chrono::microseconds epoch = std::chrono::seconds{946'684'800};
 constexpr int last_state = static_cast<int>(job_state::cancelled);
 
 std::int64_t number_of(std::string_view bytes) noexcept {
-  // A number with fewer bytes has its sign in the first byte.
+  // The first bit of the bytes is the sign. If there are fewer than 8 bytes, the missing bits are copies of the sign.
   std::uint64_t n = !bytes.empty() && (bytes[0] & 0x80) != 0 ? ~std::uint64_t{0} : 0;
   for (const char c : bytes) n = n << 8 | static_cast<unsigned char>(c);
   return static_cast<std::int64_t>(n);
 }
 
-/// Returns the elements of a one-dimensional bytea[]. Its format is a header of 12 bytes, its size and first index, and
-/// then the length and the bytes of each element.
+/// Returns the elements of a one-dimensional bytea[] in PostgreSQL's binary format. It begins with 20 bytes: a header,
+/// the size and the first index. Then each element follows: its length in 4 bytes, and its bytes.
 std::vector<std::string_view> elements_of(std::string_view array) {
   std::vector<std::string_view> list;
   if (array.size() < 20) return list;
@@ -97,7 +97,7 @@ std::vector<claimed_job> read_claimed(const postgres_rows& rows) {
                     .run_at = rows.time(i, 10),
                     .expires_in = deadline ? until(rows.time(i, 12), *deadline) : duration::max()});
   }
-  // The rows are sorted here, because RETURNING guarantees no order.
+  // The rows are sorted here, because the clause RETURNING of SQL guarantees no order.
   std::ranges::sort(list, {}, [](const claimed_job& j) { return std::tuple{j.priority, j.run_at, j.lease.id}; });
   return list;
 }

@@ -22,14 +22,14 @@ class postgres_rows {
 
   PGresult* get() const noexcept { return result_.get(); }
   int size() const noexcept { return ::PQntuples(result_.get()); }
-  /// The number of rows that the statement has changed, if it returns none.
+  /// The number of rows that the statement has changed, if the statement returns no rows.
   std::int64_t changed() const;
 
   bool is_null(int row, int column) const noexcept { return ::PQgetisnull(result_.get(), row, column) != 0; }
-  /// Returns an integer of any width, or a bool.
+  /// Returns the value of a column that has an integer of any width, or a bool.
   std::int64_t number(int row, int column) const noexcept;
-  /// Returns an integer of a job's row; the job's own number must be in the first column. Throws error::failed if it is
-  /// out of range.
+  /// Returns an integer of a job's row. Throws error::failed if it is not in the range from `least` to `most`. The
+  /// error names the job by its number, which must be in the first column.
   std::int64_t number(int row, int column, std::int64_t least, std::int64_t most) const;
   std::uint32_t count(int row, int column) const {
     return static_cast<std::uint32_t>(number(row, column, 0, INT32_MAX));
@@ -49,7 +49,7 @@ class postgres_rows {
 using postgres_answers = std::vector<postgres_rows>;
 
 put_answer read_put(const postgres_rows& rows);
-/// Returns the answers in the order of the statement's arguments.
+/// Returns one answer for each inserted job, in the order in which the jobs were passed to the statement.
 std::vector<put_answer> read_put_many(const postgres_rows& rows);
 std::vector<claimed_job> read_claimed(const postgres_rows& rows);
 job_info read_job(const postgres_rows& rows, int row);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int postgres_version = 2;
 
-/// Each migration leads from one version to the next. The first one creates the tables.
+/// Element i changes the tables from version i to version i + 1. Element 0 creates the tables.
 constexpr const char* migrations[postgres_version] = {R"(
 CREATE TABLE canigo_queue(name text PRIMARY KEY, paused_at timestamptz);
 
@@ -74,9 +74,10 @@ CREATE TRIGGER canigo_batch_loses AFTER DELETE ON canigo_job FOR EACH ROW
   WHEN (OLD.batch IS NOT NULL AND OLD.state < 2) EXECUTE FUNCTION canigo_batch_ends();
 )"};
 
-/// Returns the version of the tables in the search path; 0 if there are none.
+/// Returns the version of the library's tables that the server finds in the search path; 0 if there are none.
 int version_of(postgres_link& link) {
-  // The query does not use to_regclass(), because within a transaction the server caches that a table is missing.
+  // The query does not use to_regclass(), because within a transaction the server would cache that the table is
+  // missing.
   const auto table = link.exec("SELECT FROM pg_class WHERE relname = 'canigo_schema' AND pg_table_is_visible(oid)");
   if (table.size() == 0) return 0;
   const auto version = link.exec("SELECT version FROM canigo_schema");
@@ -96,13 +97,13 @@ void make_tables(postgres_link& link, const std::string& place) {
   link.commit();
   if (version < postgres_version) {
     link.begin();
-    // Other processes wait at this lock. The number is "canigo" in ASCII.
+    // Takes a lock, so that only one process at a time migrates the tables. The number is "canigo" in ASCII.
     link.exec("SELECT pg_advisory_xact_lock(109266741946223)");
     version = version_of(link);
     const bool is_still_old = version < postgres_version;
     if (is_still_old) {
       if (version == 0) link.exec("CREATE TABLE IF NOT EXISTS canigo_schema(version int NOT NULL)");
-      // A migration has no time limit, because with many jobs it takes longer than any statement of an operation.
+      // A migration has no time limit, because with many jobs it takes longer than any other statement of the library.
       link.exec("SET LOCAL statement_timeout = 0");
       for (; version < postgres_version; ++version) link.exec_patiently(migrations[version]);
       link.exec("DELETE FROM canigo_schema");

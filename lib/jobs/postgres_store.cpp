@@ -78,12 +78,14 @@ net::awaitable<T> postgres_store::ask(std::shared_ptr<order> o, Decode decode) {
   line_->push(o);
   // The wait can't be cancelled: a claim whose answer is lost would hold its jobs until the end of their leases.
   co_await o->done.async_wait(net::bind_cancellation_slot(net::cancellation_slot{}, net::use_awaitable));
-  // The exception is moved out, so that the caller's thread releases the last reference to it.
+  // Moves the exception out of the operation `o`, so that the caller's thread releases the last reference to the
+  // exception.
   if (o->error) std::rethrow_exception(std::exchange(o->error, nullptr));
   co_return std::move(**result);
 }
 
-/// Makes an operation that changes the store, so that other callers may wait for its change.
+/// Makes an operation that changes the store. The operation must survive a crash of the server, and other processes are
+/// notified of it.
 std::shared_ptr<postgres_store::order> postgres_store::change() {
   auto o = std::make_shared<order>(line_->executor());
   o->is_durable = true;
@@ -91,7 +93,7 @@ std::shared_ptr<postgres_store::order> postgres_store::change() {
   return o;
 }
 
-/// Makes an operation that may be lost, or carried out twice, without harm.
+/// Makes an operation that does no harm if its effect is lost, or if it is carried out twice.
 std::shared_ptr<postgres_store::order> postgres_store::glance() { return std::make_shared<order>(line_->executor()); }
 
 net::awaitable<std::vector<put_answer>> postgres_store::put_all(std::vector<new_job> list) {

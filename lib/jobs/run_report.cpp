@@ -20,10 +20,11 @@ bool is_hopeless(const std::exception_ptr& e) noexcept {
   }
 }
 
-/// Whether the service has ended the run because it is stopping. False if the handler has ended the run.
+/// Returns true if the stopping service has ended the run, or if the pool has refused the run. Returns false if the
+/// handler has ended the run.
 bool is_undone(const run_end& end) noexcept {
   const std::error_code code = code_of(end.error);
-  if (!end.has_begun) return static_cast<bool>(code);  // the run has an error code only if the pool refused it
+  if (!end.has_begun) return static_cast<bool>(code);  // an error code here means that the pool refused the run
   return end.is_service_stopping && !end.was_told_to_end &&
          (code == errc::stopped || code == net::error::operation_aborted);
 }

@@ -35,8 +35,8 @@ struct run_report {
   duration span = duration::zero();  // the time until the next attempt; max: no further attempt is made
 };
 
-/// Makes the report of a run. `attempt`: its number. `random`: 64 random bits, which determine the time until the next
-/// attempt.
+/// Makes the report of a run. `attempt`: the number of the run's attempt. `random`: 64 random bits, which determine the
+/// time until the next attempt.
 run_report report_of(run_end end, std::uint32_t attempt, const backoff& retry, std::uint64_t random);
 
 net::awaitable<verdict> send(store& s, lease l, const run_report& r);

@@ -15,7 +15,7 @@
 
 namespace canigo::jobs::detail {
 
-/// A job that a service has claimed and not reported on yet.
+/// A job that a service has claimed, and whose result the service has not reported to the store yet.
 struct running_job {
   /// Why the handler must end early.
   enum class reason : std::uint8_t {
@@ -41,17 +41,17 @@ struct running_job {
   time_point deadline = time_point::max();
   cancel_source stop;
   std::atomic<reason> why_ended{reason::none};
-  std::atomic<const task_context*> context{nullptr};  // the operation that runs the job; null: it has not begun
+  std::atomic<const task_context*> context{nullptr};  // the operation that runs the job; null: the job has not begun
 
   canigo::detail::mutex mutex;
   std::optional<duration> snooze;
-  std::optional<std::string> progress;  // progress that is not stored yet
+  std::optional<std::string> progress;  // progress that the handler has reported, and that is not in the store yet
 
   // The service's lock guards the following members.
   time_point renewed_at;
   time_point renew_at;
   bool is_renewing = false;
-  bool is_reporting = false;  // whether the handler has ended, and the end is not stored yet
+  bool is_reporting = false;  // whether the handler has ended, but its end is not stored yet
 };
 
 }  // namespace canigo::jobs::detail

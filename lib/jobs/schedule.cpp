@@ -36,7 +36,7 @@ const std::array<detail::cron_field, 5> fields = {{{"minute", 0, 59, "0 to 59"},
                                                    {"month", 1, 12, "1 to 12, jan to dec", month_names},
                                                    {"day of the week", 0, 7, "0 to 7, sun to sat", day_names}}};
 
-/// Splits the text into five fields at its blanks.
+/// Splits the text into five fields at its spaces and tabs.
 std::array<std::string_view, 5> split(std::string_view text) {
   std::array<std::string_view, 5> parts;
   std::string_view rest = text;
@@ -68,7 +68,8 @@ std::string_view without_blanks(std::string_view text) {
   return text.substr(0, text.find_last_not_of(" \t") + 1);
 }
 
-/// Returns the fields for a word such as @daily. Any other text is returned unchanged.
+/// Returns the five fields for which a word such as @daily stands. Throws for an unknown word. A text that does not
+/// begin with '@' is returned unchanged.
 std::string_view fields_of(std::string_view text) {
   const std::string_view name = without_blanks(text);
   if (!name.starts_with('@')) return text;
@@ -174,7 +175,7 @@ instant schedule::next_in_zone(instant t) const {
       const minute before = up(p.begin + p.offset_before);
       // If the clocks skip the scheduled local time, the job is due at the change of the clocks.
       if (p.begin == from && first_in(before, up(p.begin + p.offset))) return p.begin;
-      // Local times before `before` occurred in the previous period, so they are skipped.
+      // If the clocks were set back, some local times occur a second time after the change. These times are skipped.
       first = std::max(first, before);
     }
     const auto found = first_in(first, up(std::min(p.end, end) + p.offset));

@@ -24,11 +24,12 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-/// The time between two counts for stats(), if counting is quick. After a slow count, the time is a multiple of the
-/// count's duration.
+/// The time between two counts of the jobs for stats(), if a count is quick. After a slow count, the time is
+/// `count_pause` times the duration of the count.
 constexpr duration count_every = std::chrono::seconds{1};
 constexpr int count_pause = 10;
-/// The min pause after a failure, because a failing store may report changes all the time.
+/// The min pause after the store has failed. A change that the store reports may end a longer pause early, but not
+/// before this time. Otherwise a failing store that often reports changes would be called without any pause.
 constexpr duration least_pause = std::chrono::seconds{1};
 
 strand_pool_options pool_options(const queue_options& q) {
@@ -88,8 +89,8 @@ void service_core::add(std::string kind, handler h) {
   }
 }
 
-/// Counts a running coroutine; stop() waits until it is destroyed. It is in the coroutine's frame, which is destroyed
-/// even if Asio has no memory to report the coroutine's end.
+/// Counts a running coroutine; stop() waits until this object is destroyed. The object is in the coroutine's frame,
+/// which is destroyed even if Asio has no memory to report the coroutine's end.
 class service_core::at_work {
  public:
   explicit at_work(std::shared_ptr<service_core> core) : core_{std::move(core)} {
@@ -108,7 +109,7 @@ class service_core::at_work {
 
 net::awaitable<void> service_core::counted(at_work, net::awaitable<void> work) { co_await std::move(work); }
 
-/// Starts a coroutine for whose end stop() waits.
+/// Starts the coroutine `work`. stop() waits until the coroutine has ended.
 void service_core::spawn(net::awaitable<void> work) {
   // The executor is a worker_strand, because a strand of Asio may accept a function and never run it, if there is no
   // memory to schedule the strand.
@@ -117,7 +118,8 @@ void service_core::spawn(net::awaitable<void> work) {
                 [keeps_loop = net::prefer(executor_, net::execution::outstanding_work.tracked)](std::exception_ptr) {});
 }
 
-/// Notes that `ended` coroutines have ended. When the last one has ended, a stopping service is stopped.
+/// Notes that `ended` coroutines have ended. When the last coroutine of a stopping service has ended, the stop is
+/// complete.
 void service_core::end_work(std::size_t ended) noexcept {
   {
     const std::lock_guard lock{mutex_};
@@ -160,7 +162,7 @@ void service_core::request_stop(stop_mode mode, duration grace, std::exception_p
     const std::lock_guard lock{mutex_};
     if (!is_stopping_.exchange(true)) cause_ = std::move(cause);
   }
-  // The mode is at least finish_running: waiting jobs stay in the store, so the pools have nothing to drain.
+  // The stop_mode for a pool is never `drain`, because waiting jobs stay in the store, and not in the pool.
   for (queue& q : queues_) q.pool.request_stop(std::max(mode, stop_mode::finish_running), grace);
   life_.cancel();
   news_->bump();
@@ -191,7 +193,7 @@ net::awaitable<void> service_core::watch(std::shared_ptr<service_core> core, que
     }
     if (q.pool.is_closed()) core->request_stop(stop_mode::finish_running, duration::max(), cause);
     if (core->is_stopping()) co_return;
-    // the wait failed because there was no memory, so this coroutine waits again after a pause
+    // the wait failed because there was no memory; so this coroutine pauses, and then waits again
     co_await core->pause_after(1);
   }
 }
@@ -284,7 +286,7 @@ void service_core::note(queue& q, const running_job& r, const run_report& report
 
 namespace {
 
-/// Whether the store can't be used until a person acts.
+/// Whether the error `code` means that the store stays unusable until a person repairs it.
 bool is_for_good(const std::error_code& code) noexcept {
   const error codes[] = {error::cannot_open, error::read_only, error::corrupt, error::newer_schema, error::failed};
   return std::ranges::any_of(codes, [&](error e) { return code == e; });
@@ -341,8 +343,8 @@ net::awaitable<void> service_core::wait(std::uint64_t& seen, duration most) {
   }
 }
 
-/// Waits before the store is used again. The wait ends early if the service stops, or if the store reports a change,
-/// because the store may work again.
+/// Waits before the store is used again. The wait ends early if the service stops. It also ends early if the store
+/// reports a change, because the store may work again.
 net::awaitable<void> service_core::pause_after(std::uint32_t failures) {
   const duration whole = options_.store_retry.delay(failures, random());
   const duration least = std::min(whole, least_pause);

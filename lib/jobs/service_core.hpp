@@ -38,7 +38,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
   service_core(const net::any_io_executor& executor, store& s, service_options o);
 
   void add(std::string kind, handler h);
-  /// Adds a schedule. The unique key of the job is the schedule's name; without a key, the name is the job's kind.
+  /// Adds a schedule. Its name is the unique key of `j`, or the kind of `j` if there is no key.
   void repeat(new_job j, schedule when);
   void start();
   /// Begins to stop the service. Idempotent; a later call may name a harder mode.
@@ -61,11 +61,11 @@ class service_core : public std::enable_shared_from_this<service_core> {
     queue_options options;
     strand_pool pool;
     // The service's lock guards the following members.
-    std::size_t taken = 0;      // the jobs that were claimed and not reported yet
+    std::size_t taken = 0;      // number of claimed jobs whose end was not yet reported to the store
     std::size_t reporting = 0;  // how many of the `taken` jobs have a handler that has ended
     job_queue_stats counts = {};
     time_point trim_at = time_point::min();
-    std::size_t claims = 0;  // the purpose of this queue's claims in store_health
+    std::size_t claims = 0;  // the store_health::purpose under which this queue's claims are counted
   };
   using running = std::shared_ptr<running_job>;
   struct repetition {
@@ -120,7 +120,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
   const std::shared_ptr<changes> news_;        // counts changes in the service or the store
   const std::shared_ptr<changes> store_news_;  // counts only changes in the store
   std::atomic<std::uint64_t> store_changes_{0};
-  cancel_source life_;     // ends all waits except those for running jobs
+  cancel_source life_;     // cancels all waits of the service, except the waits for running jobs
   wait_group not_closed_;  // counts 1 until the service has stopped
   std::atomic<bool> is_stopping_{false};
   std::atomic<bool> is_abandoned_{false};
@@ -133,7 +133,7 @@ class service_core : public std::enable_shared_from_this<service_core> {
   std::size_t at_work_ = 0;  // the number of coroutines for whose end stop() waits
   std::exception_ptr cause_;
   std::list<running> running_;
-  time_point count_at_ = time_point::min();  // when the store may be asked to count again
+  time_point count_at_ = time_point::min();  // when the store may be asked again to count jobs
 };
 
 }  // namespace canigo::jobs::detail

@@ -15,7 +15,8 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// The min time between two searches for cancelled jobs after changes by other processes.
+/// When the store reports a change, the service checks whether its running jobs were cancelled. This is the min time
+/// between two such checks.
 constexpr duration look_again = std::chrono::seconds{1};
 
 }  // namespace
@@ -43,9 +44,9 @@ std::vector<service_core::running> service_core::to_renew(bool all) {
 
 net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> core) {
   std::uint64_t seen = 0;
-  // the number of changes of the store at the last search for cancelled jobs
+  // the number of changes of the store at the last check for cancelled jobs
   std::uint64_t looked_at = core->store_changes_;
-  time_point look_at = time_point::min();  // the next search for cancelled jobs is made at this time or later
+  time_point look_at = time_point::min();  // the next check for cancelled jobs is made at this time or later
   for (;;) {
     {
       const std::lock_guard lock{core->mutex_};
@@ -72,7 +73,7 @@ net::awaitable<void> service_core::keep_leases(std::shared_ptr<service_core> cor
   }
 }
 
-/// Starts the renewal of the job's lease. If there is no memory, it is tried again later.
+/// Starts the renewal of the job's lease. If there is no memory, the renewal is tried again later.
 void service_core::start_renewal(running r) {
   try {
     spawn(renew(shared_from_this(), r));

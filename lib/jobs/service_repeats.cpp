@@ -21,10 +21,10 @@ namespace {
 using canigo::detail::throw_invalid;
 
 constexpr std::size_t most_name_of_schedule = 200;
-/// How long the unique key of one time of a schedule stays reserved. A process that was suspended for less time does
-/// not put its job twice.
+/// Each time of a schedule has a unique key, which stays reserved for this long after that time. So a process that was
+/// suspended for a shorter time can't put the job of that time into the store a second time.
 constexpr duration key_stays = std::chrono::hours{24};
-/// How often the store's clock is read again, because it may have been set.
+/// The longest sleep before the store's clock is read again. The clock may have been set meanwhile.
 constexpr duration look_at_clock = std::chrono::hours{1};
 
 /// Returns the unique key for one time of a schedule: the time in UTC, and the schedule's name.
@@ -57,8 +57,8 @@ void service_core::repeat(new_job j, schedule when) {
   repetitions_.push_back({std::move(name), std::move(j), std::move(when)});
 }
 
-/// In a loop until the service stops: puts the job for the next time of the schedule into the store, and sleeps until
-/// that time. The job waits in the store until then.
+/// Repeats two steps until the service stops: puts the job for the next time of the schedule into the store, and sleeps
+/// until that time, but at most an hour. The job waits in the store until its time.
 net::awaitable<void> service_core::repeat(std::shared_ptr<service_core> core, const repetition& r) {
   for (std::uint32_t failures = 0; !core->is_stopping();) {
     std::exception_ptr failed;

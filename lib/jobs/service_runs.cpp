@@ -23,8 +23,8 @@ constexpr duration trim_every = std::chrono::minutes{1};
 std::size_t service_core::free_places(const queue& q) const {
   const std::lock_guard lock{mutex_};
   const std::size_t most = q.options.concurrency;
-  // A job whose handler has ended needs no worker, even if the end is not stored yet. The next job is claimed in the
-  // same transaction. If the store accepts no ends, the number of held jobs is bounded.
+  // A job whose handler has ended needs no worker, even if its end is not stored yet. So the next job can be claimed in
+  // the transaction that stores this end. If the store accepts no ends, at most 2 * `most` jobs are held.
   const std::size_t free = most - std::min(q.taken - q.reporting, most);
   return std::min(free, 2 * most - std::min(q.taken, 2 * most));
 }
@@ -44,8 +44,9 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         if (came > 0) {
           failures = 0;
           core->health_.succeeded(q.claims, true);
-          // A full claim suggests that there are more jobs. But with a limit, a claim asks the limit before it looks
-          // for a job, so the store is asked first.
+          // If a claim gets as many jobs as it asked for, there are probably more, so the next claim follows
+          // immediately. But if the queue has a limit, claim() waits for the limit before it looks for a job. So
+          // next_due() is called first.
           has_more = came == places && !q.options.limit;
           continue;
         }
@@ -75,7 +76,8 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
 /// Claims the jobs that may run now. Returns their number.
 net::awaitable<std::size_t> service_core::claim(std::shared_ptr<service_core> core, queue& q, std::size_t places) {
   std::shared_ptr<admitted> admission;
-  // The limit is asked before the job is claimed. So the most important job at the time of the grant is claimed.
+  // The wait for the limit comes before the claim. So the claim gets the job that is the most important one when the
+  // limit grants.
   if (q.options.limit) {
     admission = co_await core->life_.wrap(q.options.limit());
     places = 1;
@@ -107,13 +109,13 @@ void service_core::take(queue& q, claimed_job c, std::shared_ptr<admitted> admis
   try {
     spawn(drive(shared_from_this(), q, r, std::move(admission)));
   } catch (...) {
-    let_go(q, r);  // another process gets the job when its lease ends
+    let_go(q, r);  // another process gets the job when the job's lease ends
     throw;
   }
   news_->bump();
 }
 
-/// Called when the handler of the job has ended, so that another job may run.
+/// Called when the handler of the job has ended. The job then needs no worker, so another job may run.
 void service_core::free_place(queue& q, running_job& r) noexcept {
   {
     const std::lock_guard lock{mutex_};
@@ -155,7 +157,7 @@ net::awaitable<void> service_core::drive(std::shared_ptr<service_core> core, que
   try {
     co_await report_end(core, q, r, std::move(end));
   } catch (...) {
-    // If there is no memory to report the end, another process gets the job when its lease ends.
+    // If there is no memory to report the end, another process gets the job when the job's lease ends.
     core->health_.failed(store_health::runs, std::current_exception());
   }
   core->let_go(q, r);
@@ -211,8 +213,8 @@ net::awaitable<void> service_core::tell(queue& q, running r, run_report report) 
       if (time_.now() >= over) co_return;
       pause = std::min(pause, over - time_.now());
     }
-    // The report must be repeated even while the service stops. pause_after() does not wait then, so sleep_for() is
-    // used.
+    // sleep_for() is used, because pause_after() does not wait while the service stops. The report must be repeated
+    // even then.
     co_await sleep_for(pause);
   }
 }

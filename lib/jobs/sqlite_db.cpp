@@ -75,7 +75,7 @@ void sqlite_statement::bind(int i, std::string_view text) {
 }
 
 void sqlite_statement::bind(int i, blob b) {
-  // SQLite would store an empty text at a null pointer as NULL.
+  // SQLite would store NULL instead of an empty text if the text's pointer were null.
   const char* data = b.bytes.data() != nullptr ? b.bytes.data() : "";
   check(::sqlite3_bind_blob64(statement_.get(), i, data, b.bytes.size(), SQLITE_STATIC));
 }

@@ -32,18 +32,19 @@ class sqlite_statement {
     }
     return ::sqlite3_changes64(connection_);
   }
-  /// Binds the arguments. Then next() returns the rows. The statement can't be used for anything else until next() has
-  /// returned false.
+  /// Binds the arguments. After that, each next() steps to a row. The statement can't be used for anything else until
+  /// next() has returned false.
   template <class... Args>
   sqlite_statement& start(const Args&... args) {
     reset();
-    [[maybe_unused]] int i = 0;  // without arguments, g++ 16 reports it as unused
+    [[maybe_unused]] int i = 0;  // without arguments, g++ 16 reports `i` as unused
     (bind(++i, args), ...);
     return *this;
   }
   /// Steps to the next row. Returns false after the last row, and resets the statement.
   bool next();
-  /// Returns the first column of the first row; nothing if there is no row.
+  /// Carries out the statement. Returns the first column of the first row; nothing if there is no row, or if that
+  /// column is null.
   template <class... Args>
   std::optional<std::int64_t> number(const Args&... args) {
     start(args...);

@@ -16,7 +16,7 @@
 namespace canigo::jobs {
 namespace {
 
-/// When the write-ahead log has this many pages, the thread copies them into the file.
+/// When the write-ahead log has this many pages, the thread copies them into the database file.
 constexpr int checkpoint_pages = 1000;
 
 std::string text_of(const std::exception_ptr& e) {
@@ -116,7 +116,7 @@ void sqlite_store::line::want_ring() noexcept {
   knocker_.knock();
 }
 
-/// Waits until a caller adds an operation, another process sends a wake-up, or the time is over.
+/// Waits until a caller adds an operation, another process sends a wake-up, or `most` has passed.
 void sqlite_store::line::wait(duration most) noexcept {
   pollfd fds[2] = {{.fd = knocker_.descriptor(), .events = POLLIN, .revents = 0},
                    {.fd = socket_ ? socket_->descriptor() : -1, .events = POLLIN, .revents = 0}};
@@ -156,7 +156,8 @@ void sqlite_store::line::run() noexcept {
         look_at = clock::now() + options_.poll;
       }
     } catch (...) {
-      // no caller waits for this step, so its error is dropped: the next operation tries again, and reports the error
+      // No caller waits for these steps, so their error is dropped. The next operation opens the file again; if that
+      // fails, too, its caller gets the error.
       connection_.reset();
       look_at = clock::now() + options_.poll;
     }
@@ -164,8 +165,8 @@ void sqlite_store::line::run() noexcept {
   }
 }
 
-/// Carries out the operations that can be carried out, and stores the errors of the others. Returns whether there are
-/// changes that other callers may wait for.
+/// Carries out each operation of the list that can succeed, and stores the error of each one that fails. Returns
+/// whether there are changes that other callers may wait for.
 bool sqlite_store::line::try_all(const orders& list) {
   const auto error_of = [](const auto& step) -> std::exception_ptr {
     try {
@@ -176,9 +177,9 @@ bool sqlite_store::line::try_all(const orders& list) {
     return nullptr;
   };
   std::exception_ptr failed = error_of([&] { commit(list); });
-  // If one operation makes the transaction fail, each operation is tried alone, so that the others succeed. But an
-  // error such as a locked or damaged file would hit each operation, so all operations get this error without another
-  // attempt.
+  // If one operation makes the transaction fail, each operation is tried alone, so that the other operations succeed.
+  // But an error such as a locked or damaged file would hit each operation. So all operations get such an error without
+  // another attempt.
   const bool is_for_all = failed && is(failed, {error::locked, error::io, error::unknown_outcome, error::cannot_open,
                                                 error::corrupt, error::newer_schema});
   bool has_news = false;
@@ -254,14 +255,14 @@ void sqlite_store::line::open() {
   auto opened = connect();
   if (!socket_) socket_.emplace(file_ + "-wake", holder_);
   connection_ = std::move(opened);
-  news_->bump();  // callers check the store, because changes before the file was opened have caused no wake-up
+  news_->bump();  // makes callers check the store, because changes before the file was opened have caused no wake-up
 }
 
-/// Sends a wake-up to all other processes. Processes that have ended run no jobs any more, so their leases are ended,
-/// if necessary at a later call.
+/// Sends a wake-up to all other processes that use the file. Also ends the leases of processes that no longer exist,
+/// because these processes run no jobs any more. If that fails, a later call ends the leases.
 void sqlite_store::line::tell_others(bool has_news) {
   if (!socket_) return;
-  hear_others();  // finds processes that have come since the last wait, because they need the wake-up, too
+  hear_others();  // finds processes that have started since the last wait, because they need the wake-up, too
   const auto gone = socket_->ring(has_news);
   gone_.insert(gone_.end(), gone.begin(), gone.end());
   if (gone_.empty()) return;

@@ -28,7 +28,8 @@ namespace canigo::jobs {
 /// list in one transaction.
 class sqlite_store::line {
  public:
-  /// An operation that a caller waits for. It may outlive the caller, and the caller's context.
+  /// An operation that a caller waits for. The operation may outlive the caller, and the execution context of the
+  /// caller.
   struct order {
     order(const net::any_io_executor& executor, weight w, step s) : how{w}, what{std::move(s)}, done{executor} {
       done.add();

@@ -8,7 +8,7 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// Each migration leads from one version to the next. The first one creates the tables.
+/// The SQL of each migration changes the tables from one version to the next. The first migration creates the tables.
 constexpr const char* migrations[schema_version] = {
     R"(
 CREATE TABLE canigo_queue(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, paused_at INTEGER) STRICT;
@@ -47,7 +47,7 @@ CREATE INDEX canigo_job_finish   ON canigo_job(queue, finished_at, state)  WHERE
 CREATE INDEX canigo_job_unwell   ON canigo_job(state, queue)               WHERE state>2 OR state<0;
 CREATE UNIQUE INDEX canigo_job_unique ON canigo_job(unique_key)            WHERE unique_key IS NOT NULL;
 )",
-    // When the last job of a batch ends, by whatever statement, this trigger lets the jobs begin that wait for the
+    // This trigger runs when any statement ends the last job of a batch. It lets the jobs begin that wait for the
     // batch.
     R"(
 ALTER TABLE canigo_job ADD COLUMN batch TEXT;
@@ -77,7 +77,7 @@ void make_tables(sqlite_db& db) {
     const bool is_own = ::sqlite3_get_autocommit(db.connection()) != 0;
     if (is_own) db.exec("BEGIN IMMEDIATE");
     try {
-      // read again in the transaction, because another process may have migrated the tables meanwhile
+      // the version is read again in the transaction, because another process may have migrated the tables meanwhile
       version = version_of(db);
       if (version < schema_version) {
         db.exec("CREATE TABLE IF NOT EXISTS canigo_schema(version INTEGER NOT NULL) STRICT");

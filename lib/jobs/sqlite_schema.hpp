@@ -4,14 +4,15 @@
 
 namespace canigo::jobs::detail {
 
-/// The version of the tables. The library refuses tables with a greater version, and migrates those with a smaller one.
+/// The version of the tables that this library uses. It refuses tables with a greater version, and migrates tables with
+/// a smaller version.
 inline constexpr int schema_version = 2;
 
 /// Creates or migrates the tables. If a transaction is open, the changes are a part of it. Several processes may call
 /// this function at the same time.
 ///
-/// The tables have their own names, and the version is in a table. So the file may be one of the user's, with its own
-/// application_id and user_version.
+/// The names of all tables begin with "canigo_", and the version is stored in a table. So the user may keep the jobs in
+/// a database file of their own, and may set its application_id and user_version.
 void make_tables(sqlite_db& db);
 
 /// Sets up a connection of the store, and then creates or migrates the tables.

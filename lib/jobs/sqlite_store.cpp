@@ -42,7 +42,7 @@ net::awaitable<void> sqlite_store::perform(weight w, step s) {
   const auto order = line_->push(w, std::move(s));
   // The wait can't be cancelled: a claim whose answer is lost would hold its jobs until the end of their leases.
   co_await order->done.async_wait(net::bind_cancellation_slot(net::cancellation_slot{}, net::use_awaitable));
-  // The exception is moved out, so that the caller's thread releases the last reference to it.
+  // The exception is moved out of `order`, so that the last reference to it is released on the caller's thread.
   if (order->error) std::rethrow_exception(std::exchange(order->error, nullptr));
 }
 

@@ -28,8 +28,8 @@ std::int64_t sqlite_table::number_of(const std::string& queue) {
   return ::sqlite3_last_insert_rowid(db_.connection());
 }
 
-/// Returns the job that has the unique key at this time; nothing if the key is free. If the time of the key is over,
-/// this function frees the key.
+/// Returns the job that has the unique key at this time; nothing if the key is free. If the key has expired, frees the
+/// key first.
 std::optional<job_id> sqlite_table::holder_of(const std::string& key, instant now) {
   auto& s = db_.sql("SELECT id, unique_until FROM canigo_job WHERE unique_key=?1");
   s.start(blob{key});
@@ -121,8 +121,8 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
         }
         if (due.integer(10) == static_cast<int>(unique_scope::until_begun)) begun.push_back(id);
         if (due.is_null(9)) with_body.push_back(found.size());
-        // A loss of power may undo claims, and with them the counted-up token. The time in the token ensures that no
-        // token is given twice.
+        // A loss of power may undo a claim, and with it the new token of the job. So a token is at least the current
+        // time: then no token is used twice.
         const std::int64_t token = std::max(due.integer(1) + 1, number(now));
         found.push_back({.lease = {id, static_cast<std::uint64_t>(token)},
                          .queue = r.queue,
@@ -140,8 +140,8 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
       for (const job_id id : begun) db_.sql("UPDATE canigo_job SET unique_key=NULL WHERE id=?1").run(id);
       for (const std::size_t i : with_body) found[i].payload = payload_of(found[i].lease.id);
       for (claimed_job& j : found) {
-        // This function does not use a single UPDATE … RETURNING, which would create a temporary table for each call,
-        // and guarantee no order.
+        // A single UPDATE … RETURNING for all jobs is not used: it would create a temporary table for each call, and
+        // would not guarantee an order.
         db_.sql(
                "UPDATE canigo_job SET state=1, attempt=attempt+1, token=?4, lease_until=?2, holder=?3 "
                "WHERE id=?1 AND state=0")
@@ -198,7 +198,8 @@ remove_answer sqlite_table::remove(job_id id, instant now) {
   const auto state = db_.sql("SELECT state FROM canigo_job WHERE id=?1").number(id);
   if (!state) return remove_answer::unknown;
   if (*state == number(job_state::running)) return remove_answer::running;
-  // The job ends before it is deleted, so that the trigger starts the jobs that wait for the end of its batch.
+  // A job of a batch gets its end state before it is deleted, because this change of state calls a trigger. If the
+  // batch has ended, the trigger makes the jobs claimable that wait for the batch.
   db_.sql("UPDATE canigo_job SET state=4, finished_at=?2 WHERE id=?1 AND state=0 AND batch IS NOT NULL")
       .run(id, number(now));
   forget(id);
@@ -213,7 +214,7 @@ std::size_t sqlite_table::trim(const trim_request& r, instant now) {
   if (r.older_than != duration::max()) {
     before = number(now) - std::chrono::ceil<std::chrono::microseconds>(r.older_than).count();
   }
-  std::int64_t surplus = 0;  // this many of the oldest jobs are deleted, whenever they ended
+  std::int64_t surplus = 0;  // this many of the oldest ended jobs are deleted, whenever they ended
   if (r.keep != SIZE_MAX) {
     const auto there =
         db_.sql("SELECT count(*) FROM canigo_job INDEXED BY canigo_job_finish WHERE state>=2 AND queue=?1")

@@ -16,7 +16,7 @@ namespace canigo::jobs::detail {
 /// Jobs in an SQLite file. The caller begins and ends the transactions.
 class sqlite_table final : public table {
  public:
-  /// `holder`: identifies this process among those that have the file open.
+  /// `holder`: a number that identifies this process among those that have the file open.
   sqlite_table(sqlite_db& db, const store_policy& p, std::int64_t holder);
 
   std::vector<put_answer> put_all(const std::vector<new_job>& list, instant now) override;
@@ -36,7 +36,7 @@ class sqlite_table final : public table {
   std::vector<job_info> list(const list_request& r) override;
   std::vector<queue_count> count(instant now) override;
 
-  /// Ends the leases of a process that has ended.
+  /// Ends all leases of a process that has ended. `holder`: the number of that process.
   void end_leases_of(std::int64_t holder);
 
  private:

@@ -13,7 +13,8 @@
 namespace canigo::jobs::detail {
 namespace {
 
-/// Changes a counter within its range, because another program may have written any number.
+/// These functions keep a counter in its range, 0 to INT32_MAX, because another program may have written any number
+/// into the database.
 void count_up(std::uint32_t& n) noexcept { n += n < INT32_MAX ? 1 : 0; }
 void count_down(std::uint32_t& n) noexcept { n -= n > 0 ? 1 : 0; }
 

@@ -20,7 +20,7 @@ void store_health::failed(std::size_t of, const std::exception_ptr& error) noexc
   try {
     text = text_of(error);
   } catch (...) {
-    text = no_memory;  // this assignment allocates nothing, because the text is so short
+    text = no_memory;  // this assignment allocates nothing, because so short a text fits into the string object
   }
   store_failure event{.code = code, .text = text};
   {

@@ -13,26 +13,28 @@
 
 namespace canigo::jobs::detail {
 
-/// Remembers, separately for each purpose, whether a service's calls of its store fail. For example, counts may fail
-/// while claims succeed.
+/// Remembers whether a service's calls to its store fail, separately for each purpose of the calls. For example, counts
+/// may fail while claims succeed.
 class store_health {
  public:
-  /// Each queue has its own purpose for its claims. These purposes are numbered from `claims` on.
+  /// The purposes of calls. The claims of each queue are a purpose of their own: `claims` + i for the queue with the
+  /// index i.
   enum purpose : std::size_t { listening, counts, runs, schedules, opening, claims };
 
   store_health(std::size_t queues, store_observer* observer) : failures_(claims + queues), observer_{observer} {}
 
   void failed(std::size_t of, const std::exception_ptr& error) noexcept;
-  /// Notes a successful call. `has_written`: the call was a claim that got jobs, so the store accepts writes. Then
-  /// earlier errors of other writes are forgotten, because such writes are rare.
+  /// Notes a successful call. `has_written`: the call was a claim that got jobs, so the store accepts writes. In that
+  /// case the earlier errors of other writes are cleared. Otherwise they would be shown until the next such write,
+  /// which may come much later.
   void succeeded(std::size_t of, bool has_written = false) noexcept;
-  /// Fills in the latest error of the calls that fail.
+  /// Fills in the number of failures, and the latest error among the purposes whose calls fail now.
   void show(service_stats& s) const;
 
  private:
   struct failure {
     std::uint32_t in_a_row = 0;
-    std::uint64_t place = 0;  // the number of this error, counted over all purposes
+    std::uint64_t place = 0;  // the number of the latest error, counted over the errors of all purposes
     std::string text = {};
     std::error_code code = {};
   };

@@ -12,11 +12,11 @@
 
 namespace canigo::jobs::detail {
 
-/// The max number of expired leases, and of passed deadlines, that one claim handles. So a large number of them does
-/// not delay the claim.
+/// The max number of expired leases that one claim handles, and the max number of passed deadlines. So a claim is quick
+/// even if very many leases have expired, or very many deadlines have passed.
 inline constexpr std::size_t reap_limit = 100;
 
-/// The operations of jobs::store, without their waiting: each is carried out at a given instant.
+/// The operations of jobs::store, but without waiting. The caller passes the present time as `now`.
 ///
 /// The caller has checked the arguments. If an operation throws, either it has changed nothing, or the caller undoes
 /// the changes.
@@ -43,7 +43,8 @@ class table {
   virtual std::vector<job_info> list(const list_request& r) = 0;
   virtual std::vector<queue_count> count(instant now) = 0;
 
-  /// Whether an operation since the last call made a change for which other callers may wait.
+  /// Whether an operation has made a change since the last call of take_news(), and other callers may wait for this
+  /// change.
   bool take_news() noexcept {
     const bool had = has_news_;
     has_news_ = false;
@@ -64,7 +65,7 @@ inline instant later(instant now, duration d) noexcept {
   return d == duration::max() || now > instant::max() - span ? instant::max() : now + span;
 }
 
-/// Returns when a new job can be claimed, if it does not wait for a batch.
+/// Returns when a new job can be claimed; instant::max() if it waits for a batch.
 inline instant due_of(const new_job& j, instant now) noexcept {
   if (!j.after_batch.empty()) return instant::max();
   return j.at ? *j.at : later(now, j.delay);
@@ -81,8 +82,8 @@ inline duration until(instant now, instant then) noexcept {
   return us{span};
 }
 
-/// The SQL condition under which a waiting job can be claimed. Rows written by another program may violate it, and
-/// would block the claims of other jobs.
+/// The SQL condition that the numbers of a job are valid. A claim takes only such jobs. A row that another program has
+/// written may violate the condition. Without the condition, such a row would block the claims of other jobs.
 inline const std::string is_sound =
     "token BETWEEN 0 AND 9223372036854775806 AND attempt BETWEEN 0 AND 2147483646 AND "
     "max_attempts BETWEEN 0 AND 2147483647 AND crashes BETWEEN 0 AND 2147483647 AND snoozes BETWEEN 0 AND 2147483647";
@@ -92,7 +93,8 @@ inline const std::string is_sound =
 std::int64_t checked(std::int64_t value, std::int64_t least, std::int64_t most, const std::string& row,
                      const std::string& column);
 
-/// The following functions throw std::system_error, which names the field, the value and the range.
+/// The following functions throw std::system_error if an argument is out of range. The error text names the field, the
+/// value and the range.
 void check(const new_job& j);
 void check(const claim_request& r);
 void check(const trim_request& r);
@@ -104,7 +106,7 @@ void check_snooze(duration d);
 void check_extension(duration d, const std::optional<std::string>& progress);
 void check_bytes(std::string_view field, const std::string& bytes);
 
-/// Returns the text of a failure as it is stored: shortened, and in one line.
+/// Returns the text of a failure in its stored form: shortened, and without line breaks.
 std::string kept_text(std::string text);
 
 }  // namespace canigo::jobs::detail

@@ -16,12 +16,12 @@ namespace {
 using std::chrono::seconds;
 
 constexpr std::size_t most_name_of_zone = 64;
-constexpr std::size_t most_file = std::size_t{256} << 10;  // the largest real file has 4 KiB
+constexpr std::size_t most_file = std::size_t{256} << 10;  // max size of a file in bytes; a real one has up to 4 KiB
 constexpr std::size_t header_size = 44;
 /// Larger than any valid offset from UTC; a file with a larger offset is invalid.
 constexpr seconds most_offset = std::chrono::hours{26};
-/// A bound for instants, in seconds from 1970. A change before -most_instant only sets the first offset: some files
-/// contain the beginning of the universe. A file with a change after most_instant is invalid.
+/// A bound for instants, in seconds from 1970. A change before -most_instant only sets the first offset, because some
+/// files contain a change at the beginning of the universe. A file with a change after most_instant is invalid.
 constexpr std::int64_t most_instant = std::int64_t{1} << 40;
 
 std::uint64_t big_endian(std::string_view bytes) noexcept {
@@ -55,7 +55,7 @@ class file_reader {
   bool is_good_ = true;
 };
 
-/// The number of elements of each kind in a block of data.
+/// The number of elements of each kind in a data block of a TZif file.
 struct block {
   std::size_t indicators_of_ut, indicators_of_standard, leaps, times, types, characters;
 
@@ -80,7 +80,8 @@ bool is_name(std::string_view name) noexcept {
          name.front() != '/' && name.back() != '/';
 }
 
-/// Returns the list without changes that have no effect, or that another change replaces at the same instant.
+/// Returns the list without two kinds of changes. The first kind sets the offset that is already in force. The second
+/// kind is replaced by a later change of the list at the same instant. `before`: the offset before the first change.
 std::vector<zone_change> tidy(seconds before, std::vector<zone_change> list) {
   std::vector<zone_change> kept;
   for (const zone_change& c : list) {
@@ -117,7 +118,8 @@ std::optional<time_zone> time_zone::read(std::string_view file) {
   file_reader from{file};
   char version = '\0';
   auto b = read_header(from, version);
-  // The first block has 32-bit instants, for old programs. It is skipped, so a file of version 1 is rejected.
+  // The first block has 32-bit instants, for old programs, and is skipped. A file of version 1 has only this block, so
+  // it is rejected.
   if (!b || version < '2' || version > '9') return std::nullopt;
   from.take(b->size(4));
   if (!from.is_good()) return std::nullopt;
@@ -127,7 +129,7 @@ std::optional<time_zone> time_zone::read(std::string_view file) {
   const std::string_view kinds = from.take(b->times);
   const std::string_view types = from.take(b->types * 6);
   from.take(b->characters + b->leaps * 12 + b->indicators_of_standard + b->indicators_of_ut);
-  // Files with leap seconds are rejected, because their instants are not those of the system's clock.
+  // Files with leap seconds are rejected, because their instants count leap seconds, which the system's clock ignores.
   if (!from.is_good() || b->leaps != 0) return std::nullopt;
   const auto offset_of = [&](std::size_t type) {
     return seconds{static_cast<std::int32_t>(big_endian(types.substr(type * 6, 4)))};
@@ -169,15 +171,15 @@ time_zone::period time_zone::at(zone_time t) const {
     const auto after = std::max({t, last_, zone_time{}});
     const auto y = std::chrono::year_month_day{std::chrono::floor<std::chrono::days>(after)}.year();
     std::vector<zone_change> yearly;
-    // The previous year determines the offset at the beginning of this year. The last change before that previous year
-    // comes from the year before it.
+    // Reads the changes of the years from y - 2 to y + 1. The changes of year y - 1 determine the offset at the
+    // beginning of year y. The last change of year y - 2 determines the offset at the beginning of year y - 1.
     for (int i = -2; i <= 1; ++i) {
       for (const zone_change& c : rule_->changes_of(y + std::chrono::years{i})) {
         if (c.at > last_) yearly.push_back(c);
       }
     }
     // If a zone has summer time all year, one summer time ends at the instant at which the next one begins. The sort
-    // puts that beginning last, because tidy() keeps only the last change of an instant.
+    // puts the beginning after the end, because tidy() keeps only the last of several changes at one instant.
     std::ranges::sort(yearly, {},
                       [this](const zone_change& c) { return std::pair{c.at, c.offset != rule_->standard()}; });
     list.insert(list.end(), yearly.begin(), yearly.end());

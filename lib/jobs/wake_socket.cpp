@@ -20,7 +20,7 @@ constexpr char hello = 'h';
 constexpr char news = 'n';
 constexpr char probe = 'p';
 
-/// Whether the path fits into the address of a unix socket.
+/// Stores the path in the address of a unix socket. Returns false if the path is too long for it.
 bool to_address(const std::string& path, sockaddr_un& address) noexcept {
   if (path.size() >= sizeof address.sun_path) return false;
   address = {};
@@ -94,8 +94,8 @@ int wake_socket::tell(std::int64_t number, char what) const noexcept {
 std::vector<std::int64_t> wake_socket::ring(bool has_news) {
   std::vector<std::int64_t> gone;
   for (const auto other : others_) {
-    // A socket that no process has open refuses the datagram. A socket whose buffer is full has unread wake-ups
-    // already.
+    // If no process has this socket open, the datagram is refused, and the socket's file is removed. If the buffer of
+    // the socket is full, the other process already has unread wake-ups.
     if (tell(other, has_news ? news : probe) != ECONNREFUSED) continue;
     ::unlink(path_of(other).c_str());
     gone.push_back(other);

@@ -7,8 +7,8 @@
 
 namespace canigo::jobs::detail {
 
-/// Wakes the processes that have the same file open, by datagrams. Each process has a unix socket in a common folder,
-/// named by the process's number.
+/// Sends datagrams that wake the other processes that have the same file open. Each process has a unix socket in a
+/// common folder, named by the process's number.
 ///
 /// It works on a best-effort basis: without sockets, no process is woken. Threads: one.
 class wake_socket {

@@ -15,7 +15,7 @@ using std::chrono::sys_days;
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 constexpr bool is_letter(char c) noexcept { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-/// The largest time of day in a rule: a week, as in version 3 of the format.
+/// The greatest number of hours in a time of a rule. Version 3 of the time zone file format allows almost a week.
 constexpr int most_hours = 167;
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace canigo::jobs::detail {
 
 using zone_time = std::chrono::sys_seconds;
 
-/// A change of the offset: from this instant on, local time is UTC plus the offset.
+/// A change of the UTC offset: from the instant `at` on, local time is UTC plus `offset`.
 struct zone_change {
   zone_time at;
   std::chrono::seconds offset;
