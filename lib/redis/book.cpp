@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t most_per_call = 1000;
 
-/// Reserves memory for `n` elements. It reserves more if it has to reallocate.
+/// Reserves memory for at least `n` elements. If it must reallocate, it at least doubles the capacity.
 template <class T>
 void make_room(std::vector<T>& v, std::size_t n) {
   if (v.capacity() < n) v.reserve(std::max(n, 2 * v.capacity()));
@@ -59,7 +59,8 @@ void book::clear() noexcept {
   asked_.clear();
 }
 
-/// Compares the first request of each class, which is the earliest one of its class.
+/// Returns the waiting request that arrived first. The first request of each class is the earliest one of its class, so
+/// only these are compared.
 limit_request& book::oldest() const noexcept {
   limit_request* found = &first();
   for (auto next = waiting_.begin(); next != waiting_.end();) {
@@ -143,8 +144,8 @@ void book::tell_again(std::shared_ptr<holding> h) noexcept {
 void book::put_idle(std::uint64_t n, time_point now, const rate_setting& r) noexcept {
   if (idle_ == 0) {
     if (!has_permits_) {
-      // All tokens that were taken in advance were used in time, so the next call takes twice as many. The bound is the
-      // number of tokens that the rate supplies within the horizon.
+      // All tokens that were taken in advance were used in time. So the next call to Redis takes twice as many in
+      // advance, but at most as many as the rate supplies within `horizon_`.
       const auto within =
           static_cast<double>(horizon_.count()) / 1000 / static_cast<double>(r.period) * static_cast<double>(r.tokens);
       const auto most_ahead = std::min<double>(static_cast<double>(r.burst), std::max(1.0, within));

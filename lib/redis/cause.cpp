@@ -13,13 +13,14 @@ bool is_conflict(std::error_code ec) noexcept { return ec.category() == form_cat
 
 bool is_permanent(std::error_code ec, std::string_view text) noexcept {
   if (is_conflict(ec) || ec.category() == net::error::get_ssl_category()) return true;
-  // With this code the error means that a TLS file is unreadable or invalid, so a retry is useless.
+  // errc::invalid_argument means here that a TLS file is unreadable or invalid, so a retry is useless.
   if (ec == errc::invalid_argument) return true;
   if (ec == error::wrong_password || ec == error::auth_required || ec == error::no_permission ||
       ec == error::wrong_type) {
     return true;
   }
-  // Only these replies are permanent. Other replies that begin with ERR may be temporary: too many clients, or a proxy
+  // Some error replies have no specific code. Among these replies, only those with one of the following texts are
+  // permanent errors. Other replies that begin with ERR may be temporary errors, such as too many clients, or a proxy
   // that has lost its server.
   constexpr std::string_view for_good[] = {"nknown command", "nknown Redis command", "DB index",
                                            "SELECT is not allowed"};

@@ -12,11 +12,11 @@ namespace canigo::redis::detail {
 bool is_permanent(std::error_code ec, std::string_view text) noexcept;
 
 /// Whether other processes keep the limit in a form that this process can't share. Such a conflict is an error of the
-/// options or of the deployment, and no outage. So requests are refused in every failure mode.
+/// options or of the deployment, and not an outage. So requests are refused in every failure mode.
 bool is_conflict(std::error_code ec) noexcept;
 
-/// Whether the client drops its connection after this error. The next connection may lead to another server, or to the
-/// same server when it is ready.
+/// Whether the client drops its connection after this error, so that the next connection may reach another server, or
+/// the same server when it is ready.
 bool wants_other_server(error e, bool has_sentinels) noexcept;
 
 /// Whether another node of the cluster may serve a request that failed with this error. True if the node that failed is

@@ -56,7 +56,7 @@ std::uint32_t database(std::string_view text) {
   return *n;
 }
 
-/// Removes "user:password@" from the front, if it is there, and stores both parts.
+/// Removes "user:password@" from the front of `rest`, if it is there, and stores the user and the password in `e`.
 void take_credentials(std::string_view& rest, endpoint& e) {
   const auto at = rest.substr(0, rest.find_first_of("/?#")).rfind('@');
   if (at == std::string_view::npos) return;
@@ -68,8 +68,9 @@ void take_credentials(std::string_view& rest, endpoint& e) {
   e.password = decoded(colon != std::string_view::npos ? both.substr(colon + 1) : both, "password");
 }
 
-/// Refuses a text with an '@' after a '/' where the URL has its user and host. A password with an unescaped '/' has
-/// this form, and an error message about the text after the '/' would show a part of the password.
+/// `rest` is the URL without the credentials that take_credentials() has found. Throws if `rest` still contains an '@',
+/// because then the password may have an unescaped '/'. Without this check, another error message would show a part of
+/// that password.
 void refuse_stray_at(std::string_view rest) {
   if (rest.find('@') == std::string_view::npos) return;
   refuse("password", "(not shown)", "/, ? and # in a user or password as %2F, %3F and %23");
@@ -155,8 +156,8 @@ endpoint endpoint::parse(std::string_view url) {
 
 std::string endpoint::to_string() const {
   if (!path.empty()) {
-    // A path may begin with two slashes. After "unix:" the text behind them would be read as a user, so such a path
-    // follows "unix://".
+    // If the path begins with two slashes, "unix://" is put before it. After "unix:", the text behind the path's two
+    // slashes would be read as a user.
     const std::string start = path.starts_with("//") ? "unix://" : "unix:";
     return start + path + (database != 0 ? "?db=" + std::to_string(database) : "");
   }

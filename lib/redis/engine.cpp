@@ -86,8 +86,8 @@ engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_
       random_{std::random_device{}()} {}
 
 void engine::let_go_of_context() noexcept {
-  // If the context is being destroyed, it has dropped the turn that would shut the subscriber down. A subscriber and
-  // its link own each other, so one of them must release the other.
+  // Normally a posted function shuts the subscriber down. A context that is being destroyed destroys this function
+  // without calling it. So the subscriber is shut down here: a subscriber and its link own each other until then.
   if (const auto s = std::exchange(subscriber_, nullptr)) s->shut_down();
   strand_ = {};
   delivery::let_go_of_context();
@@ -176,10 +176,12 @@ void engine::time_is_up(call& c, due why) noexcept {
   finish(c, was_sent ? errc::timed_out : errc::store_unavailable);
 }
 
-/// Returns when a connection, over which a call has timed out, counts as dead if no byte arrives. `waited`: the time
-/// limit of that call. If later calls repeat the content of all other sent calls, the wait for a byte is `waited`, but
-/// at most enough_silence. Otherwise the wait is the connect timeout, because the end of the connection loses the
-/// results of these calls.
+/// Returns the time from which the connection counts as dead, unless a byte arrives on it earlier. Called after a call
+/// on the connection has timed out. `waited`: the time limit of that call.
+///
+/// Closing the connection loses the results of all other sent calls. This loss does no harm if later calls repeat the
+/// content of all these calls. Then the connection may be silent for `waited`, but at most for enough_silence.
+/// Otherwise it may be silent for the connect timeout. In both cases the silence may last at least line_.allowance().
 time_point engine::end_of_patience(duration waited) const noexcept {
   const duration enough = minding_ == 0 ? std::min(waited, enough_silence) : link_options_->connect_timeout;
   return saturating_add(std::max(last_read_, sent_.front().sent_at), std::max(enough, line_.allowance()));
@@ -207,7 +209,7 @@ void engine::close() noexcept {
   want_turn();
 }
 
-/// Returns the reason why there is no connection, or `otherwise`. Precondition: the lock is held.
+/// Returns the reason why there is no connection, or `otherwise` if no reason is known. Precondition: the lock is held.
 std::string engine::why_down(const char* otherwise) const {
   return where() + ": " + (!why_down_.empty() ? why_down_ : cause_ ? cause_.message() : otherwise);
 }
@@ -236,7 +238,8 @@ std::shared_ptr<subscriber> engine::subscriptions() {
   return subscriber_;
 }
 
-/// Removes a call. A sent call leaves its entry in the list, so that its reply finds the entry.
+/// Removes a waiting call from its list. The list entry of a sent call stays, but no longer refers to the call. The
+/// call's reply needs that entry later.
 void engine::take_out(call& c) noexcept {
   if (c.sent_at_ == time_point::max()) {
     waiting_.erase(c.place_);

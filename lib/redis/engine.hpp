@@ -23,8 +23,9 @@
 
 namespace canigo::redis::detail {
 
-/// How long a server may be silent although it owes an answer. After this time the client drops the connection, unless
-/// the connection is slow or other callers wait for answers.
+/// After a call has timed out, the client drops the connection if the server sends nothing for this time, or for the
+/// call's time limit if that is shorter. On a slow connection the client waits longer. If the drop would lose the
+/// results of other calls, the client waits for the connect timeout.
 inline constexpr duration enough_silence = std::chrono::seconds{1};
 
 /// Returns the strand on the context of `executor` that runs all work of a client.
@@ -32,9 +33,10 @@ net::any_io_executor strand_on(const net::any_io_executor& executor);
 
 /// The commands of a client, both waiting and sent, and its connection.
 ///
-/// A caller adds a command to the list under a short lock, and posts a turn to the strand unless one is posted already.
-/// The turn sends all commands in the list. A reply, a deadline or the caller ends a command, which then leaves its
-/// list under the lock. The entry of a sent command stays, so that later replies still match their commands.
+/// A caller adds a command to the list under a short lock. It posts turn() to the strand unless turn() is posted
+/// already. turn() sends all commands in the list. A reply, a deadline or the caller ends a command. A command that was
+/// not sent then leaves its list under the lock. If a sent command ends before its reply comes, its entry stays in the
+/// list. So later replies still match their commands.
 ///
 /// All shared pointers together hold one of the references that the base class counted_member counts.
 class engine final : public std::enable_shared_from_this<engine>,
@@ -67,7 +69,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   /// Returns the server's URL without user and password.
   std::string where() const;
   using delivery::executor;
-  /// Returns the connection for published messages. The first call makes it. Null after close().
+  /// Returns the connection for published messages, which the first call creates. Null after close().
   std::shared_ptr<subscriber> subscriptions();
   nodes& cluster() noexcept { return nodes_; }
 
@@ -124,18 +126,18 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::error_code cause_;
   client_stats stats_;
   std::size_t abandoned_ = 0;  // the number of ended calls in sent_
-  std::size_t minding_ = 0;    // the number of calls in sent_ whose content no later call repeats
+  std::size_t minding_ = 0;    // the number of running calls in sent_ whose results are lost if the connection ends
   round_trips line_;
   time_point silent_at_ = time_point::max();  // if the server sends nothing until this time, the connection is dropped
   time_point last_read_ = time_point::min();
   turn_call<engine> turn_;
   bool alarm_rang_ = false;
-  // Whether the connection must be dropped: the server was silent for too long, or another server should be asked.
+  // Whether the connection must be dropped, because an error reply shows that another server should be asked.
   bool is_suspect_ = false;
   bool closing_ = false;
 
-  // Only functions on the strand use the following members.
-  std::atomic<phase> phase_ = phase::down;  // the phase of the connection; other threads may read it, too
+  // Only functions on the strand use the following members, except that any thread may read phase_.
+  std::atomic<phase> phase_ = phase::down;  // the phase of the connection
   std::shared_ptr<link> link_;
   std::uint32_t failures_ = 0;  // the number of failed connections in a row
   bool has_answered_ = false;   // whether the server has answered a call on this link

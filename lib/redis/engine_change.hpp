@@ -8,7 +8,8 @@
 
 namespace canigo::redis::detail {
 
-/// Returns the text that `make` returns; empty if there is no memory for it. The error code suffices then.
+/// Returns the text that `make` returns. If there is no memory for the text, returns "", because the error code
+/// suffices.
 template <class Make>
 std::string text_of(Make make) noexcept {
   try {

@@ -15,9 +15,9 @@
 namespace canigo::redis::detail {
 namespace {
 
-// How long an attempt to connect continues when no caller waits any more. The attempt is abandoned when `least_dial`
-// has passed since it began, and `dial_after_last_caller` since a caller last waited. A limit calls again within half a
-// second.
+// How long an attempt to connect continues when no caller waits for it any more. The attempt ends when both times have
+// passed: `least_dial` since it began, and `dial_after_last_caller` since a caller last waited. A redis limit sends its
+// next command within half a second, so the attempt is still running then.
 constexpr duration least_dial = std::chrono::seconds{3};
 constexpr duration dial_after_last_caller = std::chrono::seconds{1};
 
@@ -47,7 +47,7 @@ void engine::act(bool rang) noexcept {
       fail_all(sent_, errc::stopped);
       return shut_down();
     }
-    // True if no caller waits for the outstanding replies, and their time is over.
+    // True if no caller waits for the outstanding replies, and the time for these replies is over.
     const bool is_forgotten = rang && waiting_.empty() && !sent_.empty() && abandoned_ == sent_.size();
     unwanted_at_ = waiting_.empty() ? std::min(unwanted_at_, time_->now()) : time_point::max();
     if (phase_ == phase::dialing && time_->now() >= end_of_unwanted_dial()) {
@@ -131,7 +131,7 @@ void engine::send_waiting() noexcept {
     constexpr auto length = command::run_id_placeholder.size();
     std::string id = link_->run_id();
     id.resize(length, '?');
-    // No statement from here on can fail, so every waiting call is moved to the list of sent ones.
+    // From here on, no statement of this block can fail. So all waiting calls are moved to the list of sent calls.
     for (auto& [c, sent_at] : waiting_) {
       if (c->asks_first_) {
         bytes += asking;
@@ -191,8 +191,8 @@ void engine::link_up() noexcept {
     ++stats_.connects;
   }
   if (listener != nullptr) listener->follow(link_->run_id());
-  // Asks for the cluster's nodes before this node can fail. After its failure, only nodes that this node has named
-  // before can tell the new owner of its slots. A server without a cluster answers with an error, which has no effect.
+  // Asks this node for the other nodes of the cluster now. If this node fails later, only these other nodes know which
+  // node takes over its slots. A server without a cluster answers with an error, which has no effect.
   if (link_options_->asks_for_nodes && link_->may_be_in_cluster()) nodes_.ask(shared_from_this());
   act();
 }
@@ -236,8 +236,8 @@ bool engine::link_wants_more() noexcept {
 void engine::link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept {
   const bool was_up = phase_ == phase::up;
   drop_link();
-  // The delay counts from the beginning of the attempt. So after a long attempt the next one begins immediately, and
-  // finds a server that has come back.
+  // If an attempt to connect has failed, the delay counts from the beginning of that attempt. So after a long attempt,
+  // the next one begins immediately, and finds a server that has come back.
   back_off(was_up ? time_->now() : dialed_at_);
   {
     const change decisions{*this};

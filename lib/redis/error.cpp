@@ -73,7 +73,7 @@ const std::error_category& form_category() noexcept {
 std::error_code make_error_code(error code) noexcept { return {static_cast<int>(code), error_category()}; }
 
 error error_of(std::string_view text) noexcept {
-  // Removes the beginning of the text with which Redis 6 reports an error inside a script.
+  // Redis 6 puts another text before the error of a script. This code removes that text.
   if (const auto inner = text.find(": -"); inner != text.npos && text.starts_with("ERR Error running script")) {
     text.remove_prefix(inner + 3);
   }

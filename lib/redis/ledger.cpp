@@ -118,8 +118,8 @@ void ledger::start(limit_waiter& w) noexcept {
       if (!w.error_) plan_.request_came();
       const bool is_full = book_.waiters() >= options_.queue_limit;
       if (!w.error_ && plan_.is_before_retry(now)) w.error_ = plan_.refusal(w.waits);
-      // With alternatives, a request need not be behind the waiters: only Redis knows whether they want the same
-      // alternatives.
+      // If the limit has alternatives, waiters do not always delay a new request. Only Redis knows whether the waiters
+      // want the same alternatives as the request.
       const bool is_behind = book_.has_waiters() && !has_alternatives();
       if (!w.error_ && !w.waits && is_behind) w.error_ = net::error::would_block;
       if (!w.error_ && is_full && !may_evict_for(r)) w.error_ = errc::queue_full;
@@ -280,7 +280,8 @@ void ledger::give_back(std::uint64_t tokens) noexcept {
   if (tokens > 0) terms_.charge(0, -static_cast<std::int64_t>(tokens), tell_until());
 }
 
-/// Returns the time until which calls of the script report to Redis a change that is made now.
+/// Returns the time limit for reporting a change of the limit's settings to Redis, if the change is made now. During an
+/// outage of Redis, the change is dropped after this time.
 time_point ledger::tell_until() const noexcept {
   return context_gone_ ? time_point::max() : saturating_add(time_->now(), options_.give_up);
 }
@@ -364,8 +365,8 @@ duration ledger::estimate(const request& r) const {
     });
     return std::max(wait, terms_.time_until(tokens, now));
   }
-  // Only waiters with the same set of alternatives are sure to go before this request, and to take from the same
-  // alternatives.
+  // Only waiters with the same set of alternatives as this request are counted. Other waiters may be served after this
+  // request, or by other alternatives.
   const std::array<double, most_units> alone = tokens;
   const std::uint64_t set = terms_.that_fit(r.alternatives, {own[0], &own});
   book_.for_each([&](const limit_request& w) {
@@ -492,7 +493,7 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   if (!ec) {
     count_grant(w.wanted.priority, time_->now() - w.since);
   } else if (ec == net::error::would_block) {
-    // A request that may not wait has failed. It is not counted, just as a failed try_acquire() is not counted.
+    // The request may not wait, and could not be granted immediately. It is not counted, like a failed try_acquire().
   } else if (ec == net::error::operation_aborted) {
     ++counts_.cancelled;
   } else if (ec == errc::timed_out || ec == errc::store_unavailable) {
@@ -504,10 +505,10 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   } else {
     canigo::detail::count_rejection(counts_, is_ours ? static_cast<errc>(ec.value()) : errc::store_unavailable);
   }
-  if (w.deadline_.end(*time_)) post_kept(w);  // if the deadline has just passed, its handler posts the waiter instead
+  if (w.deadline_.end(*time_)) post_kept(w);  // otherwise the deadline's function is running, and posts the waiter
 }
 
-/// Evicts a waiter. The new request is already in the queue.
+/// Evicts a waiter of a full queue. The new request is already in the queue.
 void ledger::evict() noexcept {
   const bool is_oldest = options_.on_overflow == overflow::evict_oldest;
   end(waiter_of(is_oldest ? book_.oldest() : book_.least_important()), errc::evicted);

@@ -33,17 +33,18 @@
 
 namespace canigo::redis::detail {
 
-/// The lease of a session without a cap. Such a session has no permits: the lease only keeps its places in the queue.
+/// The length of a session's lease if the limit has no cap on concurrency. Such a session has no permits. Its lease
+/// only keeps its waiters in the queue.
 inline constexpr duration session_without_permits = std::chrono::seconds{10};
 
-/// Throws errc::invalid_argument, which names `field`, if the share is out of range.
+/// Throws errc::invalid_argument if the share of `f` is out of range. The message names `field`.
 void check(const failure_mode& f, std::string_view field);
 
 struct ledger_options {
   std::string kind;  // a part of the keys: "s" semaphore, "r" scheduler, "l" limiter
   std::string name;
   std::string space;
-  std::uint64_t permits = 0;  // the cap of the limit; 0: no cap
+  std::uint64_t permits = 0;  // the max number of permits in use; 0: no maximum
   std::vector<rate_limit> rates = {};
   std::shared_ptr<const unit_table> units = {};  // the units of a limiter; null for other limits
   duration lease{};
@@ -53,19 +54,19 @@ struct ledger_options {
   duration give_up = duration::max();
   bool quarantine = true;
   failure_mode on_failure = failure_mode::closed();
-  // the alternatives of a limiter; their rates are the last ones of `rates`
+  // the alternatives of a limiter; the last elements of `rates` are the rates of the alternatives
   std::vector<alternative_terms> alternatives = {};
-  // how long permits or tokens may be idle in this process; 0: no permits and no tokens are kept idle
+  // how long this process may keep permits or tokens that it does not use; 0: it keeps none
   duration horizon{};
 };
 
-/// One process's client of a limit in Redis. It has a lock, the client, an alarm, and four values that make the
-/// decisions.
+/// The part of a Redis limit that is in this process. It has a lock, the engine of the Redis client, an alarm, and four
+/// objects that make the decisions.
 ///
 /// The `book` has the requests and the permits, the `session` has the lease, and the `terms` have the settings. The
-/// `sync_plan` says when to call Redis, and what happens without it. Each call of the script restates all that the
-/// process holds, so the next call repairs the loss of an earlier call. One call runs at a time; changes made meanwhile
-/// go into the next call.
+/// `sync_plan` says when to call Redis, and how requests are decided while Redis does not answer. Each call of the
+/// script restates all that the process holds, so the next call repairs the loss of an earlier call. One call runs at a
+/// time; changes made meanwhile go into the next call.
 ///
 /// All shared pointers together hold one of the references that the base class counted_member counts.
 class ledger final : public std::enable_shared_from_this<ledger>,
@@ -105,7 +106,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   /// Whether the limit caps concurrency, so that grants are held under a lease.
   bool has_cap() const noexcept { return options_.permits > 0; }
   limit_stats stats() const;
-  /// Throws the error, with a text about its cause if the cause is known.
+  /// Throws the error `ec`, with a text about its cause if the cause is known.
   [[noreturn]] void fail(std::error_code ec, const request& r) const;
   /// Throws if the request is invalid. The error names the field, the value and the range.
   void check(const request& r) const;
@@ -179,7 +180,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   void begin_session() noexcept;
   void lose_session() noexcept;
 
-  // These functions handle the time without Redis.
+  // These functions are used while Redis does not answer.
   void failed(time_point now, std::error_code cause, std::string_view text = {}) noexcept;
   void call_is_late(time_point now) noexcept;
   void grant_without_redis(time_point now) noexcept;
@@ -188,7 +189,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   std::string located(std::error_code cause, std::string_view text) const noexcept;
   std::string why_slow() const;
 
-  // These functions handle published messages.
+  // These functions handle the messages that Redis publishes.
   void listen(bool wanted) noexcept;
   /// Whether the messages of the present session come from the node that has the limit.
   bool is_listening() const noexcept { return listening_to_ == session_.number() && listening_at_ == engine_; }
@@ -214,7 +215,7 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   const std::shared_ptr<engine> home_;  // the engine of the client, which the limit calls first
   const unsigned slot_;
   std::shared_ptr<engine> engine_;  // the engine of the node that has the limit; in a cluster it may differ from home_
-  std::shared_ptr<engine> for_once_;  // the engine of the node that gets only the next call; null: engine_ gets it
+  std::shared_ptr<engine> for_once_;  // the engine of a node that gets only the next call; null: engine_ gets that call
   int redirections_ = 0;              // the number of redirections in a row
   bool send_text_ = false;  // whether the next call contains the script's text, because Redis does not know the script
 
@@ -223,13 +224,13 @@ class ledger final : public std::enable_shared_from_this<ledger>,
   bool is_subscribed_ = false;            // whether listening_at_ has confirmed the subscription
   time_point listen_after_ = time_point::min();
   time_point check_after_ = time_point::min();
-  std::error_code unheard_;  // why published messages do not arrive
+  std::error_code unheard_;  // the error because of which published messages do not arrive
   std::string unheard_text_;
 
   // Work that a change prepares under the lock, to be done after the lock is released.
   std::optional<command> call_;  // the call that is ready to be sent; std::nullopt: none
   turn_call<ledger> turn_;
-  // whether step() may send a call; set only by turn() and by the alarm, so that changes share a call
+  // whether step() may send a call; only turn() and the alarm set it, so that one call carries several changes
   bool may_send_ = false;
 
   canigo::detail::shared_alarm<ledger> alarm_;

@@ -1,4 +1,4 @@
-// The functions of ledger that call the script for a limit, and read its answer.
+// The functions of ledger that call the Redis script of a limit, and read the answer.
 #include "canigo/error.hpp"
 #include "canigo/redis/error.hpp"
 
@@ -91,8 +91,8 @@ void ledger::answered(engine& from, const answer& given) noexcept {
     } else if (a.what == sync_answer::status::other_shape) {
       cause = error::other_shape;
     } else if (!is_ours || a.what == sync_answer::status::no_session) {
-      // A replica that may not write answers in this way, too. So this answer does not end an outage: an outage ends
-      // only when a server registers this process.
+      // A replica that may not write also answers that it does not know the session. So this answer does not end an
+      // outage. An outage ends only when a server registers this process.
       plan_.call_again();
       return is_ours ? lose_session() : void();
     }
@@ -108,8 +108,8 @@ void ledger::call_failed(engine& from, const answer& given, time_point now) noex
   const std::error_code ec = given.error;
   ++stats_.failed_calls;
   terms_.tell_again();
-  // After a restart or SCRIPT FLUSH, Redis does not know the script, so the next call sends its text. After `moved`,
-  // the next call goes to the node that has the keys.
+  // After a restart or SCRIPT FLUSH, Redis does not know the script, so the next call sends the text of the script.
+  // After the error `moved`, the next call goes to the node that has the keys.
   const bool is_unknown = ec == error::no_script && !std::exchange(send_text_, true);
   if (is_unknown || (ec == error::moved && is_redirected(from, given.what))) {
     if (session_.has_call()) {
@@ -126,7 +126,8 @@ void ledger::call_failed(engine& from, const answer& given, time_point now) noex
   use(home_->cluster().of(slot_));
 }
 
-/// Whether the next call goes to another node of the cluster, as this reply asks.
+/// Follows the redirection to another node of the cluster; `r` is the reply that contains it. Returns false if the
+/// redirection can't be followed.
 bool ledger::is_redirected(engine& from, const reply& r) noexcept {
   try {
     auto next = home_->cluster().follow(from, r.text());
@@ -170,8 +171,8 @@ void ledger::read_answer(const sync_answer& a, time_point now) {
   if (read_grants(a)) check_listening(now);
 }
 
-/// Grants the requests that the answer names. Returns whether Redis had published one of the grants, without its
-/// message having arrived.
+/// Grants the requests that the answer names. Returns true if an earlier message or answer contained one of these
+/// grants, but was lost.
 bool ledger::read_grants(const sync_answer& a) {
   bool was_missed = false;
   for (const auto& run : a.grants) {
@@ -189,8 +190,9 @@ bool ledger::read_grants(const sync_answer& a) {
   return was_missed;
 }
 
-/// Ends a waiter by the token of an answer or a message. Token 0 means that the request is too large; -1 means that it
-/// can't be granted now; -2 means that waiters have too many different sets of alternatives.
+/// Ends a waiter with the result that Redis has sent. A `token` above 0 is a grant. The value 0 means that the request
+/// is too large, and -1 that it can't be granted now. The value -2 means that waiters have too many different sets of
+/// alternatives.
 void ledger::grant(limit_waiter& w, std::int64_t token, std::size_t from) {
   const std::uint64_t id = w.id;
   if (token > 0) {
@@ -217,8 +219,8 @@ void ledger::grant(limit_waiter& w, std::int64_t token, std::size_t from) {
 
 void ledger::adopt(const limit_settings& s, time_point now) noexcept {
   terms_.adopt(s, now);
-  // Ends the requests that are too large for the new settings. Redis has already refused them, but a message about that
-  // may be lost.
+  // Ends the requests that are too large for the new settings. Redis has already refused them, but the message about
+  // the refusal may be lost.
   book_.for_each([&](limit_request& r) {
     const bool has_none = has_alternatives() && terms_.that_fit(r.set, demand_of(r)) == 0;
     if (has_none || !terms_.fits(demand_of(r))) end(waiter_of(r), errc::too_large);

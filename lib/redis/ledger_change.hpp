@@ -8,7 +8,8 @@
 
 namespace canigo::redis::detail {
 
-/// Holds the limit's lock. Its destructor calls step(), releases the lock, and then does the work that was prepared.
+/// Holds the limit's lock. The destructor calls step() and releases the lock. After that it sends the prepared command,
+/// and notifies the holders of permits that have ended.
 struct ledger::change {
   explicit change(ledger& l) noexcept : owner{l.shared_from_this()} { l.mutex_.lock(); }
   change(const change&) = delete;

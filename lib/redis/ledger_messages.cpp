@@ -1,5 +1,5 @@
-// The functions of ledger that handle the messages of Redis for a limit. Each message is a hint: the next call brings
-// the same information.
+// The functions of ledger that handle the messages of Redis for a limit. Each message is a hint: the next call of the
+// Redis script brings the same information.
 #include "canigo/error.hpp"
 
 #include "awake.hpp"
@@ -44,15 +44,16 @@ void ledger::listen(bool wanted) noexcept {
   }
 }
 
-/// Checks the subscription if several messages are missing, because it may be broken. A single message may be lost or
-/// only late.
+/// Called if an answer of Redis reports a grant, but no message has reported this grant. The message may be lost or
+/// late, or the subscription may be broken. So this function checks the subscription, at most once per third of a
+/// lease.
 void ledger::check_listening(time_point now) noexcept {
   if (!is_listening() || now < check_after_) return;
   try {
     if (const auto s = listening_at_->subscriptions()) s->check(channel(listening_to_));
     check_after_ = saturating_add(now, options_.lease / 3);
   } catch (...) {
-    // There was no memory for the check. The next missed message starts another check.
+    // There was no memory to check the subscription. The next missed message starts another check.
   }
 }
 
@@ -65,8 +66,8 @@ void ledger::subscribed() noexcept {
   unheard_text_.clear();
 }
 
-/// Called if the server has refused the subscription. From now on only calls of the script bring grants. Such a call
-/// follows at the latest when a third of the lease is over, to renew the lease.
+/// Called if the server has refused the subscription. After that, only calls of the Redis script bring grants. This
+/// process makes such a call at the latest when a third of the lease is over, to renew the lease.
 void ledger::refused(std::error_code ec, const std::string& text) noexcept {
   const change c{*this};
   if (context_gone_) return;
@@ -96,23 +97,24 @@ void ledger::published(std::string_view message) noexcept {
   const auto space = message.find(' ');
   const std::uint64_t id = number(message.substr(0, space));
   const auto last = message.rfind(' ');
-  // A request that this process does not know was granted or cancelled already, and Redis may have forgotten that.
+  // `r` is null if this process does not know the request. Such a request was granted or cancelled earlier, and Redis
+  // may have forgotten that.
   limit_request* const r = book_.find(id);
   if (what == 't') {
     const auto in = static_cast<std::int64_t>(std::min<std::uint64_t>(id, INT64_MAX));
     plan_.is_useful_at(saturating_add(time_->now(), us(in)));
   } else if (what == 'g' && space != std::string_view::npos) {
     if (number(message.substr(last + 1)) != static_cast<std::uint64_t>(session_.epoch())) {
-      // if the epochs differ, Redis has forgotten a cancellation, or this process does not know the new epoch yet; the
-      // next call asks Redis
+      // The epochs differ: Redis has forgotten a cancellation, or this process does not know the new epoch yet. The
+      // next call of the Redis script finds out which of the two is true.
       plan_.hint();
     } else if (r != nullptr) {
-      // With alternatives the message is "id token alternative epoch".
+      // If the limit has alternatives, the message is "id token alternative epoch"; otherwise "id token epoch".
       const std::string_view behind = message.substr(space + 1);
       const std::uint64_t from = has_alternatives() ? number(behind.substr(std::min(behind.find(' '), last) + 1)) : 1;
       grant(waiter_of(*r), static_cast<std::int64_t>(number(behind)), static_cast<std::size_t>(from - 1));
     } else if (!book_.is_told_of(id)) {
-      plan_.hint();  // the answer of the next call tells whether the grant has no owner
+      plan_.hint();  // the next call of the Redis script finds out whether the grant has an owner
     }
   } else if (what == 'x') {
     if (r != nullptr) grant(waiter_of(*r), 0, 0);

@@ -18,8 +18,7 @@
 namespace canigo::redis::detail {
 namespace {
 
-// The max number of requests that may end without a report to Redis. After more of them, a session that Redis does not
-// know is replaced.
+// A session that Redis does not know is replaced if this many of its requests have ended without a report to Redis.
 constexpr std::size_t most_untold = 1000;
 
 }  // namespace
@@ -57,9 +56,10 @@ void ledger::step() noexcept {
   if (plan_.may_do_without(now)) grant_without_redis(now);
   if (plan_.is_failing()) terms_.forget_overdue(now);
   if (plan_.next_call(needs(), now) > now) {
-    // The limit needs no call at this time.
+    // No call of Redis is needed at this time.
   } else if (!may_send) {
-    // The turn is posted after the ended waiters. So the requests that their handlers make go into the same call.
+    // turn_, which sends the call, is posted after the waiters whose wait has ended. So the handlers of these waiters
+    // run first, and their new requests go into the same call of Redis.
     if (turn_.ask(shared_from_this())) post_kept(turn_);
   } else {
     try {
@@ -82,14 +82,15 @@ time_point ledger::next_step(time_point now) const noexcept {
   time_point t = std::min(plan_.next_look(n, now), book_.idle_until());
   if (!turn_.is_asked()) t = std::min(t, plan_.next_call(n, now));
   if (book_.held() > 0) t = std::min(t, saturating_add(now, session_.left(awake_or_not())));
-  // If the subscription could not be ended for lack of memory, the step is repeated later.
+  // If the subscription could not be ended for lack of memory, a later step tries again to end it.
   if (listening_to_ != 0 && !book_.is_engaged()) t = std::min(t, saturating_add(now, canigo::detail::retry_after));
   return t;
 }
 
 void ledger::set_alarm(time_point when) noexcept {
-  // An alarm that rings too early calls step() again. That is cheaper than setting the alarm anew whenever its time
-  // becomes later. But an alarm that is not needed at all is cleared, because it would keep the loop running.
+  // If the next step becomes due later, the alarm stays as it is. It then rings too early and calls step() once more,
+  // which is cheaper than setting the alarm again. An alarm that is not needed at all is cleared, because it would keep
+  // the loop running.
   const bool looks_again = when != time_point::max() || plan_.is_under_way() || turn_.is_asked();
   if (!alarm_.is_set() || alarm_.when() > when || !looks_again) alarm_.set(when, *this);
 }
@@ -114,8 +115,9 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   });
   if (!session_.has_call()) return;
   if (!session_.is_registered() && book_.cancels() >= most_untold) {
-    // Redis may never have received these requests, so each later call would have to report their end. A new session
-    // does not report it: requests that Redis did receive end with the lease of the old session.
+    // Many requests of this session have ended, and Redis may never have received them. Each later call in this session
+    // would have to report these ends. A new session does not report them: if Redis received the requests, it ends them
+    // when the lease of the old session ends.
     begin_session();
   } else {
     book_.ask_again();
@@ -123,8 +125,8 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   }
 }
 
-/// Decides requests that can't wait for the answer of a late call. If the connection has already reported why Redis is
-/// unreachable, Redis counts as failed without waiting for the end of the call.
+/// Called when an answer of Redis is late. Decides the requests that can't wait for this answer. If the connection has
+/// already reported why Redis is unreachable, Redis counts as failed without waiting for the end of the call.
 void ledger::call_is_late(time_point now) noexcept {
   const bool has_trouble = !plan_.is_failing() && engine_->has_trouble();
   if (has_trouble) {
@@ -142,8 +144,8 @@ void ledger::call_is_late(time_point now) noexcept {
   });
 }
 
-/// Decides a waiter without Redis. Returns the result of sync_plan::decide(). `except`: alternatives that are reserved
-/// for other waiters.
+/// Grants or refuses a waiter without Redis, or lets it wait; see sync_plan::decide() for the result. `except`:
+/// alternatives that are reserved for other waiters.
 std::error_code ledger::decide(limit_waiter& w, time_point now, std::uint64_t except) noexcept {
   const bool is_permit_due = gives_permits() && !plan_.is_closed();
   permit p;
@@ -166,8 +168,9 @@ std::error_code ledger::decide(limit_waiter& w, time_point now, std::uint64_t ex
   return ec;
 }
 
-/// Serves waiters in the order of the script. If a waiter lacks capacity in all of its alternatives, these are reserved
-/// for the waiter. If it lacks capacity only in the common limits, no later waiter is served.
+/// Serves waiters without Redis, in the same order as the Redis script. If a waiter lacks capacity in all of its
+/// alternatives, these are reserved for the waiter. If it lacks capacity only in the common limits, no later waiter is
+/// served.
 void ledger::grant_any_without_redis(time_point now) noexcept {
   std::uint64_t kept = 0;
   bool is_open = now >= terms_.paused_until();
@@ -192,7 +195,8 @@ void ledger::grant_without_redis(time_point now) noexcept {
     limit_waiter& w = waiter_of(book_.first());
     const bool is_paused = now < terms_.paused_until();
     const std::error_code ec = is_paused ? net::error::would_block : decide(w, now);
-    // A request for more than this process's share ends with an error, so that it does not block the waiters after it.
+    // If a request exceeds the share of the limit that this process may grant without Redis, the request ends with an
+    // error. So it does not block the waiters after it.
     const bool is_for_later = is_paused || (ec && ec != errc::store_unavailable && w.waits);
     if (is_for_later) return plan_.look_again_for(now, demand_of(w), terms_.paused_until());
     end(w, ec);

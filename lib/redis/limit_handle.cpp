@@ -11,7 +11,7 @@ namespace {
 
 using canigo::detail::await_operation;
 
-/// Waits for a grant, and returns it. If that fails, the text of the exception tells why.
+/// Waits for a grant, and returns it. If the wait fails, throws an exception whose text tells the reason.
 template <class Grant, class Waiter>
 net::awaitable<Grant> granted(std::shared_ptr<detail::ledger> l, request r) {
   std::error_code ec;
@@ -23,7 +23,8 @@ net::awaitable<Grant> granted(std::shared_ptr<detail::ledger> l, request r) {
   l->fail(ec, r);
 }
 
-/// Like granted(), for a request that does not wait. Returns false, or no permit, if it is not granted now.
+/// Like granted(), for a request that does not wait. Returns false, or no permit, if the request is not granted
+/// immediately.
 template <class Attempt, class Waiter>
 net::awaitable<Attempt> granted_now(std::shared_ptr<detail::ledger> l, request r) {
   std::error_code ec;

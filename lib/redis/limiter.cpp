@@ -17,8 +17,8 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-/// Checks the rates, and adds the unit of each to `units`. Throws errc::invalid_argument for a rate that Redis can't
-/// keep.
+/// Checks the rates, and adds the unit of each to `units`. Throws errc::invalid_argument for a rate that a limit in
+/// Redis can't have, such as one with a strict window.
 void check_rates(const std::vector<rate_limit>& rates, const std::string& of, std::vector<std::string>& units) {
   std::size_t i = 0;
   for (const rate_limit& l : rates) {

@@ -46,7 +46,7 @@ std::string mode_of(const reply& hello) {
 
 constexpr duration ask_sentinels_every = std::chrono::seconds{1};
 
-/// Returns how many of the answers name this master.
+/// Returns how many of the answers `named` name the master with address `a`.
 std::size_t count_of(const endpoint::address& a, const std::vector<named_master>& named) {
   return static_cast<std::size_t>(std::ranges::count_if(
       named, [&a](const named_master& b) { return a.host == b.where.host && a.port == b.where.port; }));
@@ -61,7 +61,8 @@ net::awaitable<std::exception_ptr> failure_of(net::awaitable<void> work) {
   co_return nullptr;
 }
 
-/// Whether the server has refused a command because of the user, so that a login may help.
+/// Whether the server has refused a command because the client is not logged in, or because its user lacks a
+/// permission. In both cases a login may help.
 bool wants_login(const reply& r) {
   if (!r.is_error()) return false;
   const error e = error_of(r.text());
@@ -108,11 +109,13 @@ net::awaitable<void> link::connect() {
   }
   using namespace net::experimental::awaitable_operators;
   endpoint::address master = co_await find_master();
-  // A silent master may have been replaced, so waiting for its answer alone could be useless.
+  // If the master does not answer, another master may have replaced it. So the sentinels are asked again while this
+  // process waits for the master's answer.
   for (;;) {
-    // A sentinel may name a dead master for ever. The sentinel that led a failover does so if the new master dies
-    // before all replicas follow it, and the old master is promoted again. So the next attempt begins with another
-    // sentinel, unless this one's answer turns out to be right.
+    // A sentinel may name a dead master for ever. Example: a sentinel leads a failover, the new master dies before all
+    // replicas follow it, and the old master is promoted again. The sentinel then still names the new master. So the
+    // next attempt to connect asks another sentinel first, unless the master that this sentinel has named accepts the
+    // connection.
     doubt();
     auto first = co_await (failure_of(connect_to(master)) || successor_of(master));
     if (first.index() == 0) {
@@ -153,7 +156,7 @@ net::awaitable<void> link::connect_to(endpoint::address a) {
   }
 }
 
-/// Asks the sentinels repeatedly, until more of them name another master than name this one. Returns the other master.
+/// Asks the sentinels again and again. Returns another master as soon as more sentinels name it than name `master`.
 net::awaitable<named_master> link::successor_of(endpoint::address master) {
   for (;;) {
     co_await sleep_for(ask_sentinels_every);
@@ -164,7 +167,8 @@ net::awaitable<named_master> link::successor_of(endpoint::address master) {
   }
 }
 
-/// Asks the sentinels for the master until more than half of them agree. Returns one answer for each that has answered.
+/// Asks the sentinels for the master, until more than half of them name the same one. Returns one answer for each
+/// sentinel that has answered.
 net::awaitable<std::vector<named_master>> link::named_masters() {
   const std::size_t n = options_->where.addresses.size();
   std::vector<named_master> named;
@@ -177,7 +181,7 @@ net::awaitable<std::vector<named_master>> link::named_masters() {
       if (2 * count_of(named.back().where, named) > n) break;
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
-      refusal_.clear();  // the error of a sentinel is dropped, because the master may still answer
+      refusal_.clear();  // a sentinel's error is dropped, because the master may still answer
     }
   }
   co_return named;
@@ -204,7 +208,7 @@ net::awaitable<endpoint::address> link::find_master() {
       co_return co_await std::move(answer);
     } catch (const std::system_error& e) {
       if (e.code() == net::error::operation_aborted) throw;
-      // If one sentinel refuses the question and another one can't be reached, the refusal is reported.
+      // If one sentinel rejects the request and another one can't be reached, the rejection is reported.
       if (!std::exchange(is_refused, !refusal_.empty())) last = std::current_exception();
     }
   }
@@ -219,10 +223,10 @@ net::awaitable<endpoint::address> link::ask_sentinel(const endpoint::address& se
   const std::string with_login = login ? login->encoded() + question : "";
   const bool is_first = login && options_->is_sentinel_login_first;
   auto answers = co_await ask(*s, reader, is_first ? with_login : question, is_first ? 2 : 1);
-  // The URL's password may be meant for the master only. So it is sent to a sentinel only if the sentinel asks for a
+  // The password in the URL may be meant only for the master. So a sentinel gets the password only if it demands a
   // login.
   if (login && !is_first && wants_login(answers.back())) answers = co_await ask(*s, reader, with_login, 2);
-  // A sentinel without a password rejects the login, but still answers the question.
+  // A sentinel that has no password rejects the login, but still answers the request for the master's address.
   if (answers.back().is_error()) {
     const bool is_login = answers.front().is_error() && wants_login(answers.back());
     const std::string& text = (is_login ? answers.front() : answers.back()).text();
@@ -245,8 +249,8 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
     unwritten = std::current_exception();
   }
   try {
-    // A server may send its reason before it closes the connection. The reason can be read even after a write has
-    // failed.
+    // The server may send an error as the reason before it closes the connection. This error can be read even after the
+    // write has failed.
     std::array<char, 4096> part;
     while (answers.size() < replies) {
       const std::size_t n = co_await s.read_some(net::buffer(part));
@@ -262,8 +266,8 @@ net::awaitable<std::vector<reply>> link::ask(stream& s, reply_reader& reader, st
     // A server that rejects the client, for example because it has too many clients, sends a reason and closes the
     // connection.
     if (!answers.empty() && answers.back().is_error()) refusal_ = answers.back().text();
-    // A server that rejects the TLS handshake sends its reason as an alert. So an error of TLS is reported instead of
-    // the failed write.
+    // A server that rejects the TLS handshake sends its reason as a TLS alert. So if the read ends with a TLS error,
+    // that error is reported instead of the failed write.
     if (unwritten && e.code().category() != net::error::get_ssl_category()) std::rethrow_exception(unwritten);
     throw;
   }
@@ -294,8 +298,8 @@ net::awaitable<void> link::log_in() {
     const reply& r = answers[i];
     if (r.is_error()) {
       const error what = steps[i] == step::auth ? error::wrong_password : error_of(r.text());
-      // The user may lack permission for these commands, and the connection works without them. Old servers and proxies
-      // may not know HELLO.
+      // The connection also works if the user lacks the permission for one of these commands, except SELECT. Old
+      // servers and proxies may not know HELLO.
       if (steps[i] == step::hello) continue;
       if (what == error::no_permission && steps[i] != step::select) continue;
       if (what == error::command_failed && steps[i] == step::name) continue;
@@ -307,7 +311,7 @@ net::awaitable<void> link::log_in() {
       may_be_in_cluster_ = mode.empty() || mode == "cluster";
     }
     if (steps[i] == step::info) run_id_ = line_of(r.text(), "run_id");
-    // The sentinel's answer may be outdated, so the server's role is checked.
+    // The sentinel's answer may be outdated, so this code checks that the server is really a master.
     if (steps[i] == step::role && (r.elements().empty() || r.elements().front().text() != "master")) {
       throw std::system_error{error::no_master};
     }
@@ -365,7 +369,7 @@ void link::has_read(std::error_code ec, std::size_t n) noexcept {
 }
 
 void link::fail(std::error_code ec, std::error_code cause) noexcept {
-  // if the link has already failed in its other operation, a read or a write, the failure was reported then
+  // without a listener, the link is closed; if an earlier failure closed it, that failure has been reported
   if (listener_ == nullptr) return;
   const auto keep = shared_from_this();
   const auto listener = listener_;
@@ -381,8 +385,8 @@ void link::close() noexcept {
     try {
       dialing_.cancel();
     } catch (...) {
-      // If there is no memory for the report, the attempt is dropped. Its listener no longer exists, so it needs no
-      // report.
+      // There is no memory to cancel the attempt to connect, so the attempt continues. Its result is ignored, because
+      // the link has no listener any more.
     }
   }
 }

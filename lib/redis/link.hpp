@@ -32,15 +32,16 @@ struct link_options {
   duration connect_timeout;
   std::size_t max_reply;
   std::optional<command> sentinel_login;
-  // whether the login is sent before the question, because the user and the password are meant for sentinels
+  // whether a sentinel gets the login before it is asked for the master; true if the user and the password are meant
+  // for sentinels
   bool is_sentinel_login_first = false;
   bool asks_for_nodes = true;  // whether to ask a server in a cluster for the other nodes
-  /// The index in `where` of the sentinel that is asked first. All links of a client share it, and use it on its
-  /// strand.
+  /// The index in where.addresses of the sentinel that is asked first. All links of a client share this index, and use
+  /// it only on the client's strand.
   std::shared_ptr<std::size_t> first_sentinel = std::make_shared<std::size_t>(0);
 };
 
-/// A sentinel's answer: the address of the master, and the index of the sentinel in `where` of the options.
+/// A sentinel's answer: the address of the master, and the index of that sentinel in link_options::where.addresses.
 struct named_master {
   endpoint::address where;
   std::size_t sentinel = 0;
@@ -56,12 +57,14 @@ class link_listener {
   link_listener& operator=(const link_listener&) = delete;
 
   virtual void link_up() noexcept = 0;
-  /// Returns false if no command expects this reply: then the link can't be used any more. The listener does not close
-  /// the link.
+  /// Called with each reply. Returns false if no command expects this reply. The link then closes itself, so the
+  /// listener does not close it.
   virtual bool link_reply(reply&& r) noexcept = 0;
-  /// Whether more replies are expected. Called after link_reply() has got all replies that have arrived.
+  /// Called after link_reply() has got all replies that have arrived. Returns whether more replies are expected; if
+  /// not, the link stops reading.
   virtual bool link_wants_more() noexcept = 0;
-  /// `cause`: the system's error code. `text`: the server's error text. Either may be empty.
+  /// Called when the link has failed with the error `ec`. `cause`: the system's error code. `text`: the server's error
+  /// text. `cause` and `text` may be empty.
   virtual void link_down(std::error_code ec, std::error_code cause, const std::string& text) noexcept = 0;
 
  protected:
@@ -69,7 +72,7 @@ class link_listener {
   ~link_listener() = default;
 };
 
-/// One connection to one server, from the connect to the close. All of it runs on one strand.
+/// One connection to one server, from the connect to the close. All operations of a link run on one strand.
 ///
 /// The link reads only while its listener expects replies. So an idle link does not keep the event loop running.
 class link : public std::enable_shared_from_this<link> {
@@ -77,7 +80,7 @@ class link : public std::enable_shared_from_this<link> {
   link(net::any_io_executor strand, std::shared_ptr<const link_options> options,
        std::shared_ptr<link_listener> listener);
 
-  /// Connects and logs in. It completes by link_up or link_down.
+  /// Connects and logs in, and then calls link_up() or link_down() of the listener.
   void dial();
   /// Sends the bytes after all earlier ones. Call this and read() only after link_up.
   void send(std::string_view bytes);
@@ -85,16 +88,16 @@ class link : public std::enable_shared_from_this<link> {
   void read();
   /// Whether the connection is still open after a time without reads. Call it only after link_up.
   bool is_open() noexcept { return stream_->is_open(); }
-  /// Call it when the server turned out to be the wrong one: the next link asks another sentinel first.
+  /// Makes the next link ask another sentinel first. Call it when the server does not answer, or is no usable master.
   void doubt() noexcept;
-  /// Ends the link. It does not call its listener any more.
+  /// Ends the link. After that, the link does not call its listener any more.
   void close() noexcept;
 
   /// The run id of the server; "" if the server does not tell it.
   const std::string& run_id() const noexcept { return run_id_; }
   /// The time that the server took to answer the first commands.
   duration round_trip() const noexcept { return round_trip_; }
-  /// Whether the server may be a node of a cluster. It may be one if it does not name its mode.
+  /// Whether the server may be a node of a cluster. False only if the server has named another mode than "cluster".
   bool may_be_in_cluster() const noexcept { return may_be_in_cluster_; }
 
  private:
@@ -125,7 +128,7 @@ class link : public std::enable_shared_from_this<link> {
   duration round_trip_{};
   bool may_be_in_cluster_ = true;
   std::size_t sentinel_ = 0;  // the index of the sentinel that has named the master
-  std::string refusal_;       // the server's error reply to a command of log_in
+  std::string refusal_;       // the error text that link_down() gets, such as the server's error reply to a login
   std::string out_;           // the bytes of the next write
   std::string writing_;
   bool is_writing_ = false;

@@ -12,16 +12,17 @@
 namespace canigo::redis::detail {
 namespace {
 
-// More nodes than any cluster has. A server that names more is faulty.
+// The max number of nodes. No real cluster has so many, so a server that names more is faulty.
 constexpr std::size_t most_nodes = 10'000;
 
-// The time limit for asking one node. It is shorter than that of commands, so that after a silent node another one can
-// be asked.
+// The time limit for asking one node for the slot table. It is shorter than the time limit of commands. So if this node
+// is silent, another node can still be asked.
 constexpr duration longest_question = std::chrono::seconds{2};
 
 }  // namespace
 
-/// Returns the host of `e`, which is also the host of nodes that `e` names without a host.
+/// Returns the host to which the engine `e` connects. If `e` names another node without a host, that node is on this
+/// host, too.
 std::string nodes::host_of(const engine& e) {
   const auto& addresses = e.link_options_->where.addresses;
   return addresses.empty() ? "localhost" : addresses.front().host;  // a client of a unix socket has no address
@@ -58,8 +59,8 @@ nodes::place nodes::follow(engine& from, std::string_view text) {
     target = at(number);
     if (!there->is_once) owners_[there->slot] = static_cast<std::uint16_t>(number);
   }
-  // If one slot has moved, others probably have, too. One query of the slot table finds all of them. The query goes to
-  // `from`, because the target of the redirection may be dead.
+  // If one slot has moved to another node, others probably have, too. One query of the slot table finds all of them.
+  // The query goes to `from`, because the target of the redirection may be dead.
   if (!there->is_once) ask(from.shared_from_this());
   return {std::move(target), there->is_once};
 }
@@ -74,7 +75,8 @@ std::size_t nodes::number_of(endpoint::address a) {
   std::shared_ptr<engine> new_one;
   if (const auto& home = link_->where.addresses; home.empty() || !is(home.front())) {
     link_options its = *link_;
-    // the first node's own address is not used: it may be a unix socket, or a name that only sentinels know
+    // The new node gets only the credentials, the database and TLS from the first node's options. It can't use the
+    // first node's address, which may be a unix socket or a name that only sentinels know.
     const endpoint& first = link_->where;
     its.where = {.addresses = {a},
                  .path = {},
@@ -106,8 +108,8 @@ void nodes::ask(const std::shared_ptr<engine>& whom) noexcept {
       try {
         if (!ec && !all.is_closed_) all.learn(r, *whom, dropped);
       } catch (...) {
-        // There is no memory to process the answer, so the owners of slots are not replaced. Each moved slot is found
-        // by its own redirection.
+        // There is no memory to process the answer, so the table of slots stays as it was. If a slot has moved, a
+        // redirection names its new node.
       }
     }
     for (const auto& n : dropped) n.its->close();
@@ -120,8 +122,8 @@ void nodes::ask(const std::shared_ptr<engine>& whom) noexcept {
   }
 }
 
-/// Replaces the table of slots by the answer of `teller`. Nodes that are no longer named or used are moved to
-/// `dropped`.
+/// Replaces the table of slots by the answer of the node `teller`. Nodes that the answer does not name, and that are
+/// not in use, are moved to `dropped`.
 void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropped) {
   auto ranges = slot_ranges(r);
   if (ranges.empty()) return;
@@ -155,7 +157,7 @@ void nodes::learn(const reply& r, const engine& teller, std::vector<node>& dropp
   nodes_ = std::move(kept);
   for (auto& o : owners) o = new_number[o];
   owners_ = std::move(owners);
-  front_ = nodes_.size();  // the node that has answered is asked for slots whose owner is unknown
+  front_ = nodes_.size();  // commands for slots whose owner is unknown go to the node that has answered
   while (front_ != 0 && at(front_).get() != &teller) --front_;
 }
 

@@ -22,7 +22,8 @@ class engine;
 inline constexpr int most_redirections = 5;
 
 /// The nodes of a Redis Cluster and the slots of each, as the nodes have reported them. It is empty until the client's
-/// first node reports that it is in a cluster. Each other node has its own engine while some node names it.
+/// first node reports that it is in a cluster. Each other node has its own engine. The engine is closed when no node
+/// reports that node any more, and nothing uses the engine.
 ///
 /// Threads: any.
 class nodes {
@@ -31,24 +32,26 @@ class nodes {
 
   struct place {
     std::shared_ptr<engine> where;  // the engine of the node; null: there is no such node
-    bool is_once = false;           // whether the node serves only this command, which must follow ASKING
+    bool is_once = false;           // true: the node serves only this command, and needs the command ASKING before it
   };
 
-  /// Returns the engine of the node that has the slot, or of a node that may know the owner.
+  /// Returns the engine of the node that has the slot. If that node is unknown, returns the engine of a node that may
+  /// know it.
   std::shared_ptr<engine> of(unsigned slot) const;
   std::size_t count() const noexcept;
-  /// Asks `whom` for the slots of all nodes, unless a question is running already.
+  /// Asks `whom` for the slots of all nodes, unless the reply to an earlier such question is still awaited.
   void ask(const std::shared_ptr<engine>& whom) noexcept;
-  /// Returns the node that an error reply of `from` names.
+  /// Returns the node to which `text`, an error reply of `from`, redirects the command.
   place follow(engine& from, std::string_view text);
-  /// Call it when a node does not answer. Asks other nodes for the new owner of that node's slots.
+  /// Call it when a node does not answer. The owner of that node's slots then counts as unknown. So the next commands
+  /// for these slots go to another node, which redirects them to the new owner.
   void failed(const engine& e) noexcept;
   void close() noexcept;
 
  private:
   struct node {
     endpoint::address where;
-    std::shared_ptr<engine> its;  // the engine of the node; null: the node is `home`
+    std::shared_ptr<engine> its;  // the engine of the node; null: the node is the one of `home_`
   };
 
   static std::string host_of(const engine& e);
@@ -64,7 +67,7 @@ class nodes {
   mutable canigo::detail::mutex mutex_;
   std::vector<node> nodes_;
   std::vector<std::uint16_t> owners_;  // the owner of each slot, as its index in nodes_ plus 1; 0: unknown
-  std::size_t front_ = 0;              // the node to ask if a slot's owner is unknown, as its index plus 1; 0: home
+  std::size_t front_ = 0;              // the node to ask if a slot's owner is unknown, as its index plus 1; 0: home_
   bool is_asking_ = false;
   bool is_closed_ = false;
 };

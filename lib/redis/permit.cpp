@@ -40,7 +40,7 @@ net::awaitable<void> permit::lost() const {
   if (h == nullptr) throw std::system_error{make_error_code(errc::stopped)};
   if (is_lost(*h)) co_return;
   try {
-    // This sleep ends only by its cancellation, when the permit ends.
+    // The sleep never ends by itself. When the permit ends, h->ended cancels the sleep.
     co_await h->ended.wrap(sleep_until(time_point::max()));
   } catch (const std::system_error& e) {
     if (is_lost(*h)) co_return;

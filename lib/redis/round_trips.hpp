@@ -8,15 +8,16 @@
 
 namespace canigo::redis::detail {
 
-/// Measures how long a connection takes to answer: the shortest of the last few round trips. So neither a server that
-/// paused nor one long command makes the connection count as slow.
+/// Measures how long a connection takes to answer: the shortest of the last 4 round trips. So one slow answer, after a
+/// pause of the server or a long command, does not make the connection count as slow.
 class round_trips {
  public:
-  /// Call it when another connection begins. The times of the earlier connection no longer count.
+  /// Call it when a new connection begins. `took`: the time that the server took to answer the first commands. It
+  /// replaces the times of the earlier connection.
   void begin(duration took) noexcept { flights_.fill(took); }
 
-  /// Notes that a command that was sent at `sent` is answered now. Of commands that run at the same time, only the
-  /// first one counts.
+  /// Records that a command which was sent at `sent` is answered at `now`. If several commands run at the same time,
+  /// only the first answer counts.
   void add(time_point sent, time_point now) noexcept {
     if (sent < counted_) return;
     flights_[next_] = now - sent;
@@ -27,7 +28,7 @@ class round_trips {
   /// The shortest round trip; 0 before the first one.
   duration shortest() const noexcept { return *std::min_element(flights_.begin(), flights_.end()); }
 
-  /// The time after which an answer is late even on this connection; 0 before the first round trip.
+  /// An answer that takes longer than this is late: three times the shortest round trip. 0 before the first round trip.
   duration allowance() const noexcept { return 3 * shortest(); }
 
  private:

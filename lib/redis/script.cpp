@@ -5,9 +5,10 @@
 namespace canigo::redis::detail {
 namespace {
 
-// One call of one session: a process at one limit. The script ends sessions whose leases are over, adds the session's
-// requests to the queue, and grants requests. docs/redis-script.md describes the keys, the arguments and the reply;
-// change that page together with this text. A change of the keys' format needs another limit_form.
+// The Redis script, which carries out one call of one session. (A session is one process that uses one limit.) The
+// script ends sessions whose leases are over, adds the session's requests to the queue, and grants requests.
+// docs/redis-script.md describes the keys, the arguments and the reply; change that page together with this text. A
+// change of the keys' format needs another limit_form.
 constexpr std::string_view lua_text = R"lua(
 local call, A, match, floor = redis.call, ARGV, string.match, math.floor
 local pack, unpacked = struct.pack, struct.unpack

@@ -5,10 +5,10 @@
 
 namespace canigo::redis::detail {
 
-/// The number of the format in which this version keeps limits in Redis; below 32.
+/// The number of the format in which this version of the library stores limits in Redis; below 32.
 inline constexpr int limit_form = 3;
 
-/// The Lua script behind all limits, and its name in the script cache of Redis.
+/// The Lua script that implements all limits, and its name (the SHA-1) in the script cache of Redis.
 std::string_view sync_script() noexcept;
 const std::string& sync_sha();
 

@@ -33,7 +33,7 @@ bool take_word(std::string_view& text, std::string_view word) {
   return true;
 }
 
-/// Commands without a key: they concern only the node to which they are sent.
+/// Commands without a key. They belong to no slot of the cluster.
 constexpr std::string_view without_keys[] = {
     "ACL",      "AUTH",      "BGREWRITEAOF", "BGSAVE",   "CLIENT",  "CLUSTER",  "COMMAND", "CONFIG", "DBSIZE",
     "DEBUG",    "ECHO",      "FAILOVER",     "FLUSHALL", "FLUSHDB", "FUNCTION", "HELLO",   "INFO",   "KEYS",
@@ -82,7 +82,7 @@ std::optional<redirection> redirection_of(std::string_view text) {
   r.is_once = take_word(text, "ASK ");
   if (!r.is_once && !take_word(text, "MOVED ")) return std::nullopt;
   const auto space = text.find(' ');
-  const auto colon = text.rfind(':');  // the last colon, because an IPv6 address has colons, and no brackets here
+  const auto colon = text.rfind(':');  // the last colon: an IPv6 address has colons, too, and Redis sends no brackets
   if (space == text.npos || colon == text.npos || colon < space) return std::nullopt;
   const auto slot = number(text.substr(0, space), cluster_slots - 1);
   const auto port = number(text.substr(colon + 1), 65535);

@@ -13,19 +13,20 @@ namespace canigo::redis::detail {
 /// The number of slots among which a Redis Cluster distributes its keys.
 inline constexpr unsigned cluster_slots = 16384;
 
-/// Returns the slot of a key. If there is text between the first { and the next }, only that text is hashed.
+/// Returns the slot of a key: a hash of the key. If there is text between the first { and the next }, only that text is
+/// hashed.
 unsigned slot_of(std::string_view key) noexcept;
 
 /// Returns the slot of a command's first key, which must be at the position that most commands use. Nothing for a
 /// command without keys.
 std::optional<unsigned> slot_of(const command& c);
 
-/// The node that has a slot, as another node names it.
+/// The parsed MOVED or ASK reply by which one node names the node that has a slot.
 struct redirection {
   unsigned slot = 0;
   // the address of the node that has the slot; an empty host means the host of the node that has sent this error reply
   endpoint::address where;
-  bool is_once = false;  // whether the node serves only this command, which must follow ASKING
+  bool is_once = false;  // true for ASK: the node serves only this command, after the command ASKING
 };
 
 /// Parses an error reply such as "MOVED 3999 127.0.0.1:6381" or "ASK 3999 …". Returns nothing for any other text.

@@ -26,8 +26,8 @@ bool stream::is_open(int socket, bool may_have_data) noexcept {
 
 namespace {
 
-/// The kernel retries a connect after 1 s, and then each time after twice as long. This limit allows only the first
-/// retry. The client then connects anew, so it soon finds a machine that comes back after a long time.
+/// The time limit of one attempt to connect. The kernel repeats an unanswered connect after 1 s, and then after ever
+/// longer pauses. The limit allows only the first repetition, so a new attempt soon finds a server that has come back.
 constexpr duration longest_connect = std::chrono::milliseconds{1500};
 
 /// A stream over TCP without TLS, or over a Unix domain socket.
@@ -48,8 +48,8 @@ class plain_stream final : public stream {
     std::error_code ignored;
     socket_.close(ignored);
   }
-  // Whether the connection is open, and the server has sent nothing. The client expects no reply, so any byte from the
-  // server is an error.
+  // Whether the connection is open, and the server has sent nothing. Call it only while the client expects no reply:
+  // then any byte from the server is an error.
   bool is_open() noexcept override { return stream::is_open(socket_.native_handle(), false); }
 
  private:

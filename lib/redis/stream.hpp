@@ -45,7 +45,7 @@ class stream {
   virtual void close() noexcept = 0;
   /// Whether the peer has not closed the connection. It asks the kernel, which costs a system call.
   virtual bool is_open() noexcept = 0;
-  /// Text to add to the cause of this connection's failure; "" if there is nothing to add.
+  /// If the connection fails, this text is added to the error's text. "" if there is nothing to add.
   virtual std::string hint() const { return {}; }
 
  protected:
@@ -61,7 +61,7 @@ struct tls_settings {
   std::string key_file;
 };
 
-/// A connection could not be made. The text says more than the error code.
+/// The error of a connection that could not be made. Its text gives more details than the error code.
 class stream_failure : public std::system_error {
  public:
   stream_failure(std::error_code ec, std::string text) : std::system_error{ec}, text_{std::move(text)} {}
@@ -75,7 +75,7 @@ class stream_failure : public std::system_error {
 /// Connects to a host, or to the endpoint's unix socket if it has one. Throws std::system_error, or stream_failure.
 net::awaitable<std::unique_ptr<stream>> open_stream(const endpoint& e, endpoint::address a, const tls_settings& tls);
 
-/// Does the TLS handshake. It is in its own object file, because it needs OpenSSL.
+/// Does the TLS handshake. This function is in its own object file, because it needs OpenSSL.
 net::awaitable<std::unique_ptr<stream>> open_tls(net::ip::tcp::socket socket, std::string host,
                                                  const tls_settings& tls);
 

@@ -18,7 +18,7 @@
 namespace canigo::redis::detail {
 namespace {
 
-/// Throws if a file could not be read, or has invalid content.
+/// If `ec` is an error, throws stream_failure with the names of the option and of its file.
 void check(std::error_code ec, const std::string& option, const std::string& file) {
   if (!ec) return;
   throw stream_failure{errc::invalid_argument, "client_options." + option + " " + file + ": " + ec.message()};
@@ -92,7 +92,7 @@ class tls_stream final : public stream {
 
  private:
   /// Called by OpenSSL if the server asks for a certificate and the client has none. The handshake continues, because
-  /// the server may accept that.
+  /// the server may accept a client without a certificate.
   static int is_asked(SSL*, void* lacks_certificate) noexcept {
     *static_cast<bool*>(lacks_certificate) = true;
     return 1;

@@ -124,7 +124,8 @@ void subscriber::wait(duration d) {
 
 void subscriber::listen_for_anything(const std::string& channel) {
   if (!is_up_ || is_asked_ || !channels_.contains(channel)) return;
-  // Sends SUBSCRIBE for a channel that is subscribed to already. That changes nothing, but the server must answer.
+  // Sends SUBSCRIBE for a channel that is subscribed to already. That changes nothing, but the server must answer it.
+  // If no answer comes, the connection counts as broken.
   ask_for(channel, "SUBSCRIBE");
   expect_anything();
 }
@@ -146,7 +147,7 @@ void subscriber::heard() noexcept {
 void subscriber::link_up() noexcept {
   is_up_ = true;
   change([this] {
-    const auto l = link_;  // keeps the link alive, because each of these calls may end it
+    const auto l = link_;  // keeps the link alive, because each call of ask_for() may end it
     for (auto it = channels_.begin(); it != channels_.end() && is_up_; ++it) ask_for(it->first, "SUBSCRIBE");
     if (is_up_ && !channels_.empty()) expect_anything();
     l->read();
@@ -160,7 +161,7 @@ bool subscriber::link_reply(reply&& r) noexcept {
   if (parts.size() != 3) return false;
   const auto& what = parts[0].text();
   if (what != "message" && !asked_.empty()) asked_.pop_front();
-  failures_ = 0;  // reset after a subscription, because a server may permit the login and then reject the subscription
+  failures_ = 0;  // reset here, not after the login: after the login, the server may still reject the subscription
   const auto found = channels_.find(parts[1].text());
   // if the channel was removed after the server had sent the message, the message is dropped
   if (found == channels_.end()) return true;
@@ -196,7 +197,7 @@ void subscriber::link_down(std::error_code ec, std::error_code cause, const std:
   try {
     if (!channels_.empty() && !is_waiting_) wait(delay);
   } catch (...) {
-    // There was no memory for the connection. The next call of add() makes it.
+    // There was no memory for the timer that starts the next connection. The next call of add() makes the connection.
   }
 }
 

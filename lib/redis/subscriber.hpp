@@ -26,14 +26,14 @@ class subscription {
   subscription(const subscription&) = delete;
   subscription& operator=(const subscription&) = delete;
 
-  /// Called when the subscription begins: all messages from now on arrive. A second call means that the connection was
-  /// lost in between, so messages may be missing.
+  /// Called when the subscription begins: the listener gets all messages that are published from now on. A second call
+  /// means that the connection was lost in between, so messages may be missing.
   virtual void subscribed() noexcept = 0;
   virtual void published(std::string_view message) noexcept = 0;
-  /// Called when the server rejects the subscription, with the reason. No messages will come.
+  /// Called with the reason when the server rejects the subscription. No messages will come.
   virtual void refused(std::error_code ec, const std::string& text) noexcept = 0;
-  /// Called with the reason when there is no connection for messages. When there is a connection again, subscribed() is
-  /// called.
+  /// Called with the reason when the connection for messages is lost, or can't be made. After the next connection is
+  /// made, subscribed() is called.
   virtual void unheard(std::error_code ec, const std::string& text) noexcept = 0;
 
  protected:
@@ -41,30 +41,32 @@ class subscription {
   ~subscription() = default;
 };
 
-/// The second connection of a client, for published messages. It is closed one second after the last subscription has
-/// ended.
+/// A Redis client's second connection, which receives published messages. It is closed one second after the last
+/// subscription has ended.
 class subscriber final : public std::enable_shared_from_this<subscriber>, private link_listener {
  public:
   subscriber(net::any_io_executor strand, std::shared_ptr<const link_options> options, const backoff& reconnect);
 
-  // The following functions may be called on any thread. They throw, without a change, if there is no memory to post to
-  // the strand.
+  // add(), remove() and check() may be called on any thread. They throw if there is no memory to post to the strand; in
+  // that case nothing has changed.
   void add(std::string channel, std::weak_ptr<subscription> s);
   void remove(std::string channel);
-  /// Checks the connection, because a connection whose peer has vanished looks like a connection without messages. If
-  /// the server sends nothing within `connect_timeout`, the connection is replaced.
+  /// Checks the connection, because a peer that has vanished looks like a peer that sends no messages. If the server
+  /// sends nothing within `connect_timeout`, the connection is replaced.
   void check(std::string channel);
   /// Call it with the run id of the server that now gets the commands. If the subscriber is connected to another
-  /// server, which would publish no more messages, it connects anew. Runs on the strand.
+  /// server, it reconnects, because the other server would publish no more messages. Runs on the strand.
   void follow(const std::string& run_id) noexcept;
-  /// Ends the subscriber, on the strand. Channels that are not added yet are dropped.
+  /// Ends all subscriptions, and closes the connection. Call it on the strand. If add() was called but its posted
+  /// function has not run yet, its channel is not subscribed.
   void close() noexcept;
-  /// Call it when the context is destroyed.
+  /// Call it when the context is destroyed. Closes the connection, and releases the timers and the strand.
   void shut_down() noexcept;
 
  private:
-  /// Calls `c`, and then connects or disconnects as the channels demand. Without memory for that, the connection is
-  /// replaced after a while.
+  /// Calls `c`, which changes the set of channels. Then connects if there are channels and no connection. If there are
+  /// no channels, the connection ends a second later. If there is no memory for one of these steps, the connection is
+  /// replaced later.
   template <class Change>
   void change(Change c) noexcept;
   void act();

@@ -41,8 +41,8 @@ std::optional<std::int64_t> whole(std::string_view bytes) noexcept {
 }
 
 /// Appends three lists: runs of acknowledged requests, cancelled requests, and runs of wanted requests. A run is a
-/// series of requests with consecutive ids; it is stored as one entry. Precondition: the last three numbers are 0. They
-/// become the lengths of the lists.
+/// series of requests with consecutive ids; it is stored as one entry. Precondition: the last three elements of
+/// `numbers` are 0. The function changes these elements to the lengths of the lists.
 void add_lists(const sync_call& c, std::vector<double>& numbers) {
   const std::size_t counts = numbers.size() - 3;
   numbers.reserve(numbers.size() + 2 * c.acknowledged->size() + 2 * c.cancels->size() + 4 * c.wanted.size());
@@ -120,7 +120,8 @@ std::string alternatives_of(const sync_call& c) {
   return packed(numbers);
 }
 
-/// Reads the runs of waiters from an answer; nothing if the text is malformed.
+/// Reads the runs of waiters (each with consecutive ids) from an answer of the script; nothing if the text is
+/// malformed.
 std::optional<std::vector<sync_answer::run>> runs_of(std::string_view text) {
   std::vector<sync_answer::run> runs;
   runs.reserve(text.size() / (4 * 8));
@@ -137,7 +138,7 @@ std::optional<std::vector<sync_answer::run>> runs_of(std::string_view text) {
   return runs;
 }
 
-/// Reads the alternatives out of an answer; nothing if the text has another form.
+/// Reads the states of a limiter's alternatives from an answer of the script; nothing if the text has another form.
 std::optional<std::vector<sync_answer::alternative>> alternatives_in(std::string_view text) {
   std::vector<sync_answer::alternative> all;
   for (; text.size() >= 3 * 8; text.remove_prefix(3 * 8)) {
@@ -153,8 +154,8 @@ std::optional<std::vector<sync_answer::alternative>> alternatives_in(std::string
   return all;
 }
 
-/// Reads "version permits tokens period burst pause", and then "tokens period burst" of each further rate. Returns
-/// nothing if the text is malformed.
+/// Reads the settings of a limit: "version permits tokens period burst pause", and then "tokens period burst" for each
+/// further rate. Returns nothing if the text is malformed.
 std::optional<limit_settings> settings_of(std::string_view text) {
   constexpr std::size_t of_first = 6;
   std::array<std::int64_t, of_first + 3 * (most_rates - 1)> numbers{};
@@ -177,7 +178,8 @@ std::optional<limit_settings> settings_of(std::string_view text) {
   s.version = at(0);
   s.permits = at(1);
   s.pause = numbers[5];
-  // Adds a rate. Returns false if it has more than one token per nanosecond, which no limit can have.
+  // Adds a rate to the settings `s`. Returns false if the rate has more than one token per nanosecond, which no limit
+  // can have.
   const auto add_rate = [&](std::size_t i) {
     s.rates[s.rate_count++] = {.tokens = at(i), .period = at(i + 1), .burst = at(i + 2)};
     return at(i) <= at(i + 1) * 1000;

@@ -24,12 +24,14 @@ using std::chrono::seconds;
 // server: both together are less than 2 s.
 constexpr backoff after_failures{.first = milliseconds{50}, .cap = milliseconds{500}};
 
-// After a failed call, Redis counts as unreachable for this time, unless another call begins. The time is longer than
-// the longest delay between calls. So while requests come, another call begins before known_until_.
+// During this time after a failed call to Redis, requests are decided without Redis. If another call begins in this
+// time, they are decided without Redis until that call ends. The time is longer than the longest delay between calls.
+// So while requests come, the next call begins before the time ends.
 constexpr duration known_for = seconds{1};
 
-// If a call of the script takes longer than this, requests that must be answered now do not wait for its result. The
-// time is longer in mode closed, which refuses these requests although the machine may only be busy.
+// Bounds of the time after which a call of the script is late. When a call is late, impatient requests, which must not
+// wait, are decided immediately. In mode closed the lower bound is longer, because that mode refuses these requests,
+// although the call may be late only because the machine is busy.
 constexpr duration decided_if_closed = milliseconds{500};
 constexpr duration decided_soonest = milliseconds{200};
 constexpr duration decided_latest = seconds{2};
@@ -37,15 +39,16 @@ constexpr duration decided_latest = seconds{2};
 // The time limit of a call that only checks whether Redis is back.
 constexpr duration longest_probe = milliseconds{500};
 
-// This index of a unit means that no unit counts the requests.
+// The value of rate_share::unit for a rate that counts no tokens.
 constexpr std::size_t no_unit = canigo::detail::most_units;
 
 std::uint64_t amount_of(const canigo::detail::demand& wanted, std::size_t unit) noexcept {
   return unit == no_unit ? 0 : wanted.of(unit);
 }
 
-// If Redis is away, an open failure mode decides on a waiter this long before its deadline. If the wait is short, the
-// mode decides when a quarter of the wait is left.
+// If Redis does not answer, the modes open and local decide a waiting request without Redis when this time is left
+// until the request's deadline. If the request's whole wait is shorter than 80 ms, they decide it when a quarter of
+// that wait is left.
 constexpr duration last_moment = milliseconds{20};
 
 }  // namespace
@@ -63,7 +66,7 @@ void sync_plan::request_came() noexcept {
 void sync_plan::call_begins(time_point now, duration answer_within) noexcept {
   is_under_way_ = true;
   is_decided_ = is_hinted_ = is_wanted_ = false;
-  // if an outage is known, requests need not ask Redis first until this call was answered or has failed
+  // during an outage, requests are decided without Redis until this call has ended
   if (now < known_until_) known_until_ = time_point::max();
   next_at_ = time_point::max();
   called_at_ = now;
@@ -106,7 +109,7 @@ bool sync_plan::fails(std::error_code cause, std::string text, bool is_permanent
 bool sync_plan::turns_late(time_point now) noexcept { return is_late(now) && !std::exchange(is_decided_, true); }
 
 void sync_plan::do_without_until_answer(const limit_settings& s) noexcept {
-  // During an outage, requests need not ask Redis first until this call ends.
+  // During an outage, requests are decided without Redis until the running call has ended.
   if (is_failing_) known_until_ = time_point::max();
   begin_share(called_at_, s);
 }
@@ -116,7 +119,8 @@ void sync_plan::stop() noexcept {
   retry_at_ = time_point::max();
 }
 
-/// Returns this process's share of a rate, and of its burst: the part that the process may use while Redis is away.
+/// Returns this process's share of a rate and of its burst: the part that the process may use while Redis does not
+/// answer.
 std::pair<canigo::rate, std::uint64_t> sync_plan::share_of(const rate_setting& r) const noexcept {
   const double part = options_.on_failure.share();
   const auto longest = static_cast<double>(duration::max().count() / 2);
@@ -136,13 +140,14 @@ void sync_plan::rates_changed(time_point now, const limit_settings& s) noexcept 
   share_at_ = now;
 }
 
-/// Gives this process its share of each rate, which it may use while Redis is away. The buckets of a share begin empty.
+/// Gives this process its share of each rate, which it may use while Redis does not answer. The buckets of the shares
+/// are empty at first.
 void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept {
   if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
   shares_.clear();
   for (std::size_t i = 0; i < std::min(s.rate_count, shares_.capacity()); ++i) {
     const rate_setting& r = s.rates[i];
-    if (r.tokens == 0) {  // this rate counts nothing: see limit_settings
+    if (r.tokens == 0) {  // a rate without tokens is a placeholder and limits nothing: see limit_settings
       shares_.push_back({token_bucket{canigo::rate::per_second(1), 1, 0, since}, no_unit});
       continue;
     }
@@ -151,19 +156,20 @@ void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept 
   }
 }
 
-/// Whether Redis must be told something before the next renewal. Waiters that leave during an outage need no call:
-/// Redis forgets them together with their session.
+/// Whether the limit has changes that Redis must get before the next renewal of the lease. If waiters leave during an
+/// outage, no call is needed: Redis forgets these waiters when their session ends.
 bool sync_plan::has_news(const needs& n) const noexcept {
   if (n.has_changes) return true;
   if (is_failing_ && !n.is_engaged && !n.may_hold_there) return false;
   return n.is_registered && n.has_returns;
 }
 
-/// Whether to call Redis as soon as a call is allowed.
+/// Whether a call to Redis is needed immediately. After a failed call, the needed call does not begin before
+/// `retry_at_`.
 bool sync_plan::is_due(const needs& n) const noexcept {
   if (n.is_leaving) return !is_failing_ && (n.is_registered || n.has_changes);
-  // This call, which requests during an outage have caused, is made even if all of them have ended meanwhile. Otherwise
-  // all later requests would be decided without Redis.
+  // During an outage, a request causes a call to find out whether Redis works again. This call is made even if the
+  // request has already ended. Otherwise all later requests would be decided without Redis.
   if (is_failing_ && is_wanted_) return true;
   return has_news(n) || (n.is_engaged && (n.has_fresh || is_hinted_));
 }
@@ -183,7 +189,8 @@ time_point sync_plan::next_look(const needs& n, time_point now) const noexcept {
   return t;
 }
 
-/// Returns the time limit of the next call. On a slow connection it is longer, up to a bound that the lease sets.
+/// Returns the time limit of the next call. The limit is longer on a slow connection, up to a bound that depends on the
+/// length of the lease.
 duration sync_plan::time_limit(const needs& n, duration answer_within) const noexcept {
   // Without a registered session no lease can be lost, so the call may wait longer for a connection.
   const duration least = milliseconds{n.is_registered ? 20 : 1000};
@@ -224,12 +231,13 @@ std::error_code sync_plan::decide(time_point now, const canigo::detail::demand& 
   return {};
 }
 
-/// Finds the alternative that serves a request. It has the lowest `prefer` among those with free capacity, and of these
-/// the largest free part of its burst. Returns would_block if a later attempt may find an alternative.
+/// Finds the alternative that serves a request: the one with the lowest `prefer` among the alternatives with free
+/// capacity. If several have the same lowest `prefer`, chooses the one with the largest free part of its burst. Returns
+/// would_block if a later attempt may find an alternative.
 std::error_code sync_plan::choose(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
                                   std::size_t& from) noexcept {
   bool is_any_large_enough =
-      set == 0;  // if the set is empty, all alternatives that may serve the request are paused, so it is not too large
+      set == 0;  // all alternatives that may serve the request are paused, so the request must wait
   bool is_found = false;
   double most = 0;
   for (std::size_t i = 0; i < options_.alternatives.size(); ++i) {
@@ -255,7 +263,8 @@ std::error_code sync_plan::choose(time_point now, const canigo::detail::demand& 
   return errc::store_unavailable;
 }
 
-/// Like choose(), in mode open, in which every alternative has capacity: those with the lowest `prefer` take turns.
+/// The counterpart of choose() for mode open, in which no alternative is limited. The alternatives with the lowest
+/// `prefer` serve requests in turn.
 std::error_code sync_plan::choose_next(std::uint64_t set, std::size_t& from) noexcept {
   if (set == 0) return net::error::would_block;
   const std::size_t many = options_.alternatives.size();

@@ -16,8 +16,8 @@ using std::chrono::microseconds;
 
 constexpr std::uint64_t exact_in_lua = std::uint64_t{1} << 53;
 
-/// Converts a rate to tokens per microseconds, the unit of the server's clock. Returns 0 tokens for a rate that can't
-/// be represented exactly.
+/// Converts a rate to N tokens per M microseconds, the unit of the server's clock. Returns 0 tokens for a rate that
+/// can't be represented exactly.
 rate_setting in_micros(const canigo::rate& r) noexcept {
   const auto least = r.reduced();
   const auto tokens = static_cast<std::uint64_t>(least.tokens());
@@ -29,7 +29,7 @@ rate_setting in_micros(const canigo::rate& r) noexcept {
                   : rate_setting{.tokens = tokens * 1000, .period = period};
 }
 
-/// Returns the greatest burst for which the script's products stay exact; 0 if there is none.
+/// Returns the greatest burst with which all products in the Redis script are exact; 0 if there is none.
 std::uint64_t most_burst(const rate_setting& r) noexcept {
   if (r.tokens == 0) return 0;
   return std::min(most_tokens, (exact_in_lua - 1) / std::max(r.tokens, r.period / r.tokens + 1));
@@ -78,8 +78,8 @@ terms::terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::s
     own_rates_ -= a.rates;
     settings_.alternatives.push_back({.permits = a.permits});
   }
-  // In the script's list of rates, the first rate is a common rate. If the limit has no common rates, that first rate
-  // counts nothing.
+  // In the script's list of rates, the first rate is a common rate. If the limit has alternatives but no common rate, a
+  // placeholder that limits nothing becomes the first rate.
   const std::size_t skipped = own_rates_ == 0 && !alternatives_.empty() ? 1 : 0;
   settings_.rate_count = rates.size() + skipped;
   if (skipped == 1) settings_.rates[0] = {.tokens = 0, .period = 0, .burst = 0};
@@ -92,7 +92,7 @@ terms::terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::s
     t->at.resize(alternatives_.size());
   }
   if (units_ != nullptr) shape_ = shape_of(rates, *units_, permits > 0, alternatives_);
-  std::size_t of = 0;  // the alternative to which the present rate belongs
+  std::size_t of = 0;  // the alternative to which rates[i] belongs, if it is not a common rate
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const std::size_t at = i + skipped;
     std::string field = units_ ? "limiter_options.rates[" + std::to_string(i) + "]." : "scheduler_options.";
@@ -273,8 +273,8 @@ duration terms::time_in(std::size_t first, std::size_t end, const std::array<dou
   for (std::size_t i = first; i < end; ++i) {
     const rate_setting& r = settings_.rates[i];
     if (tokens[r.unit] <= 0) continue;
-    // Tokens accumulate since the bucket was empty, up to the burst. The computation uses durations, because the bucket
-    // may have been empty before the clock's beginning.
+    // Tokens accumulate since the bucket was empty, up to the burst. The computation uses durations instead of
+    // instants, because the bucket may have been empty before the clock's earliest instant.
     const duration full = time_of(r, static_cast<double>(r.burst));
     const duration empty_in = saturating_add(empty_at_[i], full) <= now ? -full : empty_at_[i] - now;
     longest = std::max(longest, saturating_add(time_point{empty_in}, time_of(r, tokens[r.unit])).time_since_epoch());

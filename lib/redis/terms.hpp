@@ -25,7 +25,7 @@ inline constexpr std::uint64_t most_tokens = std::uint64_t{1} << 31;
 /// most_tokens.
 std::uint64_t checked_tokens(std::string_view field, std::uint64_t n, std::uint64_t least);
 
-/// An alternative of a limit, as its options say.
+/// The options of one alternative of a limit.
 struct alternative_terms {
   std::string name;
   std::size_t rates = 0;      // the number of the limit's rates that belong to this alternative
@@ -35,9 +35,10 @@ struct alternative_terms {
 
 /// The settings of a limit, and the changes by this process that Redis does not know yet.
 ///
-/// A change applies in this process immediately. Each call reports the change to Redis until a call is answered or,
-/// during an outage, until the change's time is over. Charges and refunds are reported as a total, so that the loss of
-/// a call has no effect.
+/// A change applies in this process immediately. Each call of the Redis script reports the change, until Redis has
+/// answered such a call. During an outage of Redis, the changes of settings are dropped after the time `tell_until`
+/// that was passed with the last change or charge. Charges and refunds are reported as totals, so that no charge is
+/// missing after a call was lost.
 class terms {
  public:
   /// `permits`: 0 for no cap. `units`: the units of a limiter. `rates`: the common rates, then the rates of each
@@ -60,34 +61,34 @@ class terms {
   std::uint64_t all_alternatives() const noexcept {
     return alternatives_.empty() ? 0 : ~std::uint64_t{0} >> (most_alternatives - alternatives_.size());
   }
-  /// The number of the first rate of an alternative in settings().rates.
+  /// The index in settings().rates of the first rate of an alternative.
   std::size_t first_rate_of(std::size_t alternative) const noexcept { return first_rates_[alternative]; }
-  /// The alternatives of a set that can ever grant a request with this demand.
+  /// Returns the alternatives of `set` whose bursts are large enough for the demand `wanted`.
   std::uint64_t that_fit(std::uint64_t set, const demand& wanted) const noexcept;
   /// The largest amount of a unit that one request can get from any alternative of a set.
   std::uint64_t most_of(std::uint64_t set, std::size_t unit) const noexcept;
   time_point alternative_paused_until(std::size_t i) const noexcept { return paused_[i]; }
   /// The alternatives of a set that are not paused.
   std::uint64_t not_paused(std::uint64_t set, time_point now) const noexcept;
-  /// When the first of the pauses of a set of alternatives ends.
+  /// The earliest instant at which one of the alternatives in a set is no longer paused.
   time_point first_resumes_at(std::uint64_t set) const noexcept;
 
-  // The functions that change settings. Calls of the script tell Redis of a change until `tell_until`.
+  // The following functions change settings. Until `tell_until`, calls of the Redis script report the change to Redis.
 
   void set_permits(std::uint64_t n, time_point tell_until) noexcept;
   /// Changes the rate with the index `index`. Errors: errc::invalid_argument for an unknown index, and for a burst that
   /// is out of range.
   void set_rate(std::size_t index, const canigo::rate& r, time_point tell_until);
   void set_burst(std::size_t index, std::uint64_t n, time_point tell_until);
-  /// These functions change an alternative: a rate, a burst, the cap or the pause. `index` counts the alternative's own
-  /// rates. `may_end`: the pause may become shorter.
+  /// These functions change an alternative: a rate, a burst, the cap or the pause. `index`: 0 is the alternative's
+  /// first rate. `may_end`: whether the pause may become shorter.
   void set_rate_of(std::size_t alternative, std::size_t index, const canigo::rate& r, time_point tell_until);
   void set_burst_of(std::size_t alternative, std::size_t index, std::uint64_t n, time_point tell_until);
   void set_permits_of(std::size_t alternative, std::uint64_t n, time_point tell_until) noexcept;
   void pause_alternative(std::size_t alternative, time_point t, bool may_end, time_point now,
                          time_point tell_until) noexcept;
   void pause_until(time_point t, time_point now, time_point tell_until) noexcept;
-  /// Notes that an amount of a unit was used without a grant. A negative amount was given back.
+  /// Adds to the charges an amount of a unit that was used without a grant. A negative amount is a refund.
   void charge(std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
   /// Like charge(), for the rates of one alternative.
   void charge_at(std::size_t alternative, std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
@@ -96,33 +97,36 @@ class terms {
   bool has_untold() const noexcept {
     return !unsaid_.is_empty() || (charged_ != charged_and_answered_ && charged_ != overdue_);
   }
-  /// Call it when Redis fails. Drops the changes of settings whose time to be reported is over. Charges are never
-  /// dropped, because a call whose answer was lost may have reported them. But overdue charges alone cause no call.
+  /// Call it when Redis fails. If the `tell_until` of the last change or charge has passed, drops all unconfirmed
+  /// changes of settings. Charges are never dropped, because a call whose answer was lost may have reported them. But
+  /// overdue charges alone cause no call of the script.
   void forget_overdue(time_point now) noexcept;
 
-  /// Adds the settings and the changes to a call.
-  /// Throws std::bad_alloc for a limit with alternatives.
+  /// Adds the settings and the changes to a call of the Redis script. May throw std::bad_alloc if the limit has
+  /// alternatives.
   void write(sync_call& s, time_point now) const;
   void call_begins() noexcept;
-  /// Call it when a call of the script has failed or has had no effect. The next call contains the same changes again.
+  /// Call it when a call of the script has failed or has had no effect. Then the next call of the script reports the
+  /// same changes again.
   void tell_again() noexcept;
-  /// Notes that Redis knows the changes of settings that the call contained.
+  /// Call it when Redis has confirmed the changes of settings in the last call of the script.
   void told() noexcept;
-  /// Notes that Redis knows the charges that the call contained.
+  /// Call it when Redis has confirmed the charges in the last call of the script.
   void charged() noexcept { charged_and_answered_ = overdue_ = charged_under_way_; }
-  /// Takes over the settings of all processes, except for a setting that this process has changed since.
+  /// Copies the settings `s` from an answer of Redis, except those that this process has changed since the call began.
   void adopt(const limit_settings& s, time_point now) noexcept;
 
-  /// Stores the answer to a call that began at `called_at`: how long the quarantine lasts, and when each bucket will
-  /// have tokens. A negative element of `empty_in` is the time since when the bucket has had tokens.
+  /// Stores the answer to a call that began at `called_at`. `quarantine`: how much longer the quarantine lasts.
+  /// `empty_in`: how much longer each bucket stays empty. A negative element: for how long the bucket has had tokens.
   void heard(time_point called_at, duration quarantine, const std::array<duration, most_rates>& empty_in) noexcept;
   /// The earliest time at which a request may be granted: `now`, or the end of a pause or of a quarantine.
   time_point opens_at(time_point now) const noexcept;
-  /// Returns the time from `now` until the buckets have gathered `tokens`, an amount for each unit; 0 if the buckets
-  /// are unknown.
+  /// Returns the time from `now` until the buckets have gathered `tokens`, an amount for each unit; 0 if the state of
+  /// the buckets is unknown.
   duration time_until(const std::array<double, most_units>& tokens, time_point now) const noexcept;
   /// A lower bound on the time from `now` until the alternatives of a set have granted several requests. `all` is the
-  /// sum of their demands, `own` the demand of the last one. A pause without an end may end at any moment.
+  /// sum of their demands, and `own` the demand of the last request. A pause that ends only by resume() is ignored,
+  /// because resume() may be called at any moment.
   duration time_until_any(std::uint64_t set, const std::array<double, most_units>& own,
                           const std::array<double, most_units>& all, time_point now) const noexcept;
 
@@ -148,18 +152,18 @@ class terms {
   limit_settings settings_;
   time_point paused_until_ = time_point::min();
   std::uint64_t shape_ = 0;
-  setting unsaid_;            // the settings changed by this process
-  setting unsaid_under_way_;  // the settings of `unsaid_` that the running call contains
+  setting unsaid_;            // the settings that this process has changed, and that no call contains yet
+  setting unsaid_under_way_;  // the changed settings that the running call of the script contains
   /// The amounts charged, for each unit: to the common rates (`own`), and to the rates of each alternative (`at`).
   struct totals {
     std::array<std::int64_t, most_units> own{};
     std::vector<std::array<std::int64_t, most_units>> at = {};
     bool operator==(const totals&) const = default;
   };
-  totals charged_;  // the amount charged of each unit, less what was given back
+  totals charged_;  // the amount of each unit that was charged, minus the refunds
   totals charged_under_way_;
   totals charged_and_answered_;
-  totals overdue_;  // charges up to these totals are overdue, and cause no call of their own
+  totals overdue_;  // charges up to these totals are overdue; overdue charges alone cause no call of the script
   time_point tell_until_ = time_point::max();
   time_point closed_until_ = time_point::min();  // the end of a quarantine, until which Redis grants nothing
   bool is_heard_ = false;                        // whether the state of the buckets is known

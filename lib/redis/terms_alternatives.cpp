@@ -1,5 +1,5 @@
-// The functions of terms for the alternatives of a limit: their settings and changes, and when they can serve a
-// request.
+// The member functions of `terms` for the alternatives of a limit. They change the settings of an alternative, and
+// compute when this alternative can serve a request.
 #include "canigo/error.hpp"
 
 #include "terms.hpp"
@@ -99,9 +99,10 @@ void terms::charge_at(std::size_t alternative, std::size_t unit, std::int64_t am
   tell_until_ = tell_until;
 }
 
-/// Returns a lower bound on the time in which the alternatives together can grant the amount `all`. The amount is split
-/// among the alternatives. Before at least one alternative can have granted its part, they can't have granted `all`
-/// together. This bound holds for any split; a split by the speed of the rates gives a close bound.
+/// Returns a lower bound on the time in which the alternatives together can grant the amount `all`. The function splits
+/// `all` into one part for each alternative. It returns the shortest time in which one of the alternatives can grant
+/// its part. Until then, the alternatives together can't have granted `all`, whatever the split is. A split by the
+/// speed of the rates gives a close bound.
 duration terms::time_of_unit(std::uint64_t set, std::size_t unit, double all, time_point now) const noexcept {
   const auto speed = [&](std::size_t a) {
     double least = std::numeric_limits<double>::infinity();

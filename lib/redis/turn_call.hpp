@@ -11,21 +11,23 @@
 
 namespace canigo::redis::detail {
 
-/// Runs its owner's turn() on `where` when it is posted. It keeps the owner alive from ask() until then.
+/// When this object is posted, it calls turn() of its owner on the executor `where`. It keeps the owner alive from
+/// ask() until that call.
 template <class Owner>
 class turn_call final : public canigo::detail::suspended {
  public:
   explicit turn_call(const net::any_io_executor& where) noexcept : where_{&where} {}
 
-  /// Requests a turn. Returns true if the caller must post it, because none was requested. Precondition: the owner's
-  /// lock is held.
+  /// Requests a call of the owner's turn(). Returns true if no call was requested yet; then the caller must post this
+  /// object. Precondition: the owner's lock is held.
   bool ask(std::shared_ptr<Owner> o) noexcept {
     if (std::exchange(is_asked_, true)) return false;
     owner_ = std::move(o);
     return true;
   }
   bool is_asked() const noexcept { return is_asked_; }
-  /// Call it when the turn begins, with the owner's lock held.
+  /// Call it at the beginning of the owner's turn(), with the owner's lock held. A later ask() then causes another call
+  /// of turn().
   void begin() noexcept { is_asked_ = false; }
 
   void resume() override {

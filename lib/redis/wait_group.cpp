@@ -23,7 +23,8 @@ net::awaitable<std::string> wait_group::add(int priority) { return add(places_, 
 
 net::awaitable<std::string> wait_group::add(std::shared_ptr<places> p, semaphore& slots, int priority) {
   permit place = co_await slots.acquire({.priority = priority});
-  // Permits that were idle in this process share a token, so a serial number makes the id unique.
+  // The token alone is not unique: permits that this process grants from its idle permits may have the same token. So
+  // the id also contains a serial number.
   static std::atomic<std::uint64_t> serial{0};
   std::string id = std::to_string(place.token()) + "." + std::to_string(serial.fetch_add(1));
   const std::lock_guard lock{p->mutex};

@@ -20,14 +20,14 @@ class reply_builder {
  public:
   explicit reply_builder(std::size_t max_reply) noexcept : bound_{max_reply} {}
 
-  std::size_t spent = 0;  // the cost of the reply that is being built
+  std::size_t spent = 0;  // the size of the reply that is being built, in bytes
   bool over = false;
   bool is_unsupported = false;  // the reply is nested too deep, or has a type of RESP 3
   bool no_memory = false;
 
   reply* add(const redisReadTask& task, std::size_t bytes, reply::kind k) noexcept {
     spent += sizeof(reply) + bytes;
-    over = spent > bound_;  // the reply is too large: this function returns null, and hiredis stops building the reply
+    over = spent > bound_;  // true: the reply is too large, so this function returns null, and hiredis stops
     if (over) return nullptr;
     try {
       reply* r = nullptr;
@@ -116,8 +116,9 @@ Functions make_functions() {
   f.createInteger = create_integer;
   f.createNil = create_nil;
   f.freeObject = free_object;
-  // RESP 3 has these types. The client does not request RESP 3, but without these functions a later hiredis would build
-  // its own objects. hiredis reports a null pointer as a lack of memory, so the flag tells the real cause.
+  // hiredis calls the following functions for the types double and bool, which only RESP 3 has. The client does not
+  // request RESP 3. But without these functions a later hiredis would build its own objects. hiredis reports a null
+  // pointer as a lack of memory, so `is_unsupported` stores the real cause.
   if constexpr (requires { f.createDouble; }) {
     f.createDouble = [](const redisReadTask* task, double, char*, std::size_t) { return refuse(*task); };
   }
