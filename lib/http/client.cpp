@@ -89,8 +89,8 @@ bool environment_has_proxy() noexcept {
   });
 }
 
-/// Returns options with which curl uses no proxy if the environment names none now. Without this decision, curl would
-/// read the environment again for each request.
+/// If `o` names no proxy and the environment has none now, sets the options so that curl uses none. Otherwise curl
+/// would read the environment again for each request.
 client_options with_known_proxy(client_options o) {
   if (!o.proxy && (!environment_has_proxy() || !o.unix_socket.empty())) o.proxy = "";
   if (o.allow_address && o.proxy != "") {

@@ -23,7 +23,8 @@ namespace {
   throw std::system_error{error, std::system_category(), file.string()};
 }
 
-/// A new file in the folder of an existing path. At the end it replaces the file at the path, or it is removed.
+/// A temporary file in the same folder as the path `to`. After a complete download it replaces the file at `to`; after
+/// a failure it is removed.
 class new_file {
  public:
   explicit new_file(std::filesystem::path to) : to_{std::move(to)} {
@@ -68,8 +69,8 @@ class new_file {
   bool is_in_place_ = false;
 };
 
-/// Copies the body to the file, and returns the size of the body. curl pauses the transfer when a part fills the
-/// buffer, so a fast body gets a larger buffer.
+/// Copies the body to the file, and returns the size of the body. curl pauses the transfer when a part of the body
+/// fills the buffer. So a fast body gets a larger buffer.
 net::awaitable<std::uint64_t> copy(exchange& from, new_file& to) {
   constexpr std::size_t first_room = 64 << 10;
   constexpr std::size_t most_room = 256 << 10;
@@ -91,7 +92,7 @@ net::awaitable<std::uint64_t> copy(exchange& from, new_file& to) {
 }  // namespace
 
 net::awaitable<response> download(client& c, request r, std::filesystem::path to) {
-  // A device or a pipe is not replaced by a file, because that would break its other users.
+  // A file must not replace a device or a pipe, because that would break other users of the device or pipe.
   std::error_code unknown;
   if (const auto now = status(to, unknown); exists(now) && !is_regular_file(now)) {
     canigo::detail::throw_invalid("download.to", to.string(), "a regular file, or a name that is free");

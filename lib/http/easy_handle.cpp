@@ -52,7 +52,7 @@ easy_handle* easy_handle::of(CURL* easy) noexcept {
 
 /// Whether the TLS engine has bytes of the connection that curl has not read. curl 8.23 lets OpenSSL read up to 64 KiB
 /// of a socket in one call. So OpenSSL may read, together with the end of a response, a record that belongs to no
-/// request. Then the socket itself has nothing more to read.
+/// request. Such a record is not in the socket any more; only the TLS engine shows it.
 bool easy_handle::has_unread_tls() const noexcept {
   const curl_tlssessioninfo* tls = nullptr;
   if (curl_easy_getinfo(get(), CURLINFO_TLS_SSL_PTR, &tls) != CURLE_OK || tls == nullptr) return false;
@@ -116,8 +116,8 @@ void easy_handle::send_no_more() noexcept {
 }
 
 std::error_code easy_handle::resume() noexcept {
-  // While the caller has not read the stored bytes of the body, curl may only write; it may read only if must_read() is
-  // true.
+  // While the body has stored bytes that the caller has not read, curl may send, but it may receive only if must_read()
+  // is true.
   const bool may_read = transfer_->ahead() == 0 || must_read();
   const bool is_waiting = (may_read && std::exchange(is_paused_, false)) || is_starved_;
   is_starved_ = false;
@@ -134,7 +134,7 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
   // handle. So the handle is not used again.
   is_worn_ = is_worn_ || result == CURLE_SEND_FAIL_REWIND;
   std::error_code ec = refused_ ? *refused_ : reason(result);
-  // curl treats a head that is cut off as complete, so this code reports the error.
+  // curl reports success for a response whose head is cut off, so this code reports the error.
   if (!ec && !head_.is_complete()) ec = error::partial_response;
   try {
     // If the transfer was aborted, `problem` already contains the reason, which is kept.
@@ -147,8 +147,9 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
 }
 
 /// Called when curl waits for no socket of a paused transfer. Over HTTP/1 this means that the server has ended its
-/// response and has closed the connection: curl has stopped sending the request, without a callback. Over HTTP/2 it
-/// means nothing, because the transfer may be waiting for other transfers of its connection.
+/// response and has closed the connection. Then curl sends no more of the request, and calls no callback to report
+/// that. Over HTTP/2 nothing follows from this call, because the transfer may be waiting for other transfers of its
+/// connection.
 void easy_handle::waits_for_nothing() noexcept {
   if (transfer_ == nullptr || !is_paused_ || is_starved_) return;
   const int version = number(CURLINFO_HTTP_VERSION);
@@ -253,8 +254,8 @@ bool easy_handle::take(std::string_view part) {
   return true;
 }
 
-/// Whether to refuse a part of this size. curl has to continue to read an HTTP/2 connection for its other transfers.
-/// curl tells the server to pause this transfer only after a part was refused.
+/// Whether to refuse a part of the body of this size. Over HTTP/2, curl must continue to read the connection, for other
+/// transfers. curl tells the server to pause this transfer only after a part was refused.
 bool easy_handle::refuses(std::size_t size) noexcept {
   const std::size_t ahead = transfer_->ahead();
   if (ahead == 0 || ahead + size <= std::min(most_ahead, most_unread()) || !is_http2() || must_read()) return false;
@@ -264,8 +265,8 @@ bool easy_handle::refuses(std::size_t size) noexcept {
 }
 
 std::size_t easy_handle::most_unread() const noexcept {
-  // Without decoding, a part is at most one read of curl, and the transfer pauses after it. Storing such a part is
-  // always allowed, even if max_body_ is smaller.
+  // Without decoding, a part of the body is at most one read of curl, and the transfer pauses after that part. Storing
+  // such a part is always allowed, even if max_body_ is smaller.
   return decodes_ || must_read() ? max_body_ : std::max(max_body_, most_ahead);
 }
 
@@ -336,7 +337,7 @@ int easy_handle::on_connected(void* self, char*, char*, int, int local_port) noe
 
 /// Whether curl may send the request over this connection. If a reused connection breaks before the first byte of the
 /// answer, curl sends the request again, up to five times. But the server may have executed the request each time. So
-/// this function allows it once, and only for idempotent methods.
+/// this function allows only one repetition, and only for idempotent methods.
 bool easy_handle::may_send(int local_port) noexcept {
   const int hop = number(CURLINFO_REDIRECT_COUNT);
   const auto was_redirected = [&] {
@@ -344,7 +345,7 @@ bool easy_handle::may_send(int local_port) noexcept {
     return status >= 300 && status < 400;
   };
   const bool was_broken = hop == sent_hop_;
-  // curl also sends a request again if the server rejects the field Expect. curl counts that as a redirect.
+  // If the server rejects the field Expect, curl sends the request again, and counts that as a redirect.
   const bool is_again = was_broken || (sent_hop_ >= 0 && !was_redirected());
   is_worn_ = is_worn_ || is_again;
   is_spoiled_ = false;
@@ -356,15 +357,15 @@ bool easy_handle::may_send(int local_port) noexcept {
   if (may_resend_) curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
   const int connects = number(CURLINFO_NUM_CONNECTS);
   const bool is_reused = connects == sent_connects_;
-  // spoil_if_unclean() shuts down a connection that has bytes of no response. Then curl can't send over it, and takes
-  // another connection.
+  // spoil_if_unclean() shuts down an idle connection that has received bytes which belong to no response. Then curl
+  // can't send over that connection, and takes another one.
   if (source_->spoil_if_unclean(local_port, is_reused && has_unread_tls())) {
     curl_easy_setopt(get(), CURLOPT_FRESH_CONNECT, 1L);
     is_worn_ = is_spoiled_ = true;
     return true;
   }
-  // After a redirect curl may take another idle connection, which may be as stale as the first one. With all idle ones
-  // shut down, curl makes a new connection.
+  // After a redirect curl may take another idle connection, which may be broken like the first one. If all idle
+  // connections are shut down, curl makes a new one.
   if (was_broken && is_reused && source_->spoil_idle(local_port)) return true;
   if (is_again) {
     may_resend_ = false;

@@ -21,17 +21,18 @@ namespace canigo::http::detail {
 
 class easy_handle;
 
-/// The connections of a client, as an easy handle uses them.
+/// The interface through which an easy handle uses the connections of its client.
 class connection_source {
  public:
   /// Opens a socket for a new connection. Returns CURL_SOCKET_BAD, with errno set, if that fails.
   virtual curl_socket_t open_socket(const curl_sockaddr& address) noexcept = 0;
   /// Shuts down the idle connection with this local port if it has bytes that belong to no response. `has_more`: some
-  /// of these bytes were already read from its socket. Returns whether it was shut down.
+  /// of these bytes were already read from its socket. Returns whether it has shut down a connection.
   virtual bool spoil_if_unclean(int local_port, bool has_more) noexcept = 0;
   /// Shuts down all idle HTTP/1 connections. Returns whether one of them had this local port.
   virtual bool spoil_idle(int local_port) noexcept = 0;
-  /// Called when the transfer of `h` is paused. Its connection is in use, although curl waits for no event on it.
+  /// Called when the transfer of `h` is paused. The transfer's connection is then in use, although curl waits for no
+  /// event on it.
   virtual void paused(const easy_handle& h) noexcept = 0;
   /// Called when the transfer has accepted `size` bytes of a body and has space for another read.
   virtual void took(std::size_t size) noexcept = 0;
@@ -42,13 +43,13 @@ class connection_source {
 
 /// One of curl's easy handles. It is used for one transfer after another.
 ///
-/// The client's options are set once, those of a request for each transfer. Resetting and setting all of them each time
-/// would take a microsecond.
+/// The client's options are set once. The options of a request are set for each transfer. Setting all options for each
+/// transfer would take a microsecond.
 class easy_handle : public list_node<easy_handle, struct in_unwatched> {
  public:
-  /// The max number of bytes that curl reads from a connection in one call. For a paused transfer curl keeps twice as
-  /// much, a buffer and a copy of its content, and 13 KiB more. That is less than the 64 KiB that http::exchange
-  /// documents.
+  /// The max number of bytes that curl reads from a connection in one call. For a paused transfer curl keeps a buffer
+  /// of this size, a copy of the buffer's content, and 13 KiB more. In sum, that is less than the 64 KiB that
+  /// http::exchange documents.
   static constexpr std::size_t read_size = 24 << 10;
 
   /// `options` must outlive the handle. Throws std::bad_alloc.
@@ -58,23 +59,25 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   CURL* get() const noexcept { return easy_.get(); }
   transfer* current() const noexcept { return transfer_; }
 
-  /// Sets the handle up for the transfer's request. After an error it can't be used for this transfer.
+  /// Sets the handle up for the transfer's request. After an error the handle can't be used for this transfer.
   std::error_code begin(transfer& t) noexcept;
-  /// Forbids to send the request again, or to follow a redirect. The transfer only waits for the answer.
+  /// From now on, curl may not send the request again, and may not follow a redirect. The transfer only waits for the
+  /// answer.
   void send_no_more() noexcept;
   /// Whether the server was reached and the whole body of the request was sent.
   bool has_sent_all() const noexcept;
   /// Continues the transfer of the body after a pause. After an error the transfer must be ended.
   std::error_code resume() noexcept;
-  /// Called when curl waits for no event on the transfer's socket any more.
+  /// Called when curl has stopped waiting for events on the transfer's socket.
   void waits_for_nothing() noexcept;
-  /// Whether the transfer, which is a stream, has received the head of the response.
+  /// For a transfer whose response is a stream: whether the head of the response was passed to the transfer.
   bool has_told_head() const noexcept { return head_told_; }
   /// Whether the transfer is paused until it can accept more of the body.
   bool is_paused() const noexcept { return is_paused_; }
-  /// Whether the handle has a transfer whose request, or whose last redirect, has no connection yet.
+  /// Whether the handle has a transfer whose request is not sent yet, or is not sent yet to the target of its last
+  /// redirect.
   bool is_connecting() const noexcept { return transfer_ != nullptr && !was_sent_in_this_hop(); }
-  /// Names the step that must be completed before the request can be sent.
+  /// Returns a text for an error message: the step that was missing before the request could be sent.
   const char* missing_to_send() const noexcept;
   /// Copies curl's information into the transfer's response, and returns how the transfer ended.
   std::error_code end(CURLcode result) noexcept;
@@ -87,8 +90,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// The local port of the connection over which the current transfer's request was sent; 0: it was not sent yet.
   int local_port() const noexcept { return local_port_; }
 
-  /// Whether a transfer had to take another connection. curl counts these changes over the lifetime of the handle, and
-  /// gives up at the sixth change.
+  /// Whether the handle must not be used for another transfer, for example because a transfer had to change its
+  /// connection. curl counts these changes over the lifetime of the handle, and gives up at the sixth change.
   bool is_worn() const noexcept { return is_worn_; }
 
   std::error_code unwatched;  ///< why a socket of the current transfer could not be watched
@@ -104,7 +107,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   static std::size_t on_read(char* to, std::size_t, std::size_t room, void* self) noexcept;
   static int on_seek(void* self, curl_off_t offset, int) noexcept;
   static int on_connected(void* self, char*, char*, int, int local_port) noexcept;
-  /// Whether the client may connect to `address`. If not, the reason is stored.
+  /// Whether the client may connect to `address`. If not, stores the error in no_socket_.
   bool may_connect(const curl_sockaddr& address) noexcept;
   static curl_socket_t on_open(void* self, curlsocktype, curl_sockaddr* address) noexcept;
 
@@ -116,7 +119,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::error_code reason(CURLcode result) const noexcept;
   /// Returns an explanation of the error; empty if the error code says everything.
   std::string problem(const transfer& t, std::error_code ec, CURLcode result) const;
-  /// Returns the name of the limit that a response has exceeded.
+  /// Returns an error text that names the limit which the response has exceeded.
   std::string passed_bound(const transfer& t, CURLcode result) const;
   error certificate_problem() const noexcept;
   int number(CURLINFO info) const noexcept;
@@ -124,13 +127,15 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// Whether the head that has just ended is the head of the final response.
   bool is_final_head() const noexcept;
   void tell_head();
-  /// Whether curl must read even while the caller does not read the body.
+  /// Whether curl must continue to read from the connection even if the caller does not read the response's body. That
+  /// is so over HTTP/2 while the caller still writes the request's body.
   bool must_read() const noexcept;
   /// Makes curl stop reading the body until resume().
   void pause() noexcept;
   /// Stores a part of the body. Returns false if the body is too large.
   bool take(std::string_view part);
-  /// Whether curl must keep a part of `size` bytes until resume().
+  /// Whether the transfer refuses a part of `size` bytes of the body. If so, pauses the transfer: curl keeps the part
+  /// until resume().
   bool refuses(std::size_t size) noexcept;
   /// The max number of bytes of the body that may be stored until the caller reads them.
   std::size_t most_unread() const noexcept;
@@ -150,14 +155,15 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::unique_ptr<curl_slist, cleanup> known_addresses_;
   std::unique_ptr<curl_slist, cleanup> fields_;  // the header fields for curl; null for a request without fields
   transfer* transfer_ = nullptr;
-  // Why a callback has ended the transfer. An empty error code: a callback has ended it, but the answer is valid.
+  // Why a callback has ended the transfer; nothing if no callback has ended it. An empty error code: a callback has
+  // ended the transfer, but the answer is valid.
   std::optional<std::error_code> refused_;
   std::size_t most_body_ = 0;
   bool is_body_too_large_ = false;
   bool is_paused_ = false;
   bool is_starved_ = false;    // whether curl waits for the caller's next bytes to send
   bool follows_ = false;       // whether curl follows redirects
-  bool head_told_ = false;     // whether the stream has received the head
+  bool head_told_ = false;     // whether the head was passed to the stream
   std::error_code no_socket_;  // why no socket could be opened for the transfer
   bool has_opened_ = false;    // whether a socket was opened since the last redirect
   curl_socket_t newest_socket_ = CURL_SOCKET_BAD;
@@ -166,7 +172,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   int sent_hop_ = -1;      // the number of redirects before the request was last sent; -1: not sent yet
   int sent_connects_ = 0;  // how many connections the transfer had made when its request was sent last
   bool is_worn_ = false;
-  // whether the connection was shut down, so that curl must take another one; until then the body is not sent
+  // whether the client has shut down the connection, so that curl must use another one; until curl does, the request's
+  // body is not sent
   bool is_spoiled_ = false;
   bool has_given_ = false;       // whether curl has got a part of the request's body
   bool may_resend_ = false;      // whether the request may be sent once more to the same URL

@@ -17,7 +17,7 @@ namespace canigo::http::detail {
 namespace {
 
 long to_milliseconds(duration d) noexcept {
-  // curl stores milliseconds in a long, which has 32 bits on some systems, so that it can't represent 25 days.
+  // curl stores milliseconds in a long. On some systems a long has 32 bits, and can't represent 25 days.
   constexpr duration most = std::chrono::hours{24} * 24;
   return static_cast<long>(std::chrono::ceil<std::chrono::milliseconds>(std::min(d, most)).count());
 }
@@ -76,8 +76,9 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   if (known_addresses_) set(CURLOPT_RESOLVE, known_addresses_.get());
   if (options.proxy) set(CURLOPT_PROXY, options.proxy->c_str());
   if (options.proxy == "") {
-    // Without a proxy, User-Agent is set as an ordinary field. Otherwise curl would format it twice for each request.
-    // The empty option stops curl from looking in the environment for hosts to reach without a proxy.
+    // If the client has no proxy, this code sets User-Agent as an ordinary field, because curl would format a
+    // CURLOPT_USERAGENT twice for each request.
+    // With an empty CURLOPT_NOPROXY, curl ignores the environment's list of hosts to reach without a proxy.
     set(CURLOPT_NOPROXY, "");
     if (!options.user_agent.empty()) {
       append_line(agent_, "User-Agent: " + options.user_agent);
@@ -102,8 +103,7 @@ void easy_handle::set_headers(const request& r, bool has_body) {
   const auto append = [&](const std::string& one) { append_line(fields_, one); };
   std::string line;
   for (const auto h : r.headers) {
-    // For curl, a semicolon after the name means a field without a value. A colon would remove a field that curl adds
-    // itself.
+    // curl takes "Name;" as a field without a value. "Name:" would instead remove a field that curl adds itself.
     line.assign(h.name);
     if (const auto value = trim(h.value); value.empty()) {
       line += ';';
@@ -143,8 +143,8 @@ CURLcode easy_handle::set_method(const transfer& t, bool has_body) noexcept {
     set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(r.body.size()));
   }
   if (!is_get && !is_head && (!is_post || length_to_write)) set(CURLOPT_CUSTOMREQUEST, r.method.c_str());
-  // For other methods, curl would repeat the request at the new URL for every redirect status. With a request::target,
-  // it would send that target to the new URL, too.
+  // With methods other than GET, HEAD and POST, curl would repeat the request at the new URL for every redirect status.
+  // With a request::target, curl would send that target to the new URL, too. So such redirects are not followed.
   follows_ = max_redirects_ > 0 && (is_get || is_head || is_post) && r.target.empty() && !length_to_write;
   set(CURLOPT_FOLLOWLOCATION, follows_ ? 1L : 0L);
   if (decodes_) {

@@ -65,7 +65,8 @@ const char* easy_handle::missing_to_send() const noexcept {
   curl_off_t microseconds = 0;
   curl_easy_getinfo(get(), CURLINFO_NAMELOOKUP_TIME_T, &microseconds);
   if (microseconds == 0) return "the address of the server, or of its proxy, was known";
-  // curl reports the time of the TCP connect only together with that of TLS, so the socket itself is asked.
+  // curl reports the time of the TCP connect only together with the time of TLS. So this function asks the socket
+  // whether it is connected.
   sockaddr_storage peer{};
   socklen_t size = sizeof peer;
   const bool is_connected = ::getpeername(newest_socket_, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
@@ -90,7 +91,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
   constexpr std::size_t longest_line = 1 << 20;
   constexpr int too_large = 100;  // the value of CURLE_TOO_LARGE, which exists since curl 8.6
   // curl limits a response's head to 300 KiB. The line that exceeds the limit, of at most 100 KiB, is not counted in
-  // the size of the head. So a head of 200 KiB may have reached the limit.
+  // the size of the head. So the head may have exceeded the limit although only 200 KiB were counted.
   constexpr std::size_t near_bound_of_head = std::size_t{200} << 10;
   switch (static_cast<int>(result)) {
     case CURLE_OK:
@@ -101,26 +102,27 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
     case too_large:
       return errc::too_large;
     case CURLE_OUT_OF_MEMORY:
-      // Older versions of curl also report this error for a header line that exceeds their limit.
+      // Older versions of curl also report CURLE_OUT_OF_MEMORY for a header line that exceeds curl's limit.
       if (was_sent_in_this_hop() && !head_.is_complete() && has_memory_for(longest_line)) return errc::too_large;
-      // Older versions of curl also report this error for bytes that they decode while the transfer is paused.
+      // Older versions of curl also report CURLE_OUT_OF_MEMORY for bytes that they decode while the transfer is paused.
       if (decodes_ && is_paused_ && has_memory_for(longest_line)) return errc::too_large;
       return errc::not_enough_memory;
     case CURLE_WRITE_ERROR:
-      // curl also reports this error for bytes after the end of an encoded body, such as a second gzip member.
+      // curl also reports CURLE_WRITE_ERROR for bytes after the end of an encoded body, such as a second gzip member.
       if (decodes_ && head_.is_complete()) return error::bad_content_encoding;
       break;
     case CURLE_RECV_ERROR:
-      // Older versions of curl report this error for a head that exceeds their limit.
+      // Older versions of curl report CURLE_RECV_ERROR for a head that exceeds curl's limit.
       if (!head_.is_complete() && head_.bytes() > near_bound_of_head) return errc::too_large;
       break;
     case CURLE_SEND_FAIL_REWIND:
-      // Later versions of curl report this error if the connection of an upload has broken and the upload can't be
-      // restarted.
+      // Newer versions of curl report CURLE_SEND_FAIL_REWIND if an upload's connection has broken and the upload can't
+      // be restarted.
       if (!head_.is_complete()) return error::no_response;
       break;
     case CURLE_UNSUPPORTED_PROTOCOL:
-      // Once the request was sent, the error is about the answer's protocol: HTTP/0.9, or an invalid status line.
+      // CURLE_UNSUPPORTED_PROTOCOL after the request was sent means that the answer's protocol is wrong: HTTP/0.9, or
+      // an invalid status line.
       return was_sent_in_this_hop() ? error::weird_server_reply : error::unsupported_protocol;
     case CURLE_COULDNT_CONNECT:
       if (no_socket_ && !(has_opened_ && no_socket_ == error::address_refused)) return no_socket_;
@@ -131,7 +133,7 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
       if (is_out_of_descriptors()) return std::make_error_code(std::errc::too_many_files_open);
       break;
     case CURLE_BAD_FUNCTION_ARGUMENT:
-      // curl 8.23 reports this error for a key that does not match its certificate.
+      // curl 8.23 reports CURLE_BAD_FUNCTION_ARGUMENT for a key that does not match its certificate.
       if (has_identity_) return error::client_certificate_unusable;
       break;
     case CURLE_PEER_FAILED_VERIFICATION:
@@ -150,8 +152,8 @@ error easy_handle::certificate_problem() const noexcept {
     case 9:   // the error X509_V_ERR_CERT_NOT_YET_VALID of OpenSSL
     case 10:  // the error X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL
       return error::certificate_expired;
-    case 0:  // the value X509_V_OK of OpenSSL: curl itself has already compared the names
-    case 1:  // the value with which curl initializes the result: OpenSSL has checked nothing
+    case 0:  // the value X509_V_OK of OpenSSL: the certificate is valid, but it is for another host
+    case 1:  // the initial value that curl sets; it means that OpenSSL has checked nothing
       return error::certificate_of_another_host;
     default:
       return error::certificate_rejected;

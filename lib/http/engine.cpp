@@ -14,12 +14,13 @@
 namespace canigo::http::detail {
 namespace {
 
-// The max number of rounds in one turn, so that other handlers of the event loop can run.
+// The max number of rounds of work in one call of turn(). After these rounds, other handlers of the event loop can run.
 constexpr int rounds_per_turn = 16;
 constexpr int mail_per_round = 64;
 
-/// The list of the engines of a context. This service is made after the reactor, and a context shuts its services down
-/// in reverse order. So an engine that another thread destroys has released its sockets before the reactor shuts down.
+/// The list of the engines of a context. A context shuts its services down in the reverse order of their creation, and
+/// this service is created after the reactor. So an engine releases its sockets before the reactor shuts down, even if
+/// another thread destroys the engine.
 class engine_service final : public canigo::detail::context_service {
  public:
   using key_type = engine_service;
@@ -52,7 +53,7 @@ engine::engine(const net::any_io_executor& executor, const client_options& optio
   context_->add(*this);
 }
 
-// Of this function and context_shutdown(), the one that is called second deletes the engine.
+// The engine is deleted by this function or by context_shutdown(), whichever is called second.
 void engine::unreferenced() noexcept {
   {
     const std::lock_guard use{context_use_};
@@ -75,7 +76,7 @@ void engine::let_go_of_context() noexcept {
 }
 
 void engine::context_shutdown() noexcept {
-  const auto keep = weak_from_this().lock();  // the pointer is null if unreferenced() is running
+  const auto keep = weak_from_this().lock();  // null if unreferenced() is running, because no reference is left
   linked_list<transfer, in_engine> doomed;
   bool is_mine = false;
   {
@@ -135,7 +136,8 @@ client_stats engine::stats() const noexcept {
   return stats_;
 }
 
-/// Stores an event by `put`, under the lock, and has a thread work on it. If `put` returns false, no work is needed.
+/// Calls `put` under the lock; `put` stores an event. If `put` returns true, makes sure that a thread handles the
+/// event. If `put` returns false, no work is needed.
 template <class Put>
 void engine::bring(Put&& put) noexcept {
   const auto keep = shared_from_this();
@@ -209,7 +211,7 @@ void engine::socket_fired(socket_watch& w, int what, std::error_code ec) noexcep
   {
     const std::lock_guard lock{mutex_};
     w.fired |= what;
-    // Only a cancelled wait is noted. curl detects any other error itself when it uses the socket.
+    // Only the cancellation of a wait is recorded. curl itself detects any other error when it uses the socket.
     if (ec == net::error::operation_aborted) w.aborted |= what;
     socket_mail_.push(w);
     if (!claim_work()) return;
@@ -239,7 +241,7 @@ void engine::post_or_work() noexcept {
     try {
       canigo::detail::post(loop_executor_, on_work{shared_from_this()});
       return;
-    } catch (...) {  // posting has failed, so this thread does the work, which calls no code of the user
+    } catch (...) {  // posting has failed, so this thread calls turn() itself; turn() runs no code of the user
     }
   } while (!turn());
 }

@@ -36,9 +36,10 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   void start(transfer& t) noexcept;
   void cancel(transfer& t) noexcept;
-  /// Makes a caller wait for the next step of an exchange that was started.
+  /// Starts the wait `w` of a caller for the next step of `s`, such as the next bytes of the body. Precondition: `s`
+  /// has been started.
   void ask(stream& s, step& w) noexcept;
-  /// Cancels the wait of the caller of step `w`. It has no effect after the caller was notified.
+  /// Cancels the wait `w` of a caller. Has no effect if the caller was already notified.
   void cancel(stream& s, const step& w) noexcept;
   /// Called when the deadline of a transfer has come.
   void time_is_up(transfer& t) noexcept;
@@ -50,14 +51,14 @@ class engine final : public std::enable_shared_from_this<engine>,
 
   // Called when the head of the response of a stream has arrived. Threads: the working thread.
   void head_came(transfer& t) noexcept;
-  /// Disables the timeout of the transfer, because from now on its caller determines the duration.
+  /// Disables the timeout of the transfer. From now on, its duration depends on how fast its caller reads or writes.
   void time_of_caller_begins(transfer& t) noexcept;
-  /// Returns the waiting step of this stream; null if no step waits.
+  /// Returns the step of the stream for which a caller waits; null if no caller waits.
   step* waiting_step(const stream& s) const noexcept;
-  /// Makes the engine notify the caller of the transfer at the end of this round.
+  /// Makes the engine notify the caller of the transfer at the end of the current round of work.
   void has_news(transfer& t) noexcept { undelivered_.push(t); }
-  /// Notifies the caller that waits for the next step, if that step is complete. Throws, without a change, if there is
-  /// no memory.
+  /// If a caller waits for the next step of `s`, and the step is complete, notifies the caller. If there is no memory
+  /// for the notification, throws, and the caller continues to wait.
   void tell(stream& s);
 
  private:
@@ -65,7 +66,7 @@ class engine final : public std::enable_shared_from_this<engine>,
   engine(const net::any_io_executor& executor, const client_options& options);
   ~engine() = default;
 
-  // The following functions handle the end of the engine and of its context, which may be destroyed on another thread.
+  // The following functions handle the end of the engine and of its context. Another thread may destroy the context.
   void unreferenced() noexcept;
   void context_shutdown() noexcept override;
   void let_go_of_context() noexcept;
@@ -78,13 +79,13 @@ class engine final : public std::enable_shared_from_this<engine>,
   std::shared_ptr<socket_listener> share() noexcept override { return {shared_from_this(), this}; }
   bool claim_work() noexcept;
   void post_work() noexcept;
-  /// Posts the work to the event loop; does it on this thread if there is no memory for the post. Precondition:
-  /// context_use_ is held, and the context exists.
+  /// Posts the engine's work to the event loop. If there is no memory for the post, does the work on this thread.
+  /// Precondition: context_use_ is held, and the context exists.
   void post_or_work() noexcept;
 
   // Only the working thread calls the following functions.
   void work() noexcept;
-  /// Does a part of the work. Returns whether all of it is done.
+  /// Does a part of the engine's work. Returns true if no work is left.
   bool turn() noexcept;
   bool read_one() noexcept;
   bool nothing_left() noexcept;
@@ -92,21 +93,23 @@ class engine final : public std::enable_shared_from_this<engine>,
   void read_results() noexcept;
   void close_curl() noexcept;
 
-  // The following functions lead a transfer from its start to its end.
+  // The following functions handle the phases of a transfer, from its start to its end.
   void begin(transfer& t) noexcept;
   void start_waiting_ones() noexcept;
   std::error_code hand_to_curl(transfer& t);
   void set_deadline(transfer& t) noexcept;
-  /// Starts the timeout of the transfer at `begin`.
+  /// Starts the timeout of the transfer, counted from `begin`.
   void set_timeout(transfer& t, time_point begin) noexcept;
   /// If a time limit of the transfer has passed, ends the transfer and returns true. Otherwise sets the next deadline.
   bool deadline_passed(transfer& t) noexcept;
   void resume(transfer& t) noexcept;
-  /// Names the time limit that has passed, and the step that the transfer was waiting for; empty if there is no memory.
+  /// Returns a text with the time limit that has passed, and the step that the transfer was waiting for. Returns an
+  /// empty text if there is no memory.
   std::string passed_limit(const transfer& t) const noexcept;
-  /// Builds the text of an error: the host, with a note if the transfer is still in the queue, and the problem.
+  /// Returns the text of an error: the host, the problem, and whether the transfer was still in the queue.
   static std::string with_place(const transfer& t, std::error_code ec) noexcept;
-  /// Ends the transfer for its caller. A lingering transfer continues without the caller; any other transfer is ended.
+  /// Ends the transfer for its caller. If request::linger is set and the whole request was sent, the transfer continues
+  /// without the caller. Any other transfer ends.
   void give_up(transfer& t, std::error_code ec) noexcept;
   void finish(transfer& t, std::error_code ec) noexcept;
   void hand_over(transfer& t) noexcept;
@@ -125,25 +128,26 @@ class engine final : public std::enable_shared_from_this<engine>,
   // Held by a thread that uses the context outside of the context's own handlers. The destruction of the context waits
   // for this lock.
   canigo::detail::mutex context_use_;
-  // Whether the last reference ended during the shutdown of the context. Then context_shutdown() deletes this engine.
+  // Whether the last reference to this engine was released during the shutdown of the context. If so,
+  // context_shutdown() deletes this engine.
   bool is_left_to_context_ = false;
 
   // The following members are guarded by mutex_.
   mutable canigo::detail::mutex mutex_;
-  linked_list<transfer, in_engine> transfers_;  // all transfers that have not been handed to their callers
+  linked_list<transfer, in_engine> transfers_;  // all transfers whose callers have not been notified of the end
   linked_list<transfer, in_mail> transfer_mail_;
   linked_list<socket_watch, in_mail> socket_mail_;
   bool alarm_called_ = false;
   bool has_mail_ = false;  // whether the mailbox may contain unread events
   bool closing_ = false;
   bool context_gone_ = false;  // whether the context was destroyed; written with context_use_ and mutex_ held
-  bool busy_ = false;          // whether a thread is working, or work is posted
+  bool busy_ = false;          // whether a thread does the engine's work, or the work is posted
   client_stats stats_;
 
   // The following members are used only by the working thread.
   multi multi_;
   host_queue queue_;
-  // transfers whose callers must be notified, and those whose notification failed for lack of memory
+  // transfers whose callers must be notified, including transfers whose notification failed for lack of memory
   linked_list<transfer, in_delivery> undelivered_;
   net::any_io_executor work_guard_;  // keeps the loop running; set while any transfer is pending
   canigo::detail::shared_alarm<engine> alarm_;

@@ -12,12 +12,13 @@
 #include <system_error>
 #include <utility>
 
-// The functions of engine that lead a transfer from the queue through curl and its deadlines to its caller.
+// The functions of engine that start a transfer, watch its deadlines, and give its result to its caller.
 
 namespace canigo::http::detail {
 namespace {
 
-/// Whether the text of this error should name the host. A malformed URL may have any text in the host's place.
+/// Whether the text of an error with this code should name the host. The text for a malformed URL should not, because
+/// such a URL may have any text in the host's place.
 bool is_of_host(std::error_code ec) noexcept {
   return ec != errc::stopped && ec != errc::invalid_argument && ec != errc::not_enough_memory &&
          ec != error::malformed_url && ec != error::unsupported_protocol;
@@ -63,7 +64,8 @@ std::error_code engine::hand_to_curl(transfer& t) {
 
 void engine::set_deadline(transfer& t) noexcept {
   const time_point when = t.connected_ ? t.done_by_ : std::min(t.connect_by_, t.done_by_);
-  // If the deadline expires at this moment, its event in the mailbox leads to deadline_passed() again.
+  // If the deadline expires during this call, its event in the mailbox leads to deadline_passed(). That function sets
+  // the deadline again, or ends the transfer.
   t.deadline_.set(*time_, when);
 }
 
@@ -91,8 +93,8 @@ std::string engine::passed_limit(const transfer& t) const noexcept {
 }
 
 bool engine::deadline_passed(transfer& t) noexcept {
-  // Before the connection exists, the deadline is the earlier one of the connect timeout and the timeout. So one of the
-  // two has passed, and done_by_ need not be compared.
+  // Before the connection exists, the deadline is the end of the connect timeout or of the request's timeout, whichever
+  // comes first. So one of the two timeouts has passed, and done_by_ need not be compared.
   if (!t.connected_ || time_->now() >= t.done_by_) {
     if (!t.is_left()) t.response_.problem = passed_limit(t);
     give_up(t, errc::timed_out);
@@ -124,7 +126,8 @@ void engine::tell(stream& s) {
     const bool has_ended = s.deadline_.has_ended();
     if (s.waiting_ == nullptr || !s.waiting_->settle(s, has_ended)) return;
     w = std::exchange(s.waiting_, nullptr);
-    // From now on the caller may release the stream. Releasing a stream that has ended destroys it.
+    // From now on the caller may release the stream, which destroys a stream that has ended. So such a stream is
+    // removed from the engine's lists here.
     if (has_ended) {
       transfer_mail_.remove(s);
       transfers_.remove(s);
@@ -171,8 +174,9 @@ std::string engine::with_place(const transfer& t, std::error_code ec) noexcept {
 
 void engine::give_up(transfer& t, std::error_code ec) noexcept {
   const duration more = t.lingers();
-  // A request lingers only if the server has the whole request, and so may be working on it. Otherwise the transfer
-  // ends now, and the rest of the body is not sent.
+  // If the request has `linger`, and the server has received the whole request, the server may be working on it. Then
+  // the transfer continues for a while without its caller. In all other cases the transfer ends now, and the rest of
+  // the body is not sent.
   if (more == duration::zero() || t.easy_ == nullptr || !easy_handle::of(t).has_sent_all()) return finish(t, ec);
   easy_handle::of(t).send_no_more();
   t.done_by_ = saturating_add(time_->now(), more);
@@ -197,7 +201,8 @@ void engine::hand_over(transfer& t) noexcept {
   undelivered_.remove(t);
   {
     const std::lock_guard lock{mutex_};
-    // If the deadline expires at this moment, its event in the mailbox leads to this function again.
+    // If the transfer's deadline expires at this moment, end() returns false. The event of the deadline in the mailbox
+    // then leads to another call of hand_over().
     if (!t.deadline_.end(*time_)) return;
     transfer_mail_.remove(t);
     transfers_.remove(t);

@@ -10,7 +10,7 @@
 namespace canigo::http {
 namespace {
 
-// Enough fields for most messages, so that a message needs only two allocations.
+// Enough space for most messages. Such a message needs only two allocations: one for the fields, one for the text.
 constexpr std::size_t first_fields = 8;
 constexpr std::size_t first_text = 256;
 

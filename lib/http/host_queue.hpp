@@ -21,23 +21,25 @@ struct host : list_node<host, struct with_room> {
   linked_list<transfer, in_queue> waiting;
 };
 
-/// Returns the host of a URL, and its port unless that is the scheme's, as a text for people. Empty: the URL has no
-/// host.
+/// Returns the host of a URL as a text for people, with the port unless it is the default port of the scheme. Empty:
+/// the URL has no host.
 std::string host_in(std::string_view url);
 
-/// Chooses the next transfer. It limits the number of slots in total and for each host.
+/// Chooses the next transfer to start. It limits the number of slots in total and for each host.
 ///
-/// For one host the order is that of arrival. Hosts with a free slot and a waiting transfer take turns.
+/// The transfers of one host start in the order of their arrival. Hosts with a free slot and a waiting transfer take
+/// turns.
 class host_queue {
  public:
-  /// `per_host`: slots for each host; `unlimited`: hosts are not distinguished.
+  /// `places`: the number of slots in total. `per_host`: the number of slots for each host; `unlimited`: hosts are not
+  /// distinguished, and their transfers wait in one queue.
   host_queue(std::size_t places, std::uint64_t per_host) noexcept : places_{places}, per_host_{per_host} {}
 
-  /// Adds a transfer. Throws std::bad_alloc, without a change.
+  /// Adds a transfer. If it throws std::bad_alloc, nothing has changed.
   void push(transfer& t);
   /// Returns the next transfer for which a slot is free, and gives it the slot. Null if there is none.
   transfer* next() noexcept;
-  /// Removes a transfer that waits or holds a slot. It has no effect on other transfers.
+  /// Removes `t` from the queue if it waits, or releases its slot if it holds one. Otherwise does nothing.
   void remove(transfer& t) noexcept;
 
   std::size_t waiting() const noexcept { return waiting_; }

@@ -11,7 +11,7 @@ void lingering_call::request_cancel() noexcept { request_->cancel(); }
 const net::any_io_executor& lingering_call::home_executor() const noexcept { return request_->executor(); }
 
 void start(lingering_call& c) noexcept {
-  // The operation may end inside ask(), which then releases its reference to the request.
+  // The operation may end inside ask(), and then releases its reference to the request. `keep` keeps the request alive.
   const auto keep = c.request_;
   keep->ask(c);
 }
@@ -52,7 +52,7 @@ void lingering::tell() {
 
 void lingering::post() {
   if (!is_left_ && waiting_ != nullptr) end_ = {error_, std::move(response_)};
-  is_left_ = true;  // set before the post: if there is no memory for the post, the engine calls post() again
+  is_left_ = true;  // set before tell(): if tell() throws for lack of memory, the engine calls post() again
   tell();
   const auto keep = std::move(self_);
 }

@@ -32,7 +32,7 @@ class lingering_call : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the call before it is passed to the engine.
+  /// Sets the error with which the call ends. Call it before the call is passed to the engine.
   void fail(errc code) noexcept { error_ = code; }
 
  protected:
@@ -52,7 +52,8 @@ class lingering_call : public canigo::detail::suspended {
 /// When the caller has stopped waiting, the answer is dropped. The request owns itself from its start to its end.
 class lingering final : public transfer, public std::enable_shared_from_this<lingering> {
  public:
-  /// `executor`: the executor of the caller, which may be doing work for a policy. Throws std::bad_alloc.
+  /// `executor`: the executor of the caller. If it carries the executor_mark of work that holds a permit, the permit is
+  /// kept while this object exists. Throws std::bad_alloc.
   lingering(std::shared_ptr<engine> e, request&& r, const net::any_io_executor& executor)
       : transfer{std::move(e), own_request_}, places_{executor}, own_request_{std::move(r)} {}
   ~lingering() = default;
@@ -78,7 +79,7 @@ class lingering final : public transfer, public std::enable_shared_from_this<lin
   const canigo::detail::kept_places places_;
   request own_request_;
   std::shared_ptr<lingering> self_;  // keeps this object alive while the engine has the request
-  // the call that waits for the end; after the start, only the working thread uses it
+  // the call that waits for the end of the request; after the start, only the client's working thread uses it
   lingering_call* waiting_ = nullptr;
   ended_transfer end_;  // the response and the error for the caller
   bool is_left_ = false;

@@ -21,7 +21,7 @@ bool initialised_curl() {
 }
 
 CURLM* make_multi() {
-  // if curl can't be initialised, this throws, and the next client tries again
+  // Throws if curl can't be initialised. The static variable then stays uninitialised, so the next client tries again.
   [[maybe_unused]] static const bool once = initialised_curl();
   CURLM* m = curl_multi_init();
   if (m == nullptr) throw std::bad_alloc{};
@@ -53,13 +53,15 @@ multi::multi(const client_options& options, const net::any_io_executor& executor
   curl_multi_setopt(m, CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(m, CURLMOPT_TIMERFUNCTION, &on_timer);
   curl_multi_setopt(m, CURLMOPT_TIMERDATA, this);
-  // The queue limits the running transfers. These options limit the idle connections, and those that redirects open.
+  // The client's own queue limits the running transfers. These options limit the idle connections, and the connections
+  // that redirects open.
   const auto connections = static_cast<long>(options.connections);
   curl_multi_setopt(m, CURLMOPT_MAXCONNECTS, connections);
   curl_multi_setopt(m, CURLMOPT_MAX_TOTAL_CONNECTIONS, connections);
   const std::uint64_t of_each = options.connections_per_host;
   curl_multi_setopt(m, CURLMOPT_MAX_HOST_CONNECTIONS, of_each == unlimited ? 0L : static_cast<long>(of_each));
-  // Checks the options once, so that an invalid one is reported here instead of by every request.
+  // Creates the first handle, which checks the options. So an invalid option is reported here instead of by every
+  // request.
   idle_handle();
 }
 
@@ -81,7 +83,7 @@ std::error_code multi::add(transfer& t) {
   easy_handle& h = idle_handle();
   if (const auto ec = h.begin(t)) return ec;
   if (const auto code = curl_multi_add_handle(multi_.get(), h.get()); code != CURLM_OK) {
-    // curl rejects a handle only for lack of memory, so this error code does not depend on `code`.
+    // curl rejects a handle only for lack of memory, so the returned error does not depend on `code`.
     h.end(CURLE_OK);
     return errc::not_enough_memory;
   }
@@ -91,8 +93,8 @@ std::error_code multi::add(transfer& t) {
 
 std::error_code multi::remove(transfer& t, CURLcode result) noexcept {
   easy_handle& h = easy_handle::of(t);
-  // If the transfer ended while it was paused, curl does not report that it no longer waits for the socket. So the
-  // waits are ended here.
+  // If the transfer ended while it was paused, curl does not report that the transfer no longer waits for the socket.
+  // So this code ends the waits for the socket.
   if (socket_watch* w = sockets_.paused_by(h, h.local_port())) stop_wanting(h.get(), *w);
   curl_multi_remove_handle(multi_.get(), h.get());
   unwatched_.remove(h);
@@ -116,9 +118,9 @@ std::error_code multi::resume(transfer& t) noexcept {
 void multi::abort(transfer& t) noexcept {
   easy_handle& h = easy_handle::of(t);
   const int port = h.local_port();
-  // curl keeps the HTTP/2 connection of an aborted transfer, and does not tell the server about the end before it uses
-  // the connection again. So the connection is closed if this was its last transfer. Otherwise flush() makes curl write
-  // now.
+  // curl keeps the HTTP/2 connection of an aborted transfer. curl tells the server about the end of the transfer only
+  // when curl uses the connection again. So the connection is closed if this was its last transfer. Otherwise flush()
+  // makes curl tell the server now.
   curl_easy_setopt(h.get(), CURLOPT_FORBID_REUSE, 1L);
   remove(t, CURLE_OK);
   if (port != 0 && sockets_.is_in_use(port)) flush(port);
@@ -135,7 +137,7 @@ void multi::flush(int local_port) noexcept {
 
 easy_handle& multi::idle_handle() {
   if (idle_handles_.empty()) {
-    // Reserves memory for this handle, so that giving it back can't fail.
+    // Reserves memory in the list of idle handles, so that putting this handle back can't fail.
     idle_handles_.reserve(handles_.size() + 1);
     connection_source& source = *this;
     handles_.push_back(std::make_unique<easy_handle>(options_, trust_, source, &on_close, this));
@@ -148,7 +150,7 @@ std::optional<multi::outcome> multi::next_outcome() noexcept {
   if (easy_handle* h = unwatched_.pop()) return outcome{h->current(), CURLE_OK, h->unwatched};
   if (!multi_) return std::nullopt;
   int more = 0;
-  // curl has only one kind of message, that a transfer is done. So the kind is not checked.
+  // curl has only one kind of message: a transfer is done. So the kind is not checked.
   const CURLMsg* message = curl_multi_info_read(multi_.get(), &more);
   if (message == nullptr) return std::nullopt;
   return outcome{easy_handle::of(message->easy_handle)->current(), message->data.result, {}};
@@ -160,8 +162,8 @@ void multi::socket_news(socket_watch& w, int fired, int aborted) noexcept {
   const int ready = fired & ~aborted & w.wanted;
   const int events =
       ((ready & CURL_POLL_IN) != 0 ? CURL_CSELECT_IN : 0) | ((ready & CURL_POLL_OUT) != 0 ? CURL_CSELECT_OUT : 0);
-  // curl reads once per call. If the read filled the buffer, more bytes are probably there, and another call is cheaper
-  // than waiting for the reactor. The limit lets the other connections have their turn.
+  // curl reads once per call. If the read almost filled the buffer, more bytes have probably arrived. Then another call
+  // is cheaper than a wait for the reactor. `most_reads` limits these calls, so that other connections get their turn.
   constexpr int most_reads = 4;
   constexpr std::size_t nearly_full = easy_handle::read_size / 4 * 3;
   for (int reads = 0; reads < most_reads; ++reads) {
@@ -208,8 +210,8 @@ curl_socket_t multi::open_socket(const curl_sockaddr& address) noexcept {
   const int fd = ::socket(address.family, address.socktype, address.protocol);
 #endif
   static_assert(CURL_SOCKET_BAD == -1);
-  // After a failed address, curl opens a socket for the next address. If this socket gets the descriptor of the former
-  // one, curl does not report the change, so reopened() notes it.
+  // If a connect fails, curl opens a new socket for the next address. If the new socket has the same descriptor as the
+  // old one, curl does not report the change. So reopened() records the change.
   if (fd >= 0) sockets_.reopened(fd);
   return fd;
 }
@@ -222,7 +224,7 @@ bool multi::spoil_idle(int local_port) noexcept { return sockets_.spoil_idle(loc
 
 void multi::paused(const easy_handle& h) noexcept {
   // If curl sends, reads and pauses within one call, it never reports that it uses the socket. The socket then looks
-  // idle, so it is marked as that of a paused transfer.
+  // idle, so it is marked as the socket of a paused transfer.
   if (socket_watch* w = sockets_.idle_at(h.local_port())) w->paused = &h;
 }
 
@@ -272,7 +274,7 @@ void multi::stop_wanting(CURL* easy, socket_watch& w) noexcept {
   }
 }
 
-/// Watches the socket of a finished transfer as a connection, which another transfer may use.
+/// Watches the socket of a finished transfer as an idle connection, which another transfer may use.
 void multi::watch_connection(CURL* easy, curl_socket_t fd) noexcept {
   sockets_.unwatch(fd);
   curl_socket_t connection = CURL_SOCKET_BAD;

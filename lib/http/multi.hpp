@@ -17,12 +17,12 @@
 
 namespace canigo::http::detail {
 
-/// A wrapper of curl's multi interface. Transfers are added, and results are taken out. It waits for socket events
-/// through the listener. alarm_at() returns when it must be called next. One thread at a time uses it. It calls no
-/// object except the listener.
+/// A wrapper of curl's multi interface. add() starts a transfer, and next_outcome() returns the result of a transfer.
+/// The listener waits for the events of sockets. alarm_at() returns when curl must be called next. This class calls no
+/// object except the listener. Threads: one at a time.
 class multi : private connection_source {
  public:
-  /// Throws std::bad_alloc, or system_error with a code of errc for an option that curl can't use.
+  /// Throws std::bad_alloc. If curl can't use an option, throws system_error with a code of errc.
   multi(const client_options& options, const net::any_io_executor& executor, const time_source& time,
         socket_listener& listener);
 
@@ -37,7 +37,7 @@ class multi : private connection_source {
   /// Removes a transfer that was started and has ended by itself.
   std::error_code remove(transfer& t, CURLcode result) noexcept;
 
-  /// Continues the body of a transfer after a pause. After an error the transfer must be aborted.
+  /// Continues the body of a transfer after a pause. If it returns an error, the caller must abort the transfer.
   std::error_code resume(transfer& t) noexcept;
 
   /// Ends a transfer in any state, and informs its server immediately.
@@ -52,12 +52,14 @@ class multi : private connection_source {
   /// that transfer.
   std::optional<outcome> next_outcome() noexcept;
 
-  /// Tells curl about completed waits for the socket of `w`.
+  /// Call it when waits for events of the socket of `w` have ended. Tells curl which events have occurred. `fired`: the
+  /// events whose waits have ended; `aborted`: the events among `fired` whose waits were cancelled.
   void socket_news(socket_watch& w, int fired, int aborted) noexcept;
-  /// Tells curl that the requested time has come, unless curl has requested another time since.
+  /// Call it when the time of alarm_at() has come. The next run() then calls curl, unless curl has cancelled the alarm
+  /// since.
   void alarm_rang() noexcept { is_due_ = is_due_ || alarm_at_ != time_point::max(); }
-  /// Whether the next run() must call curl immediately. An expired timer would also cause that call, but would cost one
-  /// more turn of the reactor.
+  /// Whether run() must be called immediately. The caller could set a timer that has already expired instead, but that
+  /// would cost one more turn of the reactor.
   bool is_due() const noexcept { return is_due_ || has_lost_socket_; }
   void run() noexcept;
   /// When curl must be called; time_point::max() if there is no such time.
@@ -95,7 +97,7 @@ class multi : private connection_source {
   linked_list<easy_handle, in_unwatched> unwatched_;  // the handles with a socket that could not be watched
   std::size_t taken_ = 0;                             // the bytes of bodies that were accepted during one call of curl
   bool is_due_ = false;
-  bool has_lost_socket_ = false;  // whether a connecting transfer has lost its socket
+  bool has_lost_socket_ = false;  // whether a connecting transfer has no socket any more; see go_on_connecting()
   time_point alarm_at_ = time_point::max();
 };
 

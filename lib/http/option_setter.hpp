@@ -24,7 +24,7 @@ class option_setter {
   CURLcode result_ = CURLE_OK;
 };
 
-/// Appends a line to a list of curl. Throws std::bad_alloc.
+/// Appends a line to a curl_slist. Throws std::bad_alloc.
 template <class List>
 void append_line(List& list, const std::string& line) {
   curl_slist* longer = curl_slist_append(list.get(), line.c_str());

@@ -32,7 +32,7 @@ constexpr std::array special_v4{
     v4_block{v4(198, 18, 0, 0), 15},    // addresses for benchmarks
     v4_block{v4(198, 51, 100, 0), 24},  // addresses for documentation
     v4_block{v4(203, 0, 113, 0), 24},   // addresses for documentation
-    v4_block{v4(224, 0, 0, 0), 3},      // multicast addresses, and all reserved ones
+    v4_block{v4(224, 0, 0, 0), 3},      // multicast addresses and reserved addresses
 };
 
 bool is_public_v4(std::uint32_t address) noexcept {

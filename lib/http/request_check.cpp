@@ -13,10 +13,10 @@ constexpr std::string_view token = "letters, digits and !#$%&'*+-.^_`|~";
 std::optional<request_problem> problem_of(const header& h) {
   const auto field = [&] { return std::string{"request.headers: "}.append(h.name); };
   if (!is_token(h.name)) return request_problem{"request.headers: a name", std::string{h.name}, token};
-  // The value may be a secret, so it is not shown.
+  // The value may be a secret, so the error text shows "(hidden)" instead.
   if (!is_field_value(h.value)) return request_problem{field(), "(hidden)", "no line break and no zero byte"};
-  // Only the client may write the fields that define where the body ends. With a wrong value, a server would take a
-  // part of the body for the next request.
+  // Only the HTTP client itself may set the fields that define where the body ends. With a wrong value from its caller,
+  // a server would take a part of the body for the next request.
   if (same_text(h.name, "Content-Length")) {
     return request_problem{field(), std::string{h.value}, "not to be given; it is that of the body"};
   }

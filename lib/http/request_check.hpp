@@ -8,15 +8,15 @@
 
 namespace canigo::http::detail {
 
-/// A part of a request that can't be sent, in the terms of errc::invalid_argument's message.
+/// A field of a request for which the request can't be sent. The message is "FIELD is VALUE; allowed: ALLOWED".
 struct request_problem {
   std::string field;
   std::string value;
   std::string_view allowed;
 };
 
-/// Returns the first problem that would make the sent request invalid, or change its meaning; nothing if the request is
-/// right. curl itself checks the URL.
+/// Returns the first problem that would make the sent request invalid, or change its meaning; nothing if there is no
+/// problem. curl itself checks the URL.
 std::optional<request_problem> problem_of(const request& r);
 
 /// Whether repeating a request with this method has no further effect (RFC 9110, 9.2.2).

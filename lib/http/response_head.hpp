@@ -10,10 +10,10 @@
 
 namespace canigo::http::detail {
 
-/// Reads the heads of an answer, line by line as curl passes them: also those of interim responses and of redirects.
+/// Reads all heads of an answer, line by line, as curl passes them. Interim responses and redirects have heads, too.
 ///
-/// It rejects three flaws that curl accepts: a malformed status line, two different lengths, and a head that is cut
-/// off.
+/// It rejects three flaws that curl accepts: a malformed status line, two different values of Content-Length, and a
+/// head that is cut off.
 class response_head {
  public:
   explicit response_head(std::size_t most_bytes) noexcept : most_bytes_{most_bytes} {}

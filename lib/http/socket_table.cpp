@@ -91,8 +91,8 @@ void socket_table::unwatch_all() noexcept {
 
 bool socket_table::spoil_if_unclean(int local_port, bool has_more) noexcept {
   bool was_any = false;
-  // Connections to different servers may have the same local port. It is harmless if another unclean connection is shut
-  // down, too.
+  // Connections to several servers may have the same local port. If an idle connection to another server is also shut
+  // down, that is harmless: curl opens a new one.
   for (socket_watch* w = ports_like(local_port).first(); w != nullptr; w = port_list::after(*w)) {
     if (w->local_port != local_port || !w->is_idle()) continue;
     char first = 0;

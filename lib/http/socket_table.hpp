@@ -36,22 +36,22 @@ class socket_table {
   socket_table& operator=(const socket_table&) = delete;
 
   socket_watch* find(int fd) const noexcept;
-  /// Watches a socket. An earlier socket with this descriptor is unwatched. If it returns an error, no socket with this
-  /// descriptor is watched.
+  /// Watches a socket. If an earlier socket with this descriptor was watched, stops watching that socket. After an
+  /// error, no socket with this descriptor is watched.
   std::error_code watch(int fd, bool is_connection) noexcept;
-  /// Call it when a new socket has this descriptor. If an older socket with this descriptor was watched, the new one is
-  /// watched instead.
+  /// Call it when a new socket has this descriptor. If an older socket with this descriptor was watched, watches the
+  /// new socket instead, for the same events.
   void reopened(int fd) noexcept;
-  /// Starts each wait that curl wants on `w`, unless it is running already.
+  /// Starts a wait for each event that curl wants on `w`, unless a wait for that event is running already.
   void wait(socket_watch& w) noexcept;
-  /// Cancels the waits of `w`. Each of them still calls the listener.
+  /// Cancels the running waits of `w`. Each cancelled wait still calls the listener.
   static void stop_waiting(socket_watch& w) noexcept;
   /// Stops watching a socket, which stays open. Its watch is destroyed when its last wait has ended.
   void unwatch(int fd) noexcept;
   void unwatch_all() noexcept;
-  /// Shuts down each idle HTTP/1 connection with this local port that has bytes to read or has ended. With `has_more`,
-  /// bytes were already read from its socket, so an idle connection is shut down in any case. Returns whether a
-  /// connection was shut down.
+  /// Shuts down each idle HTTP/1 connection with this local port that has bytes to read, or that the server has closed.
+  /// `has_more`: bytes were already read from the socket, so each idle connection with this port is shut down. Returns
+  /// whether a connection was shut down.
   bool spoil_if_unclean(int local_port, bool has_more) noexcept;
   /// Shuts down all idle HTTP/1 connections. Returns whether one of them had this local port.
   bool spoil_idle(int local_port) noexcept;
@@ -62,8 +62,8 @@ class socket_table {
   socket_watch* idle_at(int local_port) const noexcept;
   /// Whether curl waits for an event on a connection with this local port.
   bool is_in_use(int local_port) const noexcept;
-  /// Notes that the waits `fired` have completed. Returns false if `w` was unwatched before and this was its last wait.
-  /// Then `w` is destroyed.
+  /// Notes that the waits of `w` for the events `fired` have completed. If `w` is no longer watched and these were its
+  /// last waits, destroys `w` and returns false.
   bool heard(socket_watch& w, int fired) noexcept;
   /// Call it when the execution context is destroyed. Running waits then end without calling the listener.
   void shutdown() noexcept;

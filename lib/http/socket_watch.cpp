@@ -45,7 +45,7 @@ socket_watch::socket_watch(const net::any_io_executor& executor, int socket, boo
 
 void socket_watch::let_go() noexcept {
   // This calls release() instead of close(). After close() the reactor assumes that the kernel has removed the
-  // descriptor from its epoll set. But the kernel keeps it there while a duplicate is open.
+  // descriptor from its epoll set. But the kernel keeps the descriptor in that set while a duplicate of it is open.
   const int watched = descriptor->release();
   if (!is_connection) ::close(watched);
   descriptor.reset();

@@ -17,10 +17,10 @@ class easy_handle;
 
 /// One of curl's sockets, and the events that curl waits for on it.
 ///
-/// curl 7.88 to 8.4 closes a socket that never connected without telling its user. A moment later the descriptor may
-/// belong to another thread's socket. So the reactor gets a duplicate of the socket, until the socket is known to be
-/// connected. A connection itself is given to the reactor, and stays there between requests, which saves two system
-/// calls per request.
+/// curl 7.88 to 8.4 closes a socket that never connected, and does not report this to curl's user. A moment later the
+/// descriptor may belong to another thread's socket. So the reactor gets a duplicate of the socket, until the socket is
+/// known to be connected. A connection itself is given to the reactor, and stays there between requests, which saves
+/// two system calls per request.
 struct socket_watch : list_node<socket_watch, struct in_mail>,
                       list_node<socket_watch, struct in_limbo>,
                       list_node<socket_watch, struct at_port> {
@@ -28,22 +28,23 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   static constexpr std::size_t wait_size = 256;
   using wait_memory = canigo::detail::fixed_memory<wait_size>;
 
-  /// Gives `socket` or a duplicate of it to the reactor. If it throws std::system_error, the reactor has neither of
-  /// them.
+  /// Gives `socket` or a duplicate of it to the reactor. If the constructor throws std::system_error, the reactor has
+  /// neither of the two sockets.
   socket_watch(const net::any_io_executor& executor, int socket, bool connection);
   /// Removes the socket from the reactor, and cancels its waits.
   void let_go() noexcept;
 
-  // The socket in the reactor. It is empty after the socket was released, while a wait has not completed yet.
+  // The socket in the reactor. Empty after let_go() has released the socket; this object then lives on until its waits
+  // have completed.
   std::optional<net::posix::stream_descriptor> descriptor;
   const int fd;
-  const bool is_connection;  // whether the socket is a connection, which is closed only by curl's closing callback
+  const bool is_connection;  // whether the socket is a connection; only curl's closing callback closes a connection
   const int local_port;      // the local port of the socket; 0: the socket has no port
   bool is_http1 = false;     // whether this is an HTTP/1 connection, whose server sends nothing without a request
   const easy_handle* paused = nullptr;  // the handle whose transfer is paused on this connection; null: none
   bool is_idle() const noexcept { return is_http1 && wanted == 0 && paused == nullptr; }
   int wanted = 0;   // the events that curl wants: CURL_POLL_IN, CURL_POLL_OUT
-  int waiting = 0;  // the events of the running waits: CURL_POLL_IN, CURL_POLL_OUT
+  int waiting = 0;  // the events for which a wait is running: CURL_POLL_IN, CURL_POLL_OUT
   wait_memory read_memory;
   wait_memory write_memory;
 

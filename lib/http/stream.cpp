@@ -40,7 +40,8 @@ bool step::settle(stream& s, bool has_ended) noexcept {
 }
 
 void start(step& w) noexcept {
-  // ask() may end the operation, whose end releases its reference to the stream.
+  // ask() may end the operation `w`, which then releases its reference to the stream. So this copy keeps the stream
+  // alive.
   const auto keep = w.stream_;
   keep->ask(w);
 }
@@ -70,7 +71,8 @@ void stream::post() {
     has_head_ = true;
     head_ = std::move(response_);
   }
-  // The caller gets the bytes that came before an error first, unless the caller itself has ended the transfer.
+  // If bytes have arrived before an error, the caller gets these bytes before the error. If the caller itself has ended
+  // the transfer, the bytes are dropped.
   if (error_ == net::error::operation_aborted || error_ == errc::stopped) ahead_.clear();
   read_ahead();
   engine_->tell(*this);

@@ -24,14 +24,15 @@ namespace canigo::http::detail {
 
 class stream;
 
-/// A caller that waits for the next step of an exchange: for bytes of the body, or for the head.
+/// A caller that waits for one step of an exchange: the head of the response, bytes of its body, or the sending of
+/// bytes of the request's body.
 class step : public canigo::detail::suspended {
  public:
   using results = std::tuple<std::error_code, std::size_t>;
 
-  /// Waits for bytes of the body, or for the head if `to` is empty.
+  /// Waits for bytes of the response's body, or for the head of the response if `to` is empty.
   step(std::shared_ptr<stream> s, net::mutable_buffer to) noexcept : stream_{std::move(s)}, to_{to} {}
-  /// Waits until curl has accepted bytes of `from`.
+  /// Waits until curl has accepted at least one byte of `from`.
   step(std::shared_ptr<stream> s, net::const_buffer from) noexcept : stream_{std::move(s)}, from_{from} {}
 
   results take_results() noexcept { return {error_, size_}; }
@@ -39,19 +40,19 @@ class step : public canigo::detail::suspended {
   void abandon() noexcept {}
   void request_cancel() noexcept;
   const net::any_io_executor& home_executor() const noexcept;
-  /// Ends the step with an error before the step is passed to the engine.
+  /// Sets the error with which the step ends. Call it before the step is passed to the engine.
   void fail(errc code) noexcept { error_ = code; }
 
   std::error_code error() const noexcept { return error_; }
 
-  /// Copies as many bytes as fit, and returns their number.
+  /// Copies as many bytes of `part` as fit into the caller's buffer, and returns their number.
   std::size_t take(std::string_view part) noexcept;
   bool is_write() const noexcept { return from_.size() != 0; }
-  /// The number of bytes that the step can still read; 0 for a step that writes.
+  /// The free bytes in the caller's buffer; 0 for a step that writes.
   std::size_t room() const noexcept { return is_write() ? 0 : to_.size() - size_; }
-  /// Copies bytes of the caller to `to`, and returns their number.
+  /// Copies the next bytes of the caller's data into `to`, at most `room` bytes. Returns the number of copied bytes.
   std::size_t give(char* to, std::size_t room) noexcept;
-  /// Whether the step is complete. If the stream has ended before the step was complete, sets the step's error.
+  /// Returns whether the step is complete. If the stream ends before the step is complete, sets the step's error.
   bool settle(stream& s, bool has_ended) noexcept;
 
  protected:
@@ -63,11 +64,11 @@ class step : public canigo::detail::suspended {
   std::shared_ptr<stream> stream_;
   const net::mutable_buffer to_;
   const net::const_buffer from_;
-  std::size_t size_ = 0;  // the number of bytes that were read or written
+  std::size_t size_ = 0;  // the number of bytes that the step has read or written so far
   std::error_code error_;
 };
 
-/// The length of a body that the caller writes in parts; nothing: the length is unknown.
+/// The length of a body that the caller writes in parts; std::nullopt: the length is unknown.
 struct body_length {
   std::optional<std::uint64_t> bytes;
 };
@@ -103,9 +104,9 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   std::uint64_t bytes_to_write() const noexcept;
   /// How many bytes of the announced body the caller has not written yet.
   std::uint64_t missing_bytes() const noexcept;
-  /// Notes that the caller was told that the server accepts no more of its body.
+  /// Call it when the caller learns that the server accepts no more of the request's body.
   void writes_no_more() noexcept { writes_no_more_ = true; }
-  /// Whether the server has answered that it does not want the rest of the body.
+  /// Whether the server has answered, and does not want the rest of the request's body.
   bool was_turned_down() const noexcept { return has_head_ && to_write_ && (head_.status >= 300 || sends_no_more_); }
 
   /// The error with which the transfer has ended.
@@ -135,13 +136,13 @@ class stream final : public transfer, public std::enable_shared_from_this<stream
   request own_request_;
   std::optional<body_length> to_write_;
   std::uint64_t written_ = 0;
-  bool was_told_the_end_ = false;  // whether curl knows that a body of unknown length has ended
-  bool sends_no_more_ = false;     // whether curl sends no more bytes of the body
-  bool writes_no_more_ = false;    // whether the caller knows that the server accepts no more of its body
+  bool was_told_the_end_ = false;  // whether curl knows that a request's body of unknown length has ended
+  bool sends_no_more_ = false;     // whether curl sends no more bytes of the request's body
+  bool writes_no_more_ = false;    // whether the caller knows that the server accepts no more of the request's body
   response head_;
   bool is_started_ = false;
   bool has_head_ = false;
-  std::string ahead_;             // bytes of the body for which the caller's buffer had no space
+  std::string ahead_;             // bytes of the response's body that did not fit into the caller's buffer
   std::size_t ahead_taken_ = 0;   // how many bytes of `ahead_` the caller has read
   std::shared_ptr<stream> self_;  // keeps this object alive while the engine has the stream
   step* waiting_ = nullptr;       // the step that the caller waits for; null: none; guarded by the engine's lock

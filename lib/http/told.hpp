@@ -8,7 +8,8 @@
 
 namespace canigo::http::detail {
 
-/// Returns the limits that a response reports for its server. The result refers to texts in the response.
+/// Returns the limits of the server that the header fields of its response report. The result refers to texts in the
+/// response.
 inline canigo::detail::told_limits told_by(const response& r, std::chrono::system_clock::time_point now,
                                            duration most) noexcept {
   canigo::detail::limit_fields fields;

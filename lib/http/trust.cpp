@@ -43,7 +43,7 @@ std::size_t hashes_in(const char* folder) {
   return count;
 }
 
-/// Returns the number of objects in a PEM file whose first line contains `what`.
+/// Returns the number of objects in a PEM file whose BEGIN line contains `what`.
 std::size_t count_in(const char* file, std::string_view what) {
   std::ifstream in{file};
   std::size_t count = 0;
@@ -62,7 +62,7 @@ trust curls_own() {
 
 trust trust_in(const char* file, const char* folder) {
   if (folder != nullptr) {
-    // The folder suffices if it contains all certificates of the file, as on Debian.
+    // The folder is enough without the file if it contains all certificates of the file, as on Debian.
     const std::size_t hashes = hashes_in(folder);
     const bool has_all = hashes > 0 && (file == nullptr || hashes >= count_in(file, "CERTIFICATE-----"));
     return has_all ? trust{.folder = folder, .is_known = true} : trust{};
@@ -92,8 +92,8 @@ CURLcode set_trust(CURL* easy, const trust& trusted) noexcept {
     result = curl_easy_setopt(easy, CURLOPT_CAINFO_BLOB, &text);
   }
 #if LIBCURL_VERSION_NUM >= 0x075700
-  // With the value -1 curl keeps the certificates for ever. By default curl reads the file again after a day, which
-  // blocks the loop.
+  // With the value -1 curl keeps the certificates in memory for ever. By default curl reads the file again after a day,
+  // and that blocks the event loop.
   curl_easy_setopt(easy, CURLOPT_CA_CACHE_TIMEOUT, -1L);
 #endif
   return result;
@@ -131,9 +131,9 @@ CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_opti
   const easy_pointer easy{curl_easy_init(), &curl_easy_cleanup};
   if (!easy) throw std::bad_alloc{};
   try {
-    // curl reads the file when a server has sent something. So a local server sends a text that is not TLS. The server
-    // sends the text to every connection, because other processes may connect, too. The server keeps the connections
-    // open, because the end of a connection might arrive before the text does.
+    // curl reads the certificate files only when a server has sent something. So a local server sends a text that is
+    // not TLS. The server sends the text to every connection, because other processes may connect, too. The server
+    // keeps the connections open, because the end of a connection might arrive before the text does.
     net::io_context io;
     net::ip::tcp::acceptor server{io, {net::ip::address_v4::loopback(), 0}};
     server.non_blocking(true);
@@ -157,8 +157,8 @@ CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_opti
       curl_multi_wait(multi, nullptr, 0, ms, nullptr);
     }
   } catch (const std::system_error&) {
-    // Without a loopback interface or a free descriptor, the files are not checked now. Then curl reads them when a
-    // connection needs them.
+    // Without a loopback interface or a free descriptor, the certificate files are not checked now. In that case curl
+    // reads them when the first connection needs them.
   }
   int more = 0;
   const CURLMsg* message = curl_multi_info_read(multi, &more);
