@@ -34,7 +34,7 @@ void show_class(families& f, const std::string& object, const std::string& label
 }
 
 void show_queue(families& f, const std::string& object, const queue_stats& s) {
-  show_ends(f, "canigo_requests_total", "Requests by how they ended.", object,
+  show_ends(f, "canigo_requests_total", "Requests that ended, by the way in which they ended.", object,
             {{"granted", s.granted},
              {"cancelled", s.cancelled},
              {"timed_out", s.timed_out},
@@ -79,7 +79,7 @@ void show_shadow(families& f, const std::string& object, const shadow_stats& s) 
 }
 
 void show_places(families& f, const std::string& object, std::uint64_t held, std::uint64_t capacity) {
-  f.gauge("canigo_permits_held", "Permits that are held.", {{"name", object}}, number(held));
+  f.gauge("canigo_permits_held", "Permits that are in use.", {{"name", object}}, number(held));
   if (capacity != unlimited) {
     f.gauge("canigo_permits_capacity", "The total number of permits.", {{"name", object}}, number(capacity));
   }
@@ -87,7 +87,7 @@ void show_places(families& f, const std::string& object, std::uint64_t held, std
 
 void show_binding(families& f, const std::string& object, const binding_stats& s) {
   const auto show = [&](const std::string& limit, duration d) {
-    f.counter("canigo_binding_seconds_total", "Time for which the first waiter lacked this limit.",
+    f.counter("canigo_binding_seconds_total", "Time for which the first waiter waited for the limit in the label.",
               {{"name", object}, {"limit", limit}}, seconds(d));
   };
   for (std::size_t i = 0; i < s.rates.size(); ++i) show("rate " + std::to_string(i), s.rates[i]);
@@ -161,8 +161,9 @@ void show(families& f, const std::string& object, const adaptive_limit_stats& s)
   const labels l{{"name", object}};
   f.gauge("canigo_adaptive_baseline_seconds", "The latency of a callee that is not overloaded. 0: not known yet.", l,
           seconds(s.baseline));
-  f.gauge("canigo_adaptive_latency_seconds", "The median latency of the last window.", l, seconds(s.latency));
-  f.gauge("canigo_adaptive_decision", "1 with the reason of the limit's last decision.",
+  f.gauge("canigo_adaptive_latency_seconds", "The median latency of the calls in the adaptive limit's last window.", l,
+          seconds(s.latency));
+  f.gauge("canigo_adaptive_decision", "1, with the reason of the adaptive limit's last decision in the label.",
           {{"name", object}, {"reason", std::string{to_string(s.last_decision.why)}}}, 1);
   show_ends(
       f, "canigo_adaptive_calls_total", "Calls by how they ended, as reported to an adaptive limit.", object,
@@ -184,9 +185,11 @@ void show(families& f, const std::string& object, const circuit_breaker_stats& s
   show_ends(f, "canigo_circuit_calls_total",
             "Calls by how they ended. unreported: without a result, such as cancelled calls.", object,
             {{"succeeded", s.succeeded}, {"failed", s.failed}, {"unreported", s.unreported}, {"refused", s.refused}});
-  f.counter("canigo_circuit_slow_total", "Calls that took too long, failed or not.", l, number(s.slow));
+  f.counter("canigo_circuit_slow_total",
+            "Calls that took longer than the breaker's option slow, whether they failed or not.", l, number(s.slow));
   f.counter("canigo_circuit_would_refuse_total",
-            "Calls that shadow mode let through, and that would have been refused.", l, number(s.would_refuse));
+            "Calls that the breaker let pass in shadow mode, and would otherwise have refused.", l,
+            number(s.would_refuse));
   f.counter("canigo_circuit_opened_total", "How often the circuit breaker opened.", l, number(s.opened));
 }
 
@@ -210,7 +213,8 @@ static void show(families& f, const std::string& object, const policy_stats& s) 
   f.gauge("canigo_policy_under_way", "Calls of a policy that have not ended.", l, number(s.under_way));
   f.counter("canigo_policy_operations_total", "Operations that a policy started, with retries and copies.", l,
             number(s.operations));
-  f.histogram("canigo_policy_call_seconds", "How long a call took to its result, with waits and retries.", l, s.took);
+  f.histogram("canigo_policy_call_seconds", "Time from the start of a call to its result, including waits and retries.",
+              l, s.took);
 }
 
 void show(families& f, const std::string& pool, const pool_stats& s) {
@@ -220,24 +224,26 @@ void show(families& f, const std::string& pool, const pool_stats& s) {
   }
   for (const auto& [state, count] :
        {std::pair{"queued", s.queued}, std::pair{"delayed", s.delayed}, std::pair{"held_back", s.held_back}}) {
-    f.gauge("canigo_pool_tasks", "Tasks that do not run yet.", {{"name", pool}, {"state", state}}, number(count));
+    f.gauge("canigo_pool_tasks", "Tasks that wait to run, by state.",
+            {{"name", pool}, {"state", state}}, number(count));
   }
   const labels l{{"name", pool}};
   f.gauge("canigo_pool_oldest_wait_seconds", "How long the oldest queued task has been queued.", l,
           seconds(s.oldest_wait));
   f.gauge("canigo_pool_resources", "Resources that workers own.", l, number(s.resources));
-  f.gauge("canigo_pool_overdue", "Operations that still run although their time is up.", l, number(s.overdue.size()));
-  f.counter("canigo_pool_submitted_total", "Accepted tasks.", l, number(s.submitted));
+  f.gauge("canigo_pool_overdue", "Operations that still run after the end of their time limit.", l,
+          number(s.overdue.size()));
+  f.counter("canigo_pool_submitted_total", "Tasks that the pool accepted.", l, number(s.submitted));
   f.counter("canigo_pool_rejected_total", "Tasks refused: the queue was full, or the pool stopped.", l,
             number(s.rejected));
   f.counter("canigo_pool_evicted_total", "Tasks that were evicted from a full queue.", l, number(s.evicted));
-  f.counter("canigo_pool_retries_total", "Attempts after the first.", l, number(s.retries));
+  f.counter("canigo_pool_retries_total", "Attempts of tasks after their first attempt.", l, number(s.retries));
   f.counter("canigo_pool_restarts_total",
-            "Restarts of workers, including the one that exceeded the limit and stopped the pool.", l,
+            "Restarts of workers, including the restart that exceeded the limit and stopped the pool.", l,
             number(s.restarts));
   f.counter("canigo_pool_overdue_total", "Tasks whose caller got timed_out before the operation had ended.", l,
             number(s.overdue_total));
-  show_ends(f, "canigo_pool_processed_total", "Tasks by how they ended.", pool,
+  show_ends(f, "canigo_pool_processed_total", "Tasks that ended, by the way in which they ended.", pool,
             {{"succeeded", s.succeeded},
              {"failed", s.failed},
              {"cancelled", s.cancelled},
@@ -249,21 +255,23 @@ void show(families& f, const std::string& pool, const pool_stats& s) {
 void show(families& f, const std::string& object, const shared_limit_stats& s) {
   const labels l{{"name", object}};
   show_queue(f, object, s);
-  f.gauge("canigo_permits_held", "Permits that are held.", l, number(s.held));
-  f.gauge("canigo_shared_idle", "Permits that this process keeps, or tokens that it has taken in advance.", l,
+  f.gauge("canigo_permits_held", "Permits that are in use.", l, number(s.held));
+  f.gauge("canigo_shared_idle", "Unused permits that this process keeps, or tokens that it has taken in advance.", l,
           number(s.idle));
-  f.gauge("canigo_shared_held", "Permits that all processes hold, as of the last answer.", l, number(s.held_by_all));
-  f.gauge("canigo_shared_waiting", "Waiting requests of all processes, as of the last answer.", l,
+  f.gauge("canigo_shared_held", "Permits that all processes hold, by the last answer of Redis.", l,
+          number(s.held_by_all));
+  f.gauge("canigo_shared_waiting", "Waiting requests of all processes, by the last answer of Redis.", l,
           number(s.waiting_of_all));
   f.gauge("canigo_shared_available", "1 if Redis answered the last call.", l, s.available ? 1 : 0);
   if (!s.cause.empty()) {
-    f.gauge("canigo_shared_error", "1 with the cause, while Redis does not answer or its messages do not arrive.",
+    f.gauge("canigo_shared_error",
+            "1, with the cause in the label, while Redis does not answer or its messages do not arrive.",
             {{"name", object}, {"cause", s.cause}}, 1);
   }
-  f.gauge("canigo_shared_quarantine_seconds", "How long Redis will grant no request, as of the last answer.", l,
+  f.gauge("canigo_shared_quarantine_seconds", "For how long Redis will still grant no request, by its last answer.", l,
           seconds(s.quarantine));
   f.counter("canigo_shared_round_trips_total", "Calls that Redis answered.", l, number(s.round_trips));
-  f.histogram("canigo_shared_round_trip_seconds", "How long the calls took that Redis answered.", l, s.round_trip);
+  f.histogram("canigo_shared_round_trip_seconds", "Duration of the calls that Redis answered.", l, s.round_trip);
   f.counter("canigo_shared_failed_calls_total", "Calls that Redis did not answer.", l, number(s.failed_calls));
   f.counter("canigo_shared_lost_leases_total", "Permits whose lease ended while they were held.", l,
             number(s.lost_leases));
@@ -276,23 +284,24 @@ void show(families& f, const std::string& object, const shared_limit_stats& s) {
 
 void show(families& f, const std::string& object, const keyed_stats& s) {
   const labels l{{"name", object}};
-  f.gauge("canigo_keyed_keys", "Keys in the table.", l, number(s.keys));
+  f.gauge("canigo_keyed_keys", "Keys in the table of a keyed limit.", l, number(s.keys));
   f.gauge("canigo_keyed_capacity", "The maximum number of keys.", l, number(s.most_keys));
-  f.gauge("canigo_keyed_keys_with_waiters", "Keys with waiters.", l, number(s.keys_with_waiters));
+  f.gauge("canigo_keyed_keys_with_waiters", "Keys whose limit has waiting requests.", l, number(s.keys_with_waiters));
   f.gauge("canigo_keyed_waiting", "Waiting requests of all keys.", l, number(s.waiting));
-  f.gauge("canigo_keyed_bytes", "Bytes of the tables of keys.", l, number(s.bytes));
+  f.gauge("canigo_keyed_bytes", "Memory of the tables of keys, in bytes.", l, number(s.bytes));
   show_ends(f, "canigo_keyed_requests_total", "Requests of all keys by how they ended.", object,
             {{"granted", s.granted}, {"refused", s.refused}, {"given_up", s.given_up}});
-  f.counter("canigo_keyed_beyond_total", "Requests of new keys while the table of keys was full.", l, number(s.beyond));
+  f.counter("canigo_keyed_beyond_total", "Requests of new keys that arrived while the table of keys was full.", l,
+            number(s.beyond));
   f.counter("canigo_keyed_forgotten_total",
-            "Keys that were forgotten, because their limit was in the state of a new key's limit.", l,
+            "Keys that were dropped from the table, because their limits were in the state of a new key's limit.", l,
             number(s.forgotten));
 }
 
 void show(families& f, const std::string& object, const loop_lag_stats& s) {
   const labels l{{"name", object}};
-  f.histogram("canigo_loop_lag_seconds", "How late the event loop was.", l, s.lag);
-  f.gauge("canigo_loop_overloaded", "1 while the event loop is as late as the threshold or later.", l,
+  f.histogram("canigo_loop_lag_seconds", "How much later than scheduled the event loop ran a handler.", l, s.lag);
+  f.gauge("canigo_loop_overloaded", "1 while the lag of the event loop is at or above the threshold.", l,
           s.overloaded ? 1 : 0);
   f.counter("canigo_loop_overloads_total", "How often the lag of the event loop reached the threshold.", l,
             number(s.overloads));
@@ -302,26 +311,28 @@ void show(families& f, const std::string& object, const connection_stats& s) {
   const labels l{{"name", object}};
   f.gauge("canigo_client_waiting", "Commands that wait for a connection.", l, number(s.waiting));
   f.gauge("canigo_client_in_flight", "Commands that were sent and are not answered yet.", l, number(s.in_flight));
-  f.counter("canigo_client_sent_total", "Commands that were sent.", l, number(s.sent));
-  f.counter("canigo_client_answered_total", "Commands that were answered.", l, number(s.answered));
-  f.counter("canigo_client_connects_total", "Connections made, including the first.", l, number(s.connects));
-  f.counter("canigo_client_failures_total", "Connections lost, and attempts that failed.", l, number(s.failures));
+  f.counter("canigo_client_sent_total", "Commands that were sent to Redis.", l, number(s.sent));
+  f.counter("canigo_client_answered_total", "Commands that Redis has answered.", l, number(s.answered));
+  f.counter("canigo_client_connects_total", "Connections to Redis that were made, including the first.", l,
+            number(s.connects));
+  f.counter("canigo_client_failures_total", "Connections to Redis that were lost, and attempts to connect that failed.",
+            l, number(s.failures));
 }
 
 void show(families& f, const std::string& object, const http_stats& s) {
   const labels l{{"name", object}};
-  f.gauge("canigo_http_waiting", "HTTP requests that wait for one of the connections.", l, number(s.waiting));
+  f.gauge("canigo_http_waiting", "HTTP requests that wait for a connection.", l, number(s.waiting));
   f.gauge("canigo_http_running", "Running HTTP requests.", l, number(s.running));
   f.counter("canigo_http_finished_total", "HTTP requests that ended, with a response or an error.", l,
             number(s.finished));
 }
 
 void show(families& f, const std::string& object, const jobs_stats& s) {
-  f.counter("canigo_jobs_store_failures_total", "Calls of the store that failed.", {{"name", object}},
+  f.counter("canigo_jobs_store_failures_total", "Calls to the job store that failed.", {{"name", object}},
             number(s.store_failures));
   if (!s.cause.empty()) {
     f.gauge("canigo_jobs_store_error",
-            "1 with the cause, while calls of the store fail or the store reports a problem.",
+            "1, with the cause in the label, while calls to the job store fail or the store reports a problem.",
             {{"name", object}, {"cause", s.cause}}, 1);
   }
   for (const auto& q : s.queues) {
@@ -343,9 +354,9 @@ void show(families& f, const std::string& object, const jobs_stats& s) {
       f.gauge("canigo_jobs", "Jobs in the store by state, of all processes. 100000 means 100000 or more.",
               {{"name", object}, {"queue", q.name}, {"state", state}}, number(*n++));
     }
-    f.gauge("canigo_jobs_oldest_seconds", "For how long the first waiting job has been due.", l,
+    f.gauge("canigo_jobs_oldest_seconds", "For how long the first waiting job of the queue has been due.", l,
             std::chrono::duration<double>(q.oldest).count());
-    f.gauge("canigo_jobs_paused", "1 while the queue hands out no jobs.", l, q.is_paused ? 1 : 0);
+    f.gauge("canigo_jobs_paused", "1 while the queue is paused and hands out no jobs.", l, q.is_paused ? 1 : 0);
   }
 }
 

@@ -199,7 +199,7 @@ TEST_CASE("a limiter shows for how long each of its limits was binding", "[metri
                       {R"(canigo_binding_seconds_total{name="api",limit="rate 1"})", "0"},
                       {R"(canigo_binding_seconds_total{name="api",limit="share"})", "0"},
                       {R"(canigo_binding_seconds_total{name="api",limit="paused"})", "0"}});
-  CHECK(text.find("# HELP canigo_binding_seconds_total Time for which the first waiter lacked") != std::string::npos);
+  CHECK(text.find("# HELP canigo_binding_seconds_total Time for which the first waiter waited") != std::string::npos);
 }
 
 TEST_CASE("a pool shows its workers, its tasks and each name", "[metrics]") {
