@@ -48,8 +48,8 @@ detail::admission* open_adaptive(const net::any_io_executor& executor, const ada
   detail::admission* a =
       detail::admission::open(executor, detail::supplies{{}, o.initial, detail::supplies::occupancy::one}, options,
                               std::make_unique<detail::tuner>(bounds, o.algorithm));
-  // Synchronizes the limit's probes with the wall clock, except in virtual time, where the result must not depend on
-  // when the test runs.
+  // Aligns the limit's probes to the wall clock, so that all clients of one callee probe at the same time. Virtual time
+  // has no alignment, because there the result must not depend on when the test runs.
   if (!a->is_in_virtual_time()) {
     const auto wall = std::chrono::duration_cast<duration>(std::chrono::system_clock::now().time_since_epoch());
     detail::tuner_of(*a).align(wall - a->now().time_since_epoch());

@@ -50,10 +50,10 @@ class cancel_source::registry {
     registration& r = *untold_;
     unlink(r);
     link(r, told_);
-    // While `r` is registered under the lock, its operation and the context exist. So this thread may begin to use the
-    // context here.
+    // This thread holds the lock and `r` is registered, so the operation of `r` and its execution context still exist.
+    // So this thread may begin to use the context here.
     const detail::context_visit visit{r.context_->visits()};
-    if (!visit.lasts()) return true;  // if the context is being destroyed, that ends the operation
+    if (!visit.lasts()) return true;  // the context is being destroyed, which also ends the operation
     const std::shared_ptr<detail::child> c = r.child_;
     lock.unlock();
     try {

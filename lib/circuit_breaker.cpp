@@ -10,7 +10,7 @@ namespace canigo {
 
 namespace {
 
-/// Returns the text of the error. It does not contain the time, so that it is the same for all calls of an outage.
+/// Returns the text of the error. The text does not contain `open_for`, so that it does not differ from call to call.
 std::string why_refused(duration open_for, const std::string& name) {
   const std::string who = name.empty() ? "circuit_breaker" : "circuit_breaker " + name;
   if (open_for == duration::max()) return who + ": forced open";

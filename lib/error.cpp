@@ -66,7 +66,8 @@ std::error_code make_error_code(errc code) noexcept { return {static_cast<int>(c
 
 namespace detail {
 
-// Returns a short text on one line for people, because names and arguments may come from command lines and files.
+// Returns a short form of the text, on one line and in printable ASCII. The text may come from a command line or a
+// file, so it may contain any bytes.
 std::string printable(std::string_view text) {
   constexpr std::size_t longest = 80;
   std::string shown{text.substr(0, longest)};

@@ -6,8 +6,8 @@
 
 #include <type_traits>
 
-// The member functions of limit_handle. Each of its three instantiations is compiled in its own source file. With two
-// in one file, g++ makes the path of a request that need not wait 6 % slower.
+// The member functions of limit_handle. Each of its three instantiations is compiled in its own source file. If g++
+// compiles two instantiations in one file, a request that need not wait takes 6 % longer.
 
 namespace canigo {
 

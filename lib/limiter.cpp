@@ -26,13 +26,14 @@ std::uint64_t checked_concurrency(std::uint64_t concurrency, std::string_view fi
   return concurrency;
 }
 
-/// Rates in the form that the engine needs.
+/// The token bucket and the window of each rate in a list of rate_limit.
 struct buckets {
   std::vector<token_bucket> rates;
   detail::rate_windows windows;
 };
 
-/// Converts rates, and adds the unit of each to `units`. `field`: the name of the rates in error texts.
+/// Checks and converts rates, and appends the unit of each rate to `units`. `field`: the name of the rates in error
+/// texts.
 buckets make_buckets(const std::vector<rate_limit>& limits, const std::string& field, time_point now,
                      std::vector<std::string>& units) {
   if (limits.size() > most_rates) detail::throw_invalid(field + ".size()", limits.size(), "0 to 16");
@@ -56,7 +57,8 @@ std::string field_of_sublimit(std::size_t number, const char* field) {
   return "limiter_options.sublimits[" + std::to_string(number) + "]." + field;
 }
 
-/// Makes a rate_set of these rates. `table` has the unit of each rate; that of the first of these rates is at `first`.
+/// Makes a rate_set from `made`. `table` has the units of all rates of the limiter. In `table`, the unit of the first
+/// rate of `made` is at the index `first`.
 detail::rate_set rates_of(buckets made, const detail::unit_table* table, std::size_t first) {
   std::vector<std::uint8_t> units;
   if (table != nullptr && table->size() > 1) {
@@ -187,7 +189,8 @@ sublimit_stats stats_of(const detail::sublimits::member& m, time_point now) {
   return s;
 }
 
-// Functions that change a rate of a limiter, or of one of its alternatives. Error texts call the index `field`.
+// Functions that change a rate of a limiter, or of one of its alternatives. `field`: the name of the index in error
+// texts.
 
 void change_rate(detail::rate_set& rates, std::size_t index, time_point now, const rate& r, std::string_view field) {
   rates.set_rate(checked_index(rates, index, field), now, r);

@@ -106,7 +106,8 @@ class detail::lag_probe final : public delivery {
     if (is_changed && options_.on_change) options_.on_change(late >= options_.threshold, late);
   }
 
-  /// Returns the lag of the last measurement, or of the present one if that is late and larger.
+  /// Returns the lag of the last measurement, or the delay of the next measurement so far, whichever is longer. After a
+  /// stop, returns the lag of the last measurement.
   duration lag() const noexcept { return is_stopped_ ? stats_.last : std::max(stats_.last, clock() - due_); }
 
   const loop_lag_options options_;

@@ -17,7 +17,8 @@ void check_direction(const metering& m, std::size_t chunk, const char* direction
   try {
     std::ignore = m.limit->estimate(step);
   } catch (const std::system_error& e) {
-    // a stopped scheduler is no error here: each later operation reports that the scheduler was stopped
+    // If the scheduler was stopped, this check throws nothing, because each later operation of the stream reports
+    // errc::stopped.
     if (e.code() == errc::stopped) return;
     if (e.code() == errc::too_large) {
       throw_invalid("metered_stream_options.chunk", chunk, std::string{"1 to the burst of the limit of "} + direction,
@@ -27,7 +28,8 @@ void check_direction(const metering& m, std::size_t chunk, const char* direction
     if (e.code() == errc::invalid_priority) {
       throw_invalid(field + ".priority", step.priority, "a class of the limit", errc::invalid_priority);
     }
-    // the text ends with the code's message, which the new exception appends again
+    // The text of `e` ends with the message of its code. This message is cut off, because the constructor of the new
+    // exception appends it again.
     const std::string_view why = e.what();
     throw std::system_error{
         e.code(), field + " is one that the limit never grants: " + std::string{why.substr(0, why.rfind(": "))}};

@@ -20,8 +20,8 @@ permit permit::split(std::uint64_t places) {
     detail::throw_invalid("permit.split: places", places, "1 to held(), which is " + std::to_string(held()));
   }
   if (places == held()) return std::move(*this);
-  // Only a permit of a semaphore has several slots. Each of these is one token, until settle() changes the number of
-  // tokens.
+  // Only a permit of a semaphore has several slots. Each of these slots has one token, until settle() changes the
+  // number of tokens.
   const std::uint64_t tokens = std::min(kept_, places);
   places_ -= places;
   kept_ -= tokens;

@@ -55,8 +55,8 @@ class reader {
   [[noreturn]] void complain(std::string_view what, std::size_t where, std::string_view allowed = syntax) const {
     const std::string why =
         " (" + std::string{what}.append(" at character ").append(std::to_string(where + 1)).append(")");
-    // Error texts show at most 80 characters of a value. The quoted text is cut, so that the explanation after it is
-    // complete.
+    // An error text shows at most 80 characters: the quoted input and the explanation after it. If both are longer, the
+    // quoted input is cut, and the explanation is complete.
     constexpr std::size_t most = 80 - std::string_view{"\"...\""}.size();
     const std::size_t longest = std::min<std::size_t>(32, most - std::min(most, why.size()));
     std::string value = '"' + std::string{text_.substr(0, longest)};

@@ -10,7 +10,8 @@ namespace canigo {
 
 namespace {
 
-/// Polls until nothing was ready for `longest`, or the loop has ended. Returns the number of handlers that ran.
+/// Polls the loop until no handler was ready for the time `longest`, or until the loop was stopped. Returns the number
+/// of handlers that ran.
 std::size_t poll_until_idle(net::io_context& io, detail::loop_inbox& inbox, duration longest) {
   std::size_t handled = 0;
   time_point idle_since = detail::processor_clock.now();

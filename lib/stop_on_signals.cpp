@@ -28,17 +28,18 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     net::co_spawn(strand_, std::move(closed),
                   [self = shared_from_this()](const std::exception_ptr&, auto&&...) { self->end(); });
   }
-  /// Starts a wait that the first signal ends. `stop` refers to the object to stop.
+  /// Starts a wait for one signal. Use it if `stop_` keeps a reference to the object that the signal stops.
   void begin_for_one_signal() {
     is_for_one_signal_ = true;
     begin();
   }
-  /// Starts a wait that ends when the awaitable returned by `stop` completes.
+  /// Starts the wait for signals. The wait ends when the awaitable that `stop` returns completes.
   void begin_with(function stop) {
     run_ = std::move(stop);
     begin();
   }
-  /// Releases the object to stop: later signals do not reach it. Threads: any.
+  /// Call it before the object that the signals stop is destroyed. Later signals then have no effect on that object.
+  /// Threads: any.
   void let_go() {
     {
       const std::lock_guard lock{mutex_};
@@ -101,7 +102,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   bool is_for_one_signal_ = false;
   int heard_ = 0;  // the number of signals; a third one has no effect
   bool is_over_ = false;
-  detail::mutex mutex_;  // Held while `stop_` uses the object to stop. So the object may be destroyed after let_go().
+  detail::mutex mutex_;  // With `is_for_one_signal_`, locked while `stop_` runs, so that let_go() waits for `stop_`.
   bool is_gone_ = false;
 };
 

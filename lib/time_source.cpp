@@ -19,9 +19,10 @@ struct time_source::on_timer {
   class end;
 };
 
-/// The shutdown() of this service notes that Asio's timers are about to be shut down, so that no thread uses the timers
-/// any more. A context shuts services down in reverse order. If the time source made Asio's timers, the timers shut
-/// down before the time source. So this extra service is made after the timers, and shuts down before them.
+/// This service is shut down before Asio's timers. Its shutdown() sets `is_shut_down_`, so that no thread uses the
+/// timers any more. A context shuts down its services in reverse order of their creation. If the time source has
+/// created Asio's timers, the timers are shut down before the time source. So this extra service is created after the
+/// timers.
 class time_source::on_timer::end : public net::execution_context::service {
  public:
   using key_type = end;
@@ -98,14 +99,14 @@ bool time_source::idle() const noexcept {
 void time_source::wake_by_next() noexcept {
   const time_point next = wheel_.next();
   if (waiting_) {
-    // Only one wait is running at a time, so its memory can be fixed. The handler of the cancelled wait starts the next
-    // one.
+    // Only one timer wait may run at a time, because all waits use one fixed block of memory. So this function cancels
+    // the running wait, whose handler starts the next wait.
     if (next < wake_at_) stop_waiting();
     return;
   }
   wake_at_ = next;
-  // An expired timer needs a turn of the reactor: 4 µs, while a post takes 25 ns. Without memory for a timer, the loop
-  // polls the clock by posts until there is memory.
+  // If `next` has already passed, a post wakes the loop, which takes 25 ns. An expired timer would need a turn of the
+  // reactor, which takes 4 µs. If there is no memory for a timer, repeated posts check the clock until there is memory.
   waiting_ = (next <= now() && wake_by_post()) || wake_by_timer() || wake_by_post();
 }
 
@@ -147,8 +148,8 @@ void time_source::timer_fired() noexcept {
     retiming_ = false;
     due = std::exchange(wake_at_, time_point::max());
   }
-  // Asio's timer uses the system's clock. The clock that counts processor ticks may be behind it, and not have reached
-  // `due` yet. look() sets it to the system's clock.
+  // Asio's timer uses the system's clock. The clock that counts processor ticks may be behind the system's clock, and
+  // may not have reached `due` yet. look() sets the tick clock to the system's clock.
   if (now() < due && !is_virtual_) detail::processor_clock.look();
   fire(now());
   const std::lock_guard lock{mutex_};

@@ -8,8 +8,8 @@ wait_group::wait_group(const net::any_io_executor& executor) : admission_{detail
 
 wait_group::~wait_group() {
   // Each unfinished piece of work occupies a slot, which would keep *admission_ alive for ever. So these slots are
-  // released. stop() first ends the waits with errc::stopped. Otherwise the release would end the waits as if the work
-  // were done.
+  // released. stop() first ends the waits with errc::stopped. Without stop(), the release would end the waits as if the
+  // work were done.
   admission_->stop();
   admission_->release(admission_->occupied());
   admission_->close();

@@ -78,7 +78,8 @@ void circuit::report(epoch e, bool failed, bool slow, time_point now) noexcept {
 void circuit::report_late_failure(epoch e, time_point now) noexcept {
   if (e != epoch_ || state_ != circuit_state::closed) return;
   advance(now);
-  // if the success that this call had reported has left the window, the call is counted as a new failed call
+  // This call was first counted as a success. If the window contains no success any more, that success has left the
+  // window. So the call is counted as a new failed call.
   if (all_.failed == all_.calls) {
     count(true, false);
   } else {
@@ -116,7 +117,7 @@ circuit::tally circuit::counted(time_point now) const noexcept {
   return then.all_;
 }
 
-/// Moves the window forward to `now`, and drops the calls of the buckets that have left it.
+/// Moves the window forward to `now`, and drops the calls of the buckets that have left the window.
 void circuit::advance(time_point now) noexcept {
   if (now < bucket_end_) return;
   const auto over = static_cast<std::uint64_t>((now - bucket_end_) / bucket_length_) + 1;

@@ -17,7 +17,7 @@ constexpr double ms = 1e6, second = 1e9;
 constexpr int windows_to_learn = 4;
 constexpr int most_steps = 8;
 constexpr double probe_share = .6;
-// the min number of calls after which the share of dropped calls is more than chance
+// with fewer calls than this in a window, a large share of dropped calls may be chance
 constexpr std::uint64_t drops_need = 250;
 constexpr std::uint64_t least_ok = 25;
 constexpr std::uint64_t starved_from = 20;
@@ -80,8 +80,8 @@ bool knee_control::drops_too_many() const noexcept {
   return window_.dropped_share() > usual_drops_ + std::max(.05, usual_drops_ / 2);
 }
 
-/// Starts a trial with a lower limit, because only a lower limit tells whether the load or something else causes the
-/// dropped calls.
+/// Handles a window with too many dropped calls. Lowers the limit as a trial, because only a lower limit shows whether
+/// the load causes the drops. If the lower limit has had no effect, restores the old limit.
 void knee_control::heed_drops(time_point now) noexcept {
   streak_ = 0;
   if (is_probing_) {
@@ -97,8 +97,8 @@ void knee_control::heed_drops(time_point now) noexcept {
   set(std::exchange(trial_back_, 0), limit_reason::unrelated, now);
 }
 
-/// Whether a clearly lower limit has had no effect: as many calls are dropped as before, and the others are as fast as
-/// before.
+/// Whether a clearly lower limit has had no effect: as many calls are dropped as before, and the other calls are as
+/// fast as before.
 bool knee_control::has_cut_in_vain() const noexcept {
   if (trial_back_ == 0 || limit_ > .75 * trial_limit_ || window_.ok() < least_ok) return false;
   const bool is_slow = baseline_ > 0 && window_.median_ns() > 1.5 * baseline_;
@@ -106,9 +106,9 @@ bool knee_control::has_cut_in_vain() const noexcept {
          window_.dropped_time_share() > .8 * trial_time_share_;
 }
 
-/// Lowers the limit to the number of calls that succeed at the same time, which is the callee's capacity. The share of
-/// refusals would overstate the load, because a refused call frees its slot immediately. If hardly any calls succeed,
-/// the number of successes says nothing about the capacity.
+/// Lowers the limit to the number of calls that succeed at the same time, which is the callee's capacity. The limit is
+/// not lowered by the share of refused calls. That share overstates the load, because a refused call frees its slot
+/// immediately. If hardly any calls succeed, the number of successes says nothing about the capacity.
 void knee_control::cut_to_what_succeeds(time_point now) noexcept {
   if (trial_back_ == 0) trial_back_ = limit_;
   if (trial_back_ == limit_ || limit_ <= .75 * trial_limit_) {
@@ -126,9 +126,9 @@ void knee_control::cut_to_what_succeeds(time_point now) noexcept {
 }
 
 /// Handles a call that its caller gave up before the call could end. A single such call says nothing about the callee.
-/// But if most callers give up after a long wait for a slot, the limit is raised. Callers that often cancel for
-/// another reason, such as the losers of a race, have not waited long. If they have waited long, the raise hardly lets
-/// more calls succeed, and is taken back.
+/// But if most callers give up after a long wait for a slot, the limit is raised. Callers that often cancel for another
+/// reason, such as the losers of a race, have not waited long. If such callers have waited long, hardly more calls
+/// succeed after the raise, and the raise is taken back.
 void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {
   if (s.in_flight < limit() || s.waited <= s.latency || limit_ >= most_ || now < raise_again_at_) return;
   ++given_up_early_;
@@ -145,7 +145,8 @@ void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept
   set(from + std::max(1., from / 2), limit_reason::starved, now);
 }
 
-/// Whether a limit that was raised for starving callers has had no effect: hardly more calls succeed than before.
+/// Whether the last raise of the limit has had no effect: hardly more calls succeed than before. The limit was raised
+/// because callers waited too long for a slot.
 bool knee_control::has_raised_in_vain(time_point now) const noexcept {
   return raised_from_ > 0 && limit_ > raised_from_ && window_.ok() >= least_ok &&
          static_cast<double>(window_.ok()) < 1.1 * raised_rate_ * window_.age_ns(now);

@@ -18,11 +18,11 @@ const latency_window::options& checked(const latency_window::options& o) {
 
 latency_window::latency_window(const options& o) : half_{checked(o).length / 2}, least_samples_{o.least_samples} {}
 
-/// Whether `now` is in the half of the window whose calls the younger histogram records.
+/// Whether a call that ends at `now` is recorded in `younger_`, which covers half of the window.
 bool latency_window::is_current(time_point now) const noexcept { return now < saturating_add(since_, half_); }
 
-/// Whether the calls in the younger histogram still count at `now`. They count until the next half of the window has
-/// ended.
+/// Whether the calls in `younger_` are still in the window at `now`: less than the window's length has passed since
+/// `younger_` began.
 bool latency_window::is_previous(time_point now) const noexcept {
   return now < saturating_add(saturating_add(since_, half_), half_);
 }

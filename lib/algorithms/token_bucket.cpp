@@ -76,8 +76,9 @@ void token_bucket::set_rate(time_point now, const canigo::rate& supply) noexcept
   if (full(credit)) {
     fill(now);
   } else {
-    // The missing tokens are `whole` less a fraction that has already accumulated. The new origin is as far back as the
-    // new rate needs to produce at most this fraction by now.
+    // `whole` is the number of tokens that the bucket lacks, rounded up. So a fraction of one of these tokens has
+    // already accumulated. The new origin lies before now by the time in which the new rate produces this fraction,
+    // rounded down.
     const uint128 missing = spent(taken_) - credit;
     const uint128 whole = divide_up(missing, period_);
     const uint128 fraction = whole * period_ - missing;
@@ -108,8 +109,9 @@ void token_bucket::fill(time_point now) noexcept {
   taken_ = 0;
 }
 
-// Moves the origin forward by whole periods, each of which adds tokens_ tokens, so this has no visible effect. The
-// origin must not move past `now`, because a bucket with an origin in the future would count as full.
+// Moves the origin forward by whole periods, and subtracts the tokens of these periods from taken_. So the level of the
+// bucket does not change. The origin must not move past `now`, because a bucket with an origin in the future would
+// count as full.
 void token_bucket::reanchor(time_point now) noexcept {
   const std::uint64_t periods = std::min(taken_ / tokens_, elapsed(now) / period_);
   origin_ = static_cast<std::int64_t>(static_cast<std::uint64_t>(origin_) + periods * period_);

@@ -13,7 +13,7 @@
 
 namespace canigo::metrics {
 
-/// Builds metric families. Each has one entry per series; series with the same name are gathered in one family.
+/// Builds metric families. Series with the same name are gathered in one family, which has one entry for each series.
 class families {
  public:
   using labels = std::vector<prometheus::ClientMetric::Label>;

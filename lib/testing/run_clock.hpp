@@ -7,8 +7,8 @@
 
 namespace canigo::testing {
 
-/// Calls `poll`, and moves the clock to each deadline up to and including `last`. `poll` returns how many handlers it
-/// has run. This function returns the sum.
+/// Moves the clock to each deadline in turn, up to and including `last`. Calls `poll` before the first move and after
+/// each move. `poll` returns how many handlers it has run, and run_clock() returns the sum of these numbers.
 template <class Poll>
 std::size_t run_clock(time_source_control& clock, time_point last, Poll poll) {
   std::size_t handlers = poll();
