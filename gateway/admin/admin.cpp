@@ -97,8 +97,8 @@ net::awaitable<admin_reply> refuse(const admin_call& e, proof p) {
   co_return e.say(401, plain, "this is not admin.token\n", wanted);
 }
 
-/// Answers a request that needs no token: for the page, its script, style and icon, or /api/session. Returns nothing
-/// for any other request.
+/// Answers a request that needs no token: for the page, its script, style and icon, or for /api/session. Returns
+/// std::nullopt for any other request.
 std::optional<admin_reply> public_answer(const admin_call& e, const admin_options& o) {
   if (e.head.method != "GET" && e.head.method != "HEAD") return std::nullopt;
   if (e.path == "/") return e.say(200, "text/html; charset=utf-8", page_html());
@@ -117,7 +117,7 @@ std::string cookie_field(std::string_view value, std::chrono::seconds age) {
                      value, age.count());
 }
 
-/// The upstream, or one of its targets, that an operator's command names.
+/// The upstream, or the target of an upstream, that an operator's command names.
 struct named_part {
   std::shared_ptr<upstream_queue> upstream;  // null: no upstream has the name in the command
   std::optional<std::size_t> target;         // the index of the target in the command; none: all targets
@@ -227,7 +227,8 @@ net::awaitable<admin_reply> admin::answer(service& s, const message_head& head, 
   const bool changes = head.method == "POST" || head.method == "DELETE";
   if (!looks && !changes)
     co_return e.say(405, plain, "GET, HEAD, POST and DELETE are served\n", "Allow: GET, HEAD, POST, DELETE\r\n");
-  // A browser lets a page of another site send this field only after a CORS preflight request, which the admin refuses.
+  // A browser lets a page of another site send the field X-Canigo-Admin only after a CORS preflight request, which the
+  // admin refuses.
   if (changes && value_of(head, "x-canigo-admin").value_or("") != "1")
     co_return e.say(403, plain, "X-Canigo-Admin: 1 is missing\n");
   // /login needs the token itself: a session cookie must not be enough to prolong its own session.

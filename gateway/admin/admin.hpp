@@ -16,7 +16,7 @@ namespace canigo::gateway {
 
 /// Serves the admin listener: health checks, the page, the state, metrics, and an operator's commands.
 ///
-/// All requests need the token, except for health checks and for the page, which contains no data.
+/// All requests need the admin token, except for health checks and for the page, which contains no data.
 class admin final : public admin_handler {
  public:
   void take(process_commands commands) override { session_.commands = std::move(commands); }

@@ -5,7 +5,8 @@
 #include <chrono>
 #include <utility>
 
-// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
+// g++ 12 may destroy a temporary of a co_await expression twice. So in this file, no temporary of a co_await expression
+// needs a destructor.
 namespace canigo::gateway {
 
 net::awaitable<std::shared_ptr<const std::string>> admin_session::recent_state(service& s) {

@@ -17,7 +17,8 @@
 #include <string_view>
 #include <utility>
 
-// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
+// g++ 12 may destroy a temporary of a co_await expression twice. So this file has no co_await expression with a
+// temporary that needs a destructor.
 namespace canigo::gateway {
 namespace {
 

@@ -20,28 +20,29 @@ namespace canigo::gateway {
 
 class service;
 
-/// A view of the requests of all event loops. Each loop is read at a slightly different time.
+/// A view of the requests of all event loops. Each event loop is read at a slightly different time.
 struct loop_look {
   /// The requests that the caller of look_at_loops() has asked for, by their numbers. Requests that have ended are
   /// missing.
   std::unordered_map<std::uint64_t, request_view> asked;
-  /// The oldest running requests of each upstream, by its name.
+  /// The oldest running requests of each upstream, by the upstream's name.
   std::map<std::string, std::vector<request_view>> running;
-  /// The oldest requests of each upstream that wait outside of its queue, by its name.
+  /// The oldest requests for each upstream that wait outside of the upstream's queue, by the upstream's name.
   std::map<std::string, std::vector<request_view>> outside;
-  /// The number of running requests of each upstream, by its name.
+  /// The number of running requests of each upstream, by the upstream's name.
   std::map<std::string, std::size_t> running_in_all;
   /// The arrival time of the request that has waited longest, by the names of its upstream and its priority class.
   std::map<std::pair<std::string, std::string>, time_point> oldest;
 };
 
-/// Collects the view: a coroutine on the thread of each loop reads the loop's requests. So requests need no lock.
+/// Collects the view: on each event loop, a coroutine reads the requests of that loop. So requests need no lock.
 ///
 /// `numbers`: the requests to put into loop_look::asked. `most`: the max number of requests per upstream in `running`
 /// and in `outside`.
 net::awaitable<loop_look> look_at_loops(service& s, std::vector<std::uint64_t> numbers, std::size_t most);
 
-/// Ends the request with this X-Request-Id, on its own loop. Returns false if there is no such request.
+/// Ends the request with this X-Request-Id, on the event loop that handles it. Returns false if there is no such
+/// request.
 net::awaitable<bool> end_request(service& s, std::string id);
 
 }  // namespace canigo::gateway

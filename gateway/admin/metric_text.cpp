@@ -7,8 +7,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Appends the value of a label, escaped. The value may hold any bytes; an unescaped line feed would start another
-/// sample.
+/// Appends the value of a label, and escapes it. The value may hold any bytes. Without escapes, a line feed would start
+/// another sample.
 void append_escaped(std::string& text, std::string_view value) {
   for (const char c : value) {
     if (c == '\n') {

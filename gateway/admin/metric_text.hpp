@@ -18,7 +18,8 @@ class metric_text {
  public:
   using labels = std::initializer_list<std::pair<std::string_view, std::string_view>>;
 
-  /// Starts a family; its samples must follow. `name` is the family's name without the prefix "canigo_gateway_".
+  /// Starts a family of metrics, of the type in the function's name. The samples of the family must follow. `name`: the
+  /// family's name without the prefix "canigo_gateway_".
   void counter(std::string_view name, std::string_view help) { begin(name, "counter", help); }
   void gauge(std::string_view name, std::string_view help) { begin(name, "gauge", help); }
   void histogram(std::string_view name, std::string_view help) { begin(name, "histogram", help); }

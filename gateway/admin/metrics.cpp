@@ -25,7 +25,7 @@ struct upstream_moment {
   std::string_view name;
   const upstream* settings = nullptr;
   limiter_stats limit;
-  std::vector<std::uint64_t> outside;  // the number of waiters outside of the queue, by priority class
+  std::vector<std::uint64_t> outside;  // the number of requests that wait outside of the queue, by priority class
   std::uint64_t running = 0;
   std::uint64_t paused_tenants = 0;
   std::uint64_t spent_quotas = 0;
@@ -63,7 +63,8 @@ void show_requests(metric_text& m, const call_counts::totals& all) {
     }
   }
   if (std::ranges::all_of(all.upstreams, [](const auto& u) { return u.second.spent.empty(); })) return;
-  m.counter("spent_usd_total", "US dollars that calls have cost. model: the pattern of the price.");
+  m.counter("spent_usd_total",
+            "US dollars that calls have cost. model: the name or pattern of the model in the prices.");
   for (const auto& [name, u] : all.upstreams) {
     for (const auto& [whose, amount] : u.spent)
       m.sample({{"upstream", name}, {"tenant", whose.first}, {"model", whose.second}},
@@ -125,7 +126,7 @@ void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
     m.sample({{"upstream", u.name}, {"cause", "tenant"}}, u.paused_tenants);
     m.sample({{"upstream", u.name}, {"cause", "quota"}}, u.spent_quotas);
   }
-  m.gauge("breaker_state", "1 for the state that the circuit breaker is in.");
+  m.gauge("breaker_state", "1 for the present state of the circuit breaker, 0 for its other states.");
   constexpr std::array<std::pair<circuit_state, std::string_view>, 3> states{
       {{circuit_state::closed, "closed"}, {circuit_state::open, "open"}, {circuit_state::half_open, "half_open"}}};
   for (const auto& u : all) {
@@ -215,13 +216,14 @@ void show_forward(metric_text& m, const call_counts& counts, const config_snapsh
 
 void show_process(metric_text& m, service& s) {
   const auto running = std::max<std::int64_t>(s.counts.running.load(), 0);
-  m.counter("lowered_total", "Requests that asked for a better class than their tenant's best.");
+  m.counter("lowered_total", "Requests that asked for a more important class than their tenant may use.");
   for (const auto& [tenant, n] : s.counts.lowered()) m.sample({{"tenant", tenant}}, n);
   m.counter("retries_total", "Further attempts to send a request, by the reason.");
   for (std::size_t i = 0; i < retry_reason_names.size(); ++i)
     m.sample({{"reason", retry_reason_names[i]}}, s.counts.retries(static_cast<retry_reason>(i)));
   m.counter("hedges_total",
-            "Second attempts beside a slow attempt. won: the client got the response of the second attempt.");
+            "Second attempts that began because the first attempt was slow. won: the client got the response of the "
+            "second attempt.");
   m.sample({{"result", "started"}}, s.counts.hedges.load());
   m.sample({{"result", "won"}}, s.counts.hedges_won.load());
   m.counter("reloads_total", "Reloads of the configuration. refused: the file had a mistake, and nothing has changed.");
@@ -241,7 +243,7 @@ void show_process(metric_text& m, service& s) {
   m.counter("bytes_total", "Bytes of bodies. in: of requests. out: of responses.");
   m.sample({{"direction", "in"}}, s.counts.bytes_in.load());
   m.sample({{"direction", "out"}}, s.counts.bytes_out.load());
-  m.gauge("connections", "Connections of clients and of the admin. idle: without a request.");
+  m.gauge("connections", "Open connections of clients and to the admin listener. idle: connections without a request.");
   const auto open = static_cast<std::int64_t>(s.clients.all() + s.admins.all());
   const auto waiting = static_cast<std::int64_t>(s.waiting());
   m.sample({{"state", "waiting"}}, waiting);

@@ -156,8 +156,8 @@ json tenant_of(const tenant& t, const upstream& u, const flow_stats& stats, time
   return one;
 }
 
-/// Adds the tenants that have their own limits at this upstream, are paused there, or have sent requests to it. The
-/// tenants with the most requests come first.
+/// Adds to `to` the tenants that have their own limits at this upstream, are paused there, or have sent requests to it.
+/// The tenants with the most waiting and running requests come first.
 void add_tenants(json& to, const config& c, const upstream& u, const std::vector<flow_stats>& shares, time_point now) {
   struct one {
     std::size_t busy, tenant;
@@ -186,7 +186,8 @@ void add_pauses(json& to, service& s, const config& c, upstream_queue& q, const 
   to["breaker"] = {{"state", to_string(state.breaker)}, {"opened", state.opened}};
   to["breaker"]["open_ms"] = state.open_until > now ? until(state.open_until, now) : json(nullptr);
   to["pauses"] = pauses_of(state.pauses, now);
-  // Only a tenant that brings its own credentials can be paused individually. The page shows such pauses.
+  // A tenant can be paused individually only if it sends its own credentials to the upstream. The admin page shows such
+  // pauses.
   for (std::size_t t = 0; t < shares.size(); ++t) {
     const time_point end = shares[t].paused_until;
     if (end <= now) continue;
@@ -263,8 +264,8 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
            {"running", json::array()}};
   for (const waiting_request& w : own.waiters) {
     const request_view* const v = view_in(look, w.tag);
-    // A request may have left the queue after the limit was read, and now wait outside of the queue. It is left out
-    // here, and added below.
+    // A request may have left the queue after the limit was read, and may now wait outside of the queue. Such a request
+    // is not added here, but by the loop over `look.outside` below.
     if (v == nullptr || v->waits_for.empty()) one["waiters"].push_back(waiter_of(w, v, q, c, now));
   }
   if (const auto found = look.outside.find(u.name); found != look.outside.end())
@@ -274,7 +275,7 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
     for (const request_view& v : running->second) one["running"].push_back(running_of(v, now));
   const auto in_all = look.running_in_all.find(u.name);
   one["running_in_all"] = in_all == look.running_in_all.end() ? 0 : in_all->second;
-  // If no limit delays the queue's first waiter, `binds` names what delays the last waiter in the list.
+  // If no limit delays the queue's first waiter, `binds` names the cause that delays the last waiter in the list.
   if (one["binds"].is_null() && !one["waiters"].empty()) one["binds"] = one["waiters"].back()["waits_for"];
   if (!u.targets.empty()) one["targets"] = targets_of(q, own.stats, now);
   if (!u.models.empty()) one["models"] = models_of(q, own.stats);
@@ -291,7 +292,8 @@ json upstream_of(service& s, const config& c, upstream_queue& q, const queue_loo
   return one;
 }
 
-/// Adds the most recently used hosts of forward mode. There may be thousands, so each has only a few fields.
+/// Adds to `to` the most recently used hosts of forward mode. There may be thousands of hosts, so each has only a few
+/// fields.
 void add_forward(json& to, const config_snapshot& g, const std::vector<std::shared_ptr<upstream_queue>>& hosts,
                  const std::vector<queue_look>& looks, const loop_look& look) {
   const config& c = g.settings;
