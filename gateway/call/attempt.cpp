@@ -41,8 +41,8 @@ class counted {
 
 }  // namespace
 
-/// Reports the attempt's result to the upstream's circuit breaker. If the result opens the breaker, ends each wait
-/// whose estimate is now longer than its call may wait.
+/// Reports the attempt's result to the upstream's circuit breaker. If the result opens the breaker, ends the waits of
+/// calls whose estimated wait is now longer than their max wait.
 void attempt::report(const attempt_result& result) {
   if (held_.report(counts_as_failure(result))) of_.services.end_long_waits(queue(), duration::max());
 }
@@ -97,8 +97,8 @@ bool attempt::note_failure(bool is_failure) {
 
 /// Pauses the target for the time that the response asks for. If tenants bring their own credentials, pauses only the
 /// tenant of the call. If the response forbids a retry and names no time, the target is treated as one that rejects its
-/// key: see upstream_queue::refuse_key(). If refusals continue after a requested wait of zero, each further pause is
-/// longer.
+/// key: see upstream_queue::refuse_key(). If responses name no wait, or a wait of zero, each further pause is longer
+/// than the previous one.
 void attempt::obey(const told_limits& told, int status) {
   const auto wait = told.wait_of_refusal();
   if (!wait && told.forbids_retry) {

@@ -82,9 +82,9 @@ net::awaitable<bool> call::refuse() {
   co_return false;
 }
 
-/// Computes the deadline of the call's wait, which begins at `start`. If the client has a time limit of its own, the
-/// wait ends early enough for the upstream's usual response time, because an answer after the client's limit is
-/// useless.
+/// Computes until when the call may wait; its wait begins at `start`. If the client has a time limit of its own, the
+/// wait ends early enough to leave time for the upstream's usual response. After the client's limit a response is
+/// useless. The client's limit is ignored if the gateway keeps the client waiting by comments of an event stream.
 void call::set_deadline(time_point start) {
   const client_hints& hints = route_.granted;
   waits_since_ = start;
@@ -126,7 +126,8 @@ net::awaitable<bool> call::finish_unserved() {
   return finish();
 }
 
-/// Requests a place in the upstream's queue. Call it after the money of the call was reserved.
+/// If the call is refused, ends it; otherwise requests a place for the call at its upstream. If the call costs money,
+/// begin_wait() is called after the money was reserved.
 net::awaitable<bool> call::begin_wait() {
   stage_ = stage::attempts;
   if (why_) return finish();
@@ -149,7 +150,7 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
     if (counts_at_target(held.target())) {
       auto reserving = reserve_at_target(held.target());
       has_money = co_await std::move(reserving);
-      const bool has_ended = clock::now() >= services_.end();  // the time of a drain is over
+      const bool has_ended = clock::now() >= services_.end();  // the time limit of the drain is over
       if (turn_.is_called_off() || has_ended) {
         held.give_back();
         why_ = turn_.is_called_off() ? turn_.why_called_off() : ended_by_drain();
@@ -195,9 +196,10 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
   co_return co_await std::move(finishing);
 }
 
-/// Returns how many bytes of the body are read before the call waits for a place, so that the call can be sent as soon
-/// as it has a place. Of a body that is longer than the limit for reading ahead, only the beginning is read. A body of
-/// unknown length may be long, so no more of it is read than can be kept for a retry.
+/// Returns how many bytes of the request body are read before the call waits for a place at the upstream. If the whole
+/// body is read, the call can be sent as soon as it has a place. Of a body longer than the limit for reading ahead,
+/// only the beginning is read. A body of unknown length may be long, so only as much of it is read as can be kept for a
+/// retry.
 std::uint64_t call::bytes_before_turn() const noexcept {
   if (!parser_.has_body()) return 0;
   const size_limits& size = settings().size;
@@ -211,14 +213,15 @@ std::uint64_t call::bytes_before_turn() const noexcept {
   return reads_body() ? std::max<std::uint64_t>(most, most_read_body) : most;
 }
 
-/// Reads up to `most` bytes of the body. Returns false if the request has ended while the body was read.
+/// Reads up to `most` bytes of the body. Returns false if the call ends: the body can't be read, or the client has
+/// disconnected.
 net::awaitable<bool> call::read_body(std::uint64_t most) {
   is_reading_ = true;
   auto reading = body_->read_ahead(most);
   co_await std::move(reading);
   is_reading_ = false;
   body_->resume();
-  // The time for the body does not count as a wait, so the longest wait begins now.
+  // The time for reading the body does not count as a wait. So the deadline of the wait is computed from now.
   set_deadline(clock::now());
   const auto wrong = refusal_of(attempt_end::body_failed, body_->state());
   if (!wrong && !turn_.has_left() && !body_->has_failed()) co_return true;
@@ -258,8 +261,8 @@ outgoing_body call::make_framing() {
   return {plan_.is_chunked ? outgoing_body::framing::chunked : outgoing_body::framing::length, plan_.length};
 }
 
-/// If the client has sent this call before and has disconnected then, gives the call the queue position of its first
-/// arrival.
+/// If the client has sent this call before, and has disconnected while that call waited, this call gets the queue
+/// position of the first call.
 void call::keep_first_arrival(request& ask) {
   const auto first = services_.arrivals.take(resend_key(head_, record_.tenant), clock::now());
   if (!first) return;
@@ -267,8 +270,9 @@ void call::keep_first_arrival(request& ask) {
   services_.counts.resends.fetch_add(1, std::memory_order_relaxed);
 }
 
-/// If the client has disconnected before the call got a place, remembers when the call arrived. If the wait was too
-/// long for the client's own time limit, adds this limit to the explanation.
+/// If the client has disconnected before the call got a place, remembers when the call arrived, because the client may
+/// send it again. If the call was refused because the client's own time limit is too short for the wait, adds this
+/// limit to the text of the refusal.
 void call::note_unserved() {
   if (turn_.has_left()) services_.arrivals.note(resend_key(head_, record_.tenant), turn_.ask().since, clock::now());
   const bool is_too_late = why_ && (why_->error == "wait_too_long" || why_->error == "wait_timed_out");

@@ -48,8 +48,8 @@ class call final : private response_sink {
   ~call() override;
 
   /// Returns the next step of the call. Await the step, and pass its result to this function to get the step after it.
-  /// The call has ended if the returned awaitable is not valid(). So a waiting call has only one coroutine frame: that
-  /// of its wait.
+  /// The call has ended if the returned awaitable is not valid(). Because of the separate steps, a waiting call has
+  /// only one coroutine frame: that of its wait.
   net::awaitable<bool> next_step(bool went_well);
 
   /// Call it when the client has disconnected.
@@ -67,10 +67,11 @@ class call final : private response_sink {
   /// Call it after a quota was used up. If the call waits and needs that quota, it then waits only for other targets.
   /// If no other target can serve the call, the wait ends.
   void look_at_quotas();
-  /// Call it when the budget of a target may have money again. If the call left out a target for lack of money, it
-  /// checks again which targets may serve it.
+  /// Call it when the budget of a target may have money again. If the call left out a target for lack of money, the
+  /// call checks again which targets may serve it.
   void look_at_money();
-  /// Moves the call to another configuration. See turn::follow().
+  /// Moves the call to the configuration `next` after a reload. The call ends if `next` has no upstream, tenant or
+  /// tunnel for it; see turn::follow().
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept {
     turn_.follow(next, until_moved);
   }
@@ -174,13 +175,13 @@ class call final : private response_sink {
   // The following members are set once the route is known.
   enum class stage : std::uint8_t { head, body, money, turn, attempts };
   stage stage_ = stage::head;
-  bool is_reading_ = false;  // the body is being read before the call requests a place
+  bool is_reading_ = false;  // the body is being read before the call requests a place at its upstream
   bool has_asked_ = false;
   bool is_patience_short_ = false;  // the deadline comes from the client's own time limit
   bool is_place_lost_ = false;
   bool lacks_money_of_target_ = false;
   bool is_running_ = false;  // an attempt is running
-  bool may_return_ = false;  // the retry budget has paid for another attempt at a target that was already tried
+  bool may_return_ = false;  // true: the next attempt may use a target again, because the retry budget pays for it
   std::uint64_t tag_ = 0;    // the number of the call in request_list
   time_point waits_since_{};
   time_point deadline_{};
@@ -189,8 +190,8 @@ class call final : private response_sink {
   std::unique_ptr<call_money> money_;  // the cost of the call; null: the upstream has no prices
   outgoing_body framing_;
   std::unique_ptr<client_keeper> keeper_;  // sends messages to the client while the call waits; null: no messages
-  boxed<upstream_place> held_;             // the granted place, until the attempt takes it
-  std::unique_ptr<permit> tunnel_;         // the granted tunnel, until the attempt takes it
+  boxed<upstream_place> held_;             // the granted place at the upstream, until the attempt takes it
+  std::unique_ptr<permit> tunnel_;         // the permit of a granted tunnel, until the attempt takes it
   std::unique_ptr<exchange> exchange_;     // created at the first grant, so that a waiting call takes less memory
   target_set tried_ = 0;                   // the targets that have had an attempt
   target_set barred_ = 0;                  // tried targets that would only refuse the call again

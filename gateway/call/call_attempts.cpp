@@ -27,7 +27,7 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The longest wait that is accepted from a response. So a wrong date in a response has no effect for years.
+// The longest wait that is accepted from a response. So a wrong date in a response can't cause a wait of years.
 constexpr duration most_told_wait = std::chrono::hours{48};
 
 constexpr backoff between_attempts{.first = std::chrono::milliseconds{50}, .cap = std::chrono::seconds{2}};
@@ -86,9 +86,9 @@ void call::aim(exchange& x, std::size_t target) {
                                 .is_websocket = plan_.is_websocket});
 }
 
-/// Whether the response refuses the call for a daily quota, or refuses its model for longer than the longest pause. If
-/// so, the client gets the response unchanged, the upstream is not paused, and the gateway refuses later calls that
-/// need this quota.
+/// Whether the response refuses the call because of a daily quota, or asks calls of its model to wait for more than
+/// `longest_pause`. If so, the client gets the response unchanged, and the upstream is not paused. The gateway then
+/// refuses later calls that need this quota.
 bool call::see_head(const message_head& h, std::string_view body, std::size_t target) {
   constexpr int first_error = 400;
   const token_estimate& needs = account_->estimate();
@@ -133,7 +133,8 @@ bool call::drops(const message_head& h, std::string_view body, std::size_t targe
   const attempt_result result = result_of(h, read_limits(h, body, std::chrono::system_clock::now()));
   repeat again = judge_repeat(head_, result, body_->can_repeat());
   const bool has_other = has_other_target();
-  // A status that concerns the key or a quota of this target: another target has another key, so it may serve the call.
+  // If the status concerns the key or a quota of this target, another target may serve the call, because it has another
+  // key.
   const bool is_of_key = refuses_key(h.status) || h.status == forbidden || h.status == refused_by_limit;
   if (again == repeat::no && has_other && is_of_key && body_->can_repeat()) {
     again = repeat::yes;
@@ -152,9 +153,9 @@ net::awaitable<bool> call::get_turn() {
   return keeper_ ? keeper_->keep_during(std::move(turning)) : std::move(turning);
 }
 
-/// Gets a place for another attempt. If an untried target has a free place, takes it immediately. If none has, and the
-/// retry budget allows an attempt, the call waits for all targets, including those that it has tried. Otherwise it
-/// waits only for the untried targets.
+/// Gets a place at the upstream for another attempt. If an untried target has a free place, takes that place
+/// immediately. If none has, and the retry budget allows an attempt, the call waits for all targets, including those
+/// that it has tried. Otherwise it waits only for the untried targets.
 net::awaitable<bool> call::get_turn_to_repeat() {
   if (has_other_target() && !turn_.is_called_off()) {
     turn_.choose(untried());
@@ -256,7 +257,7 @@ net::awaitable<attempt_end> call::make_hedged_attempt(upstream_place& held, cons
   co_return end;
 }
 
-/// Settles an attempt: releases the place, and charges the tokens and the money that the attempt has used.
+/// Settles an attempt: releases its place at the upstream, and charges the tokens and the money that it has used.
 void call::settle(upstream_place& held, attempt_end end) {
   const settlement how = meaning_of(end).place;
   if (how == settlement::give_back) {
@@ -287,14 +288,15 @@ void call::settle(upstream_place& held, attempt_end end) {
   held.release();
 }
 
-/// Whether another attempt is allowed. An attempt at an untried target is allowed without the retry budget, because the
-/// number of targets bounds such attempts. Any other attempt is taken from the retry budget here.
+/// Whether another attempt is allowed. An attempt at an untried target does not need the retry budget, because the
+/// number of targets bounds such attempts. Any other attempt is taken from the retry budget by this function.
 bool call::may_repeat() {
   if (!body_->can_repeat() || clock::now() >= turn_.ask().deadline || to().retry.attempts == 1) return false;
   return has_other_target() || pays_for_repeat();
 }
 
-/// Pays for another attempt, which may then be at a tried target.
+/// Takes another attempt from the retry budget. Returns false if the budget or the upstream's max number of attempts
+/// allows none. The attempt may go to a target that the call has already tried.
 bool call::pays_for_repeat() {
   may_return_ = record_.attempts < to().retry.attempts && queue().budget().try_take();
   return may_return_;
@@ -306,7 +308,8 @@ duration call::delay_before_repeat() const {
   return between_attempts.delay(n, canigo::detail::next_random(random));
 }
 
-/// Whether another attempt follows. If the attempt needs the retry budget, it has been taken from the budget.
+/// Whether another attempt follows. If that attempt counts against the retry budget, this function takes it from the
+/// budget.
 bool call::goes_again(attempt_end end) {
   const another_attempt again = meaning_of(end).again;
   if (again == another_attempt::follows) return true;
@@ -321,7 +324,8 @@ net::awaitable<void> call::sleep_before_repeat(attempt_end end) {
   return turn_.sleep(has_other_target() ? duration::zero() : delay_before_repeat());
 }
 
-/// Sets the error for the access log, and the answer if the gateway itself answers, by the last attempt's result.
+/// Evaluates the result of the last attempt: sets the error for the access log. If the gateway itself must answer the
+/// client, also sets the answer.
 void call::judge(attempt_end end) {
   const bool has_begun = exchange_->has_begun;
   const bool has_left = turn_.has_left();

@@ -18,11 +18,11 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-/// Converts an instant of the system's clock to the clock of deadlines. The result is wrong if the system's clock is
-/// set before that instant.
+/// Converts an instant of the system's clock to the clock of deadlines. If the system's clock is changed before that
+/// instant, the result is wrong.
 time_point steady(std::chrono::sys_seconds at) { return clock::now() + (at - std::chrono::system_clock::now()); }
 
-/// Returns the name of a wait for this budget, for logs and the page.
+/// Returns the text that logs and the operators' page show for a call that waits for money of this budget.
 const char* name_of_wait(const std::string& budget) noexcept {
   return budget.starts_with("tenant") ? "budget of tenant" : "budget of upstream";
 }
@@ -97,7 +97,7 @@ std::optional<refusal> call::refusal_by_money_of_targets() const {
 /// Reserves the expected cost of the next attempt in the budgets of the upstream and the tenant, by the newest
 /// configuration. Returns the reason if one of the budgets has too little left.
 net::awaitable<std::optional<call_money::lack>> call::reserve_money() {
-  const std::shared_ptr<const config_snapshot> kept = loop_.now;  // a reload may replace it before Redis answers
+  const std::shared_ptr<const config_snapshot> kept = loop_.now;  // a reload may replace loop_.now before Redis answers
   const newest_terms now{*snapshot_, *kept, to(), route_.tenant};
   if (!money_->must_ask(*now.to, *now.whose))
     co_return money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
@@ -117,7 +117,8 @@ bool call::has_money_at_once() {
     return true;
   }
   if (money_->must_ask(*now.to, *now.whose)) {
-    // The spent sum of a window becomes less only if Redis loses data. So if it leaves too little, Redis is not asked.
+    // Within a window, the spent sum becomes less only if Redis loses data. So Redis is not asked if that sum leaves
+    // too little money for the call.
     const auto lack = money_->find_lack(*now.to, *now.whose);
     if (!lack || !lack->is_spent || may_wait_for(*lack)) return false;
     why_ = lack->why;
@@ -155,7 +156,8 @@ bool call::may_wait_for(const call_money::lack& l) const {
 /// Returns false if the client has disconnected, or if the call was refused; `why_` is then the refusal.
 net::awaitable<bool> call::wait_for_money() {
   std::shared_ptr<budget_line> line;
-  std::optional<budget_line::place> place;  // kept until the call has money, so that no new call overtakes it
+  // The call's place in the queue of the budget. It is kept until the call has money, so that no new call overtakes it.
+  std::optional<budget_line::place> place;
   wait_result mine;
   std::string to_join = line_to_join();
   for (;;) {
@@ -169,9 +171,10 @@ net::awaitable<bool> call::wait_for_money() {
       auto lack = co_await std::move(reserving);
       if (turn_.is_called_off()) continue;
       if (lack && may_wait_for(*lack) && mine.granted && line == services_.lines->find(lack->line)) {
-        // Money that comes back after rest() makes the line try again. Money that came back before rest() is found by
-        // this second try.
-        // If money comes back during that try, the next call of the line must not have its turn before this call.
+        // After rest(), money that is given back makes the first call of the queue try again. But money that was given
+        // back before rest() has no such effect. So reserve_money() is called once more after rest(). If money is given
+        // back while reserve_money() runs, rests() returns false. Then this loop repeats rest() and reserve_money(), so
+        // that no other call of the queue overtakes this call.
         bool tries_again = true;
         while (tries_again) {
           line->rest(lack->until);
@@ -184,7 +187,9 @@ net::awaitable<bool> call::wait_for_money() {
       if (turn_.is_called_off()) continue;
       if (!lack) co_return true;
       if (services_.budgets->is_shared() && services_.is_draining()) {
-        why_ = ended_by_drain();  // the drain may have begun while the call asked, and has not ended the wait
+        // A drain ends the waits of calls. If the drain began during reserve_money(), this call did not wait yet, so it
+        // ends here.
+        why_ = ended_by_drain();
         co_return false;
       }
       if (!may_wait_for(*lack)) {
@@ -210,9 +215,10 @@ net::awaitable<bool> call::wait_for_money() {
     co_await std::move(waiting);
     to_join.clear();
     if (!mine.error) continue;
-    line->look_again();  // this call leaves the line; the next call in it may need less money
+    line->look_again();  // this call leaves the budget's queue; the next call tries now: it may need less money
     const bool is_cut = mine.error == net::error::operation_aborted;
-    // If the wait was cancelled for another reason than a drain, for example a reload, tries again.
+    // If the wait was cancelled for a reason other than a drain, the next round of the loop decides. A call that was
+    // called off ends. Any other call tries again, for example after a reload.
     if (is_cut && (turn_.is_called_off() || !services_.is_draining())) continue;
     if (is_cut) {
       why_ = ended_by_drain();
@@ -229,24 +235,24 @@ net::awaitable<bool> call::wait_for_money() {
   }
 }
 
-/// Whether the target has a budget that counts the call.
+/// Whether the target has a budget that counts the cost of the call.
 bool call::counts_at_target(std::size_t target) const {
   if (!money_ || to().targets.empty()) return false;
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
   return target < now.to->targets.size() && now.to->targets[target].budget;
 }
 
-/// Reserves the expected cost of the attempt in the budget of this target, which must have one. Returns false if the
-/// budget has too little left.
+/// Reserves the expected cost of the attempt in the budget of this target. Precondition: the target has a budget.
+/// Returns false if the budget has too little left.
 net::awaitable<bool> call::reserve_at_target(std::size_t target) {
-  const std::shared_ptr<const config_snapshot> kept = loop_.now;  // a reload may replace it before Redis answers
+  const std::shared_ptr<const config_snapshot> kept = loop_.now;  // a reload may replace loop_.now before Redis answers
   const newest_terms now{*snapshot_, *kept, to(), route_.tenant};
   auto reserving = money_->reserve_at(now.to->targets[target]);
   co_return co_await std::move(reserving);
 }
 
 /// Returns the targets of the set `of` whose budgets have enough left for the call. If a target's budget has too little
-/// left, the check is repeated within a second while the call waits.
+/// left, and the call waits, the check is repeated within a second.
 target_set call::with_money(target_set of) {
   if (!money_ || to().targets.empty()) return of;
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
@@ -272,8 +278,8 @@ target_set call::candidates() { return with_money(without_spent_quotas()); }
 /// lists no targets.
 target_set call::untried() { return to().targets.empty() ? 0 : candidates() & ~tried_; }
 
-/// Whether a target that has not had an attempt of this call may serve it before the deadline. Targets that are paused
-/// for failures or rejected keys do not count.
+/// Whether a target that has not had an attempt of this call may serve the call before its deadline. Targets that are
+/// paused because of failures or rejected keys do not count.
 bool call::has_other_target() {
   const target_set of = untried();
   for (std::size_t i = 0; i < to().targets.size(); ++i) {
@@ -284,8 +290,8 @@ bool call::has_other_target() {
   return false;
 }
 
-/// Returns the targets for which the next attempt may wait. Once an attempt was made, the tried targets are among them
-/// only if the retry budget has paid for a return, or if no other target is left.
+/// Returns the targets for which the next attempt may wait. After the first attempt, targets that were already tried
+/// are included in two cases: the retry budget has paid for another attempt at them, or no other target is left.
 target_set call::wanted() {
   if (tried_ != 0 && !may_return_) {
     if (const target_set others = untried()) return others;
@@ -295,11 +301,12 @@ target_set call::wanted() {
   return useful != 0 ? useful : all;
 }
 
-/// Tells the turn which targets may serve the next attempt.
+/// Passes to `turn_` the targets at which the call may wait for its next attempt.
 void call::choose_targets() {
   target_set of = wanted();
-  // No target is left: after refusal_by_targets() was called, other calls have used the money of all candidates. So the
-  // call waits for all of them, and reserve_at_target() checks the budget again when a place is granted.
+  // If wanted() returns no target, other calls have used the money of all candidates since refusal_by_targets() was
+  // called. Then this call waits for all targets whose quotas are not used up. When a target's limit grants the call a
+  // permit, reserve_at_target() checks the target's budget again.
   if (of == 0) of = without_spent_quotas();
   std::optional<std::size_t> first;
   if (tried_ == 0 && to().sticky.by != sticky_options::kind::none) {

@@ -61,7 +61,7 @@ class call_counts {
     std::map<std::string, of_upstream, std::less<>> upstreams;
   };
 
-  /// Counts a request that has ended on the loop with this index.
+  /// Counts a request that has ended. `loop`: the index of the event loop on which the request ran.
   void count(std::size_t loop, const call_record& r);
   totals all() const;
 
@@ -88,9 +88,9 @@ class call_counts {
   std::atomic<std::uint64_t> hedges_won{0};  ///< the number of `hedges` whose response went to the client
   /// the number of calls that a client sent again after it had disconnected, and that kept their first arrival time
   std::atomic<std::uint64_t> resends{0};
-  /// the number of calls whose client got interim responses during the wait
+  /// the number of calls whose client got interim responses while the call waited
   std::atomic<std::uint64_t> kept_by_interim{0};
-  /// The number of calls whose client got the head of an event stream, and comments, during the wait.
+  /// The number of calls whose client got the head of an event stream, and comments, while the call waited.
   std::atomic<std::uint64_t> kept_by_events{0};
   /// the number of calls in `kept_by_events` that ended with an error event
   std::atomic<std::uint64_t> kept_failed{0};
@@ -100,7 +100,7 @@ class call_counts {
  private:
   struct part;
 
-  std::vector<std::unique_ptr<part>> parts_;  // the counters of each loop, by its index
+  std::vector<std::unique_ptr<part>> parts_;  // element i: the counters of the event loop with index i
   mutable std::mutex mutex_;
   std::map<std::string, std::uint64_t> lowered_;
   std::array<std::atomic<std::uint64_t>, retry_reason_names.size()> retries_{};

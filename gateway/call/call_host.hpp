@@ -37,16 +37,16 @@ class call_host {
 
   virtual const connected_client& client() const noexcept = 0;
   virtual byte_stream& stream() noexcept = 0;
-  /// The bytes that were read from the client after the request's head. They belong to the request's body, or come
-  /// after the request.
+  /// The bytes that were read from the client after the request's head. They are a part of the request's body, or they
+  /// follow the whole request.
   virtual read_buffer& input() noexcept = 0;
 
   /// Whether the connection may serve another request after this one, as far as is known now.
   virtual bool goes_on() const noexcept = 0;
   /// Makes this request the last one of the connection.
   virtual void forbid_next() noexcept = 0;
-  /// Call it when the whole response was sent. If the connection ends after this response, it first waits until the
-  /// client has received the response.
+  /// Call it when the whole response was sent. If the connection is to be closed after this response, the gateway
+  /// first waits, for a limited time, until the client stops sending. So the client does not lose the response.
   virtual void note_answered() noexcept = 0;
 
   /// From now on, the connection calls call::end_by_client() when the client disconnects. If the client has already

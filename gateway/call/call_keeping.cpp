@@ -32,8 +32,9 @@ void call::keep_client() {
   }
 }
 
-/// Whether the gateway sends the first comment, and each later comment, before the client's read timeout expires.
-/// `silence`: the part of the read timeout that the wait may use.
+/// Whether comments of the event stream keep the client's read timeout from expiring. For that, the time before the
+/// first comment, and between two comments, must be less than `silence`. `silence`: the part of the read timeout that
+/// the wait may use.
 bool call::outlasts(duration silence) const noexcept {
   if (!keeper_ || route_.granted.interim) return false;
   return to().keep_alive->after < silence && to().keep_alive->every < silence;
@@ -51,8 +52,8 @@ std::string call::interim_response() {
   return route_.granted.interim->status == 102 ? "HTTP/1.1 102 Processing\r\n\r\n" : "HTTP/1.1 103 Early Hints\r\n\r\n";
 }
 
-/// Returns a comment of the event stream. The first comment comes with the head of the response, although the upstream
-/// has not answered yet.
+/// Returns the next comment for a client that waits for an event stream. The first result also contains the head of the
+/// response, although the upstream has not answered yet.
 std::string call::waiting_events() {
   std::optional<std::size_t> position;
   duration estimate{};
@@ -71,8 +72,8 @@ std::string call::waiting_events() {
   return text;
 }
 
-/// Gives the granted place back. Call it if the call was ended while a message was written to its client. Returns
-/// false.
+/// Gives back the call's permits and its pass of the breaker. Call it if the call was ended while a message was written
+/// to its client. Always returns false, because the call is not granted.
 bool call::give_up_turn() {
   held_->give_back();
   held_.reset();

@@ -44,11 +44,12 @@ std::string line_of(const budget_ledger::budget& b) { return fmt::format("{} {}"
 
 bool may_refuse(const budget_options& b) noexcept { return b.at != over_budget::warn; }
 
-/// `store`: the name of the place that keeps the sums, for the text.
+/// Returns the refusal of a call for which the budget `b` has too little money. `store`: the store of the budget's
+/// sums, which the text of the refusal names, such as "Redis".
 refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount,
                           const std::string& store) {
-  // How long the refused client is asked to wait. By then, calls that run now may have given back a part of their
-  // reserved money.
+  // How long a refused client is asked to wait if running calls hold the rest of the budget. By then, these calls may
+  // have given back a part of their reserved money.
   constexpr duration until_others_end = std::chrono::seconds{1};
   const budget_options& terms = *b.terms;
   std::string detail = fmt::format("the budget of {} \"{}\", {} USD in a {}, ", b.kind, b.name, usd_text(terms.most),
@@ -68,8 +69,8 @@ refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::d
   return {402, "budget_spent", std::move(detail), resets - std::chrono::system_clock::now(), true};
 }
 
-/// Returns the refusal of a call for which the budget has too little left, and the line (queue of calls) in which the
-/// call may wait.
+/// Returns the refusal of a call for which the budget has too little money left. If the call may wait for money, the
+/// result also names the queue in which the call waits.
 call_money::lack lack_of(const budget_ledger& ledger, const budget_ledger::budget& b,
                          const budget_ledger::denial& denied, micro_usd amount) {
   call_money::lack l{.why = refusal_by_budget(b, denied, amount, ledger.is_shared() ? "Redis" : "the file of state"),
@@ -79,12 +80,13 @@ call_money::lack lack_of(const budget_ledger& ledger, const budget_ledger::budge
   return l;
 }
 
-/// Asks Redis for the money, and waits for the answer, which comes after 2 seconds at most.
+/// Asks Redis to reserve `amount` in the budgets, and waits for the answer, which comes after 2 seconds at most.
 net::awaitable<budget_ledger::outcome> outcome_of(budget_ledger& ledger, std::span<const budget_ledger::budget> budgets,
                                                   micro_usd amount) {
   return net::async_initiate<const net::use_awaitable_t<>&, void(budget_ledger::outcome)>(
       [&ledger, budgets, amount](auto handler) {
-        // The ledger keeps a function that can be copied, and the handler can't.
+        // ask() needs a function that can be copied, but the handler can only be moved. So a shared pointer owns the
+        // handler.
         const auto kept = std::make_shared<decltype(handler)>(std::move(handler));
         ledger.ask(budgets, amount, now_in_seconds(), [kept](budget_ledger::outcome o) {
           const auto on = net::get_associated_executor(*kept);
@@ -125,7 +127,9 @@ std::optional<call_money::lack> call_money::reserve(const config& now, const ups
   return denied ? std::optional{lack_of(*ledger_, budgets[denied->which], *denied, expected_)} : std::nullopt;
 }
 
-/// Returns the reason if a call for a model without a price is refused, because a budget that may refuse counts it.
+/// Returns the refusal of a call for a model without a price; std::nullopt if the call is not refused. The call is
+/// refused if the configuration refuses calls without a price, and the call has a budget that may refuse calls, or a
+/// rate in USD.
 std::optional<call_money::lack> call_money::lack_of_price(const config& now, const upstream& u, const tenant& whose,
                                                           const token_estimate& e) const {
   const auto refuses = [](const auto& counted) { return counted.budget && may_refuse(*counted.budget); };

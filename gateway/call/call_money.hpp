@@ -21,13 +21,13 @@
 
 namespace canigo::gateway {
 
-/// Returns the budgets that the page, the state and the metrics show: those of all upstreams and targets, and those of
-/// the first 256 tenants that have one.
+/// Returns the budgets that the operators' page, the admin state and the metrics show. These are the budgets of all
+/// upstreams and targets, and those of the first 256 tenants that have a budget.
 std::vector<budget_ledger::budget> shown_budgets(const config& c);
 
 /// The cost of a call. Before each attempt, the expected cost is reserved in the budgets of the upstream and the
-/// tenant. When a place is granted, it is also reserved in the budget of the target. After the attempt, the actual cost
-/// is charged. The destructor gives back money that is still reserved.
+/// tenant. When the call gets a place at a target, the expected cost is also reserved in the target's budget. After the
+/// attempt, the actual cost is charged. The destructor gives back money that is still reserved.
 class call_money {
  public:
   /// `prices` must outlive this object.
@@ -40,7 +40,7 @@ class call_money {
     /// the budget, such as "tenant a", for whose money the call may wait; empty: the call may not wait
     std::string line = {};
     std::chrono::sys_seconds until = {};  ///< when the window of the budget that lacks the money ends
-    /// the budget would have too little left even if all running calls cost nothing: only its next window helps
+    /// true: even if all running calls cost nothing, the budget has too little left until its next window begins
     bool is_spent = false;
   };
 
@@ -55,30 +55,31 @@ class call_money {
   std::optional<lack> reserve(const config& now, const upstream& u, const tenant& whose, const token_estimate& e);
   /// Whether instances share the budgets of the upstream and the tenant, so that only Redis can reserve the money.
   bool must_ask(const upstream& u, const tenant& whose) const;
-  /// Reserves the expected cost after Redis has answered. Returns the reason if a budget has too little left, or if
-  /// Redis has not answered within 2 seconds. The arguments must be valid until then.
+  /// Asks Redis to reserve the expected cost. Returns the reason if a budget has too little left, or if Redis has not
+  /// answered within 2 seconds. The arguments must be valid until ask() has ended.
   net::awaitable<std::optional<lack>> ask(const upstream& u, const tenant& whose);
-  /// Returns the names of the budgets for which calls may wait: the upstream's budget, then the tenant's budget.
+  /// Returns the names of those budgets of `u` and `whose` for whose money this call may wait. The upstream's budget
+  /// comes first.
   std::vector<std::string> lines(const upstream& u, const tenant& whose) const;
   /// Returns the reason if the budget of the upstream or of the tenant has too little left. Reserves nothing.
   std::optional<lack> find_lack(const upstream& u, const tenant& whose) const;
   /// Reserves the expected cost in the budget of the target as well. Returns false if that budget has too little left.
-  /// With shared budgets, asks Redis; `t` must be valid until it has answered.
+  /// If instances share the budgets, asks Redis; `t` must be valid until Redis has answered.
   net::awaitable<bool> reserve_at(const target& t);
-  /// Gives back what reserve_at() has reserved. Call it if the attempt was not sent to the target.
+  /// Gives back the money that reserve_at() has reserved. Call it if the attempt was not sent to the target.
   void give_back_at_target() noexcept { at_target_.settle(0); }
   /// Returns the reason if the target's budget has too little left.
   std::optional<lack> find_lack(const target& t) const;
   /// Charges the cost of an attempt that reached the upstream. `used`: the usage that the response reported. Without a
   /// usage, charges the expected cost, or the price of `at_least` if that price is higher. `is_refused`: the response
-  /// is an error; without a usage it costs nothing.
+  /// is an error. An error response without a usage costs nothing.
   void settle(const std::optional<token_usage>& used, const token_usage& at_least, bool is_refused, call_record& r);
 
  private:
   std::optional<lack> lack_of_price(const config& now, const upstream& u, const tenant& whose,
                                     const token_estimate& e) const;
 
-  std::shared_ptr<budget_ledger> ledger_;  // declared before the holds (the reservations), which refer to it
+  std::shared_ptr<budget_ledger> ledger_;  // declared before `hold_` and `at_target_`, which refer to it
   const price_list* prices_;
   const price* price_ = nullptr;
   micro_usd expected_ = 0;

@@ -10,7 +10,7 @@ namespace canigo::gateway {
 namespace {
 
 /// Removes the query, the user and the password from a request target or a Host value. If the result is not a substring
-/// of `target`, it is stored in the member `own` of the record's texts.
+/// of `target`, stores the result in the member `own` of the record's texts.
 std::string_view without_secrets(std::string_view target, call_record& r, std::string call_texts::* own) {
   target = target.substr(0, target.find('?'));
   target = target.substr(0, target.find('#'));

@@ -41,14 +41,15 @@ class maybe {
   T value_ = none;
 };
 
-/// Facts that few requests have, or that are known only after the wait. So they are stored outside of call_record.
+/// The facts that only few requests have, and those that are known only after a request has waited. They are not
+/// members of call_record, so that waiting requests take less memory.
 struct call_texts {
   std::string upstream_id;  ///< the X-Request-Id of the upstream's response, shortened
   std::string detail;       ///< the explanation of the error, a sentence for people
-  std::string host;         ///< the host to show; set only if it is not a part of the request's head
+  std::string host;         ///< the text of call_record::host, if the request's head does not contain this text
   std::string path;
   maybe<micro_usd> usd = {};        ///< the cost of all attempts; none: the model has no price, or there was no attempt
-  std::string_view priced_as = {};  ///< the model pattern of the price that was used
+  std::string_view priced_as = {};  ///< the model pattern whose price was used, such as "gpt-4*"
 };
 
 /// The facts about one request, for the access log, the counters, and the fields of its response. The head of the
@@ -67,13 +68,13 @@ struct call_record {
   std::string_view target;
   std::string_view route;  ///< the path prefix by which the upstream was chosen
   std::uint32_t tenant_index = 0;
-  bool wants_problem = false;  ///< whether the client accepts application/problem+json by name
+  bool wants_problem = false;  ///< whether the client's Accept field names application/problem+json
   int status = 0;              ///< the status of the answer; 0: the client disconnected without an answer
   int attempts = 0;
   std::string_view error;  ///< the value of X-Canigo-Error; empty: there was no error
   /// the name of the limit or wait that delayed the request when it last began to wait; empty: it did not wait
   std::string bound_by;
-  std::string_view kept;  ///< the messages sent to the client during the wait: "interim" or "events"; empty: none
+  std::string_view kept;  ///< the kind of message sent to the waiting client: "interim" or "events"; empty: none
   duration waited{};
   duration connect{};
   /// null if the request has none of the facts in call_texts, so that a waiting request takes less memory
@@ -82,8 +83,8 @@ struct call_record {
   maybe<duration> upstream_first_byte;  ///< from the last attempt's start to the response's first byte
   std::uint64_t bytes_in = 0;
   std::uint64_t bytes_out = 0;
-  maybe<std::uint64_t> tokens_asked;  ///< the tokens asked for; missing if the upstream counts no tokens
-  maybe<std::uint64_t> tokens_used;   ///< the reported usage; missing if the upstream has reported none
+  maybe<std::uint64_t> tokens_asked;  ///< the tokens requested from the upstream's rates; missing if none counts tokens
+  maybe<std::uint64_t> tokens_used;   ///< the tokens that the upstream has reported as used; missing: no report
   std::uint64_t tokens_output = 0;    ///< the number of output tokens among `tokens_used`
 };
 

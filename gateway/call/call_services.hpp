@@ -52,23 +52,23 @@ class call_services {
   const std::string& via() const noexcept { return via_; }
   std::string new_request_id();
 
-  /// Pauses a target of an upstream, or only one tenant at that target, and ends the waits that are now too long. `r`:
-  /// the request whose response asked for the pause. `status`: the status of that response.
+  /// Pauses a target of an upstream, or only one tenant at that target. Then ends the waits of calls that would now
+  /// wait too long. `r`: the request whose response asked for the pause. `status`: the status of that response.
   void pause(upstream_queue& q, std::size_t target, std::size_t tenant, time_point until, const call_record& r,
              int status);
-  /// Calls upstream_queue::refuse_key(). If that pauses the target, ends the waits that are now too long. `r`: the
-  /// request for which the target rejected its key. `status`: the status of the response.
+  /// Calls upstream_queue::refuse_key(). If refuse_key() pauses the target, ends the waits of calls that would now wait
+  /// too long. `r`: the request for which the target rejected the gateway's key. `status`: the status of the response.
   bool refuse_key(upstream_queue& q, std::size_t target, time_point started, const call_record& r, int status);
   /// Notes that a quota is used up: see upstream_queue::note_spent(). Waiting calls that need the quota then wait for
   /// other targets only, or stop waiting. `r`: the request whose response reported the used-up quota. `status`: the
   /// status of that response.
   void note_spent(upstream_queue& q, std::size_t target, std::size_t tenant, spent_quota told, const call_record& r,
                   int status);
-  /// Ends each wait for `q` whose estimated time exceeds `most`, or goes beyond the deadline of its call.
+  /// Ends the waits of calls in `q` that, by the estimate, would wait for more than `most` or beyond their deadlines.
   void end_long_waits(upstream_queue& q, duration most);
-  /// Call it when a waiting call leaves out a target because that target's budget has too little left. Within a second,
-  /// each such call checks again which targets may serve it: by then the budget's next window may have begun, or
-  /// another call may have given money back.
+  /// Call it when a target can't serve a waiting call, because the target's budget has too little money left. Within a
+  /// second, each such call checks again which targets may serve it. By then the budget's next window may have begun,
+  /// or another call may have given money back.
   void watch_money_of_targets();
   /// Makes each event loop close its idle connections to upstreams, because a file descriptor is needed. Returns
   /// immediately.
@@ -78,7 +78,7 @@ class call_services {
   /// and no call waits beyond `end`.
   void drain(time_point end) noexcept { end_.store(end.time_since_epoch().count(), std::memory_order_relaxed); }
   bool is_draining() const noexcept { return end() != time_point::max(); }
-  /// When the process will end; max() if it is not draining.
+  /// When the process will end; max() if drain() was not called.
   time_point end() const noexcept { return time_point{duration{end_.load(std::memory_order_relaxed)}}; }
 
   /// A connection to an upstream must have a file descriptor below this number. It is set before any event loop runs.
@@ -90,7 +90,8 @@ class call_services {
   /// The spent and reserved sums of the budgets. The ledger is shared, because a call with reserved money may outlive
   /// this object.
   const std::shared_ptr<budget_ledger> budgets;
-  /// The queues of calls that wait for money of a budget. `budgets` notifies them when a budget has got money back.
+  /// The queues of calls that wait for money of a budget. When a budget has got money back, `budgets` notifies the
+  /// queues.
   const std::shared_ptr<budget_lines> lines;
   kept_bytes kept;
 

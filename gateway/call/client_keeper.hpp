@@ -50,8 +50,8 @@ class client_keeper {
   const std::function<std::string()> next_;
   const std::function<void()> lost_;
   // These timers never expire. Cancelling one of them signals an event.
-  net::steady_timer over_;   // cancelled when the call has stopped waiting
-  net::steady_timer ended_;  // cancelled when keep() has ended
+  net::steady_timer over_;   // is cancelled to signal that the call has stopped waiting
+  net::steady_timer ended_;  // is cancelled to signal that keep() has ended
   time_point due_ = time_point::max();
   int written_ = 0;
   bool is_on_ = false;

@@ -39,21 +39,21 @@ class config_snapshot {
   config_snapshot& operator=(const config_snapshot&) = delete;
 
   /// Takes over the limits of `before`, with the calls that wait for these limits, and applies the settings of this
-  /// configuration. Settings that allow more than before take effect in end_take_over(). Call end_take_over() once no
-  /// call waits under a tenant's flow of `before`.
+  /// configuration. Settings that allow more than those of `before` take effect in end_take_over(). Call
+  /// end_take_over() when no call waits under a tenant's flow of `before` any more.
   void take_over(const config_snapshot& before);
   void end_take_over();
 
   const config settings;
   const route_table routes;
   const identity_table identities;
-  const std::string keep_alive_line;  ///< the line for a response after which the client's connection stays open
+  const std::string keep_alive_line;  ///< the header line for a response after which the client's connection stays open
 
   upstream_queue& queue(std::size_t upstream) const noexcept { return *queues_[upstream]; }
   std::size_t queues() const noexcept { return queues_.size(); }
   /// Returns the queue of the upstream with this name, or of the host of forward mode; null if there is neither.
   std::shared_ptr<upstream_queue> queue_of(std::string_view upstream) const;
-  /// Returns the index of the tenant in settings.tenants; nothing if no tenant has this name.
+  /// Returns the index of the tenant in settings.tenants; std::nullopt if no tenant has this name.
   std::optional<std::size_t> tenant_of(std::string_view name) const noexcept;
   /// The hosts of forward mode; null if forward mode is not configured.
   forwarded_hosts* hosts() const noexcept { return hosts_.get(); }

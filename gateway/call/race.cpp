@@ -54,15 +54,15 @@ attempt_end race::take_result() {
     x.lacks_descriptor = second_->lacks_descriptor;
     x.bytes_out = second_->bytes_out;
   }
-  // `made_way` means: this attempt's response was dropped because the other attempt still ran. If the other attempt
-  // then brought no response either, nothing has decided about a retry. So the result is treated like a lost
-  // connection.
+  // `made_way` is true if this attempt's response was dropped because the call's other attempt still ran. If the other
+  // attempt then brought no response either, it is undecided whether the call is retried. So the result is treated like
+  // a lost connection.
   const lane& l = lanes_[of];
   return *l.end == attempt_end::put_back && l.made_way ? attempt_end::lost : *l.end;
 }
 
-/// Returns true if the response is to be dropped. A 429, or a response that counts as a failure, is dropped while the
-/// other attempt is still running, because the other attempt may succeed.
+/// Returns true if the response of an attempt is to be dropped. A 429, or a response that counts as a failure, is
+/// dropped while the call's other attempt is still running, because the other attempt may succeed.
 bool race::drops(lane& l, const message_head& h, std::string_view body, std::size_t target) {
   if (winner_ != nullptr) return false;
   const lane& other = other_than(l);

@@ -30,7 +30,8 @@ class race {
   race(const race&) = delete;
   race& operator=(const race&) = delete;
 
-  /// Starts the second attempt. Returns the exchange for it, which this object owns.
+  /// Returns a new exchange for the second attempt, a copy of the first attempt's exchange. This race owns the new
+  /// exchange.
   exchange& enter();
   /// Returns the sink for the responses of attempt `i`, 0 or 1.
   response_sink& sink(std::size_t i) noexcept { return lanes_[i]; }
@@ -51,10 +52,10 @@ class race {
   bool has_second_won() const noexcept { return winner_ == &lanes_[1]; }
   /// Returns the attempt, 0 or 1, whose end decides the result of the race. If the client gets the response of an
   /// attempt, that attempt decides. Otherwise, an attempt that the upstream may have received takes precedence over an
-  /// attempt that was not sent.
+  /// attempt that was not sent. If these rules do not decide, the attempt that ended last does.
   std::size_t decisive() const noexcept;
   attempt_end end_of_other() const noexcept { return *lanes_[1 - decisive()].end; }
-  /// Returns the end of the decisive attempt. Copies that attempt's results to the exchange of the first attempt.
+  /// Returns how the attempt decisive() ended. Copies the results of that attempt to the exchange of the first attempt.
   attempt_end take_result();
 
  private:

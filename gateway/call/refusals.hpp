@@ -14,7 +14,8 @@
 #include <string>
 #include <string_view>
 
-// The answers that the gateway itself gives to a call that has waited or was sent.
+// These functions build the answers that the gateway itself gives to a call, after the call has waited or was sent to
+// an upstream.
 namespace canigo::gateway {
 
 /// Builds the answer to a call that an operator has ended.
@@ -22,15 +23,15 @@ refusal ended_by_operator();
 /// Builds the answer to a call that is ended because the process ends.
 refusal ended_by_drain();
 
-/// Builds the answer to a call whose wait for a place at `q` has ended with `error`. `tenant`: an index into
-/// config::tenants.
+/// Builds the answer to a call whose wait for a place at the upstream of `q` has ended with `error`. `tenant`: an index
+/// into config::tenants.
 refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenant, const request& ask);
 
 /// Builds the answer 404 for a model that no target of the upstream serves.
 refusal refusal_of_model(std::string_view model);
 
-/// Builds the refusal of a call for which a quota is used up at all targets that could serve it; returns nothing if a
-/// target is left.
+/// Builds the refusal of a call if a quota is used up at each target that could serve the call. Returns nothing if at
+/// least one of these targets has no used-up quota for the call.
 std::optional<refusal> refusal_by_quota(const upstream_queue& q, std::size_t tenant, const token_estimate& needs,
                                         target_set among);
 

@@ -16,7 +16,7 @@ std::uint64_t request_list::enter(call& whose) {
   slot& s = slots_[at];
   free_ = s.next_free;
   s.who = &whose;
-  if (++s.use == 0) s.use = 1;  // skips 0, so that no number of a request is 0
+  if (++s.use == 0) s.use = 1;  // skips 0, so that the number of a request is never 0
   ++size_;
   return std::uint64_t{s.use} << 32 | std::uint64_t{at} << 8 | loop_;
 }

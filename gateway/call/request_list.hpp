@@ -35,7 +35,8 @@ class request_list {
   }
 
  private:
-  // A number consists of the loop's index (8 bits), the slot (24 bits), and the number of uses of the slot (32 bits).
+  // The number of a request consists of the loop's index (8 bits), the index of the request's slot (24 bits), and the
+  // number of uses of that slot (32 bits).
   struct slot {
     call* who = nullptr;
     std::uint32_t use = 0;

@@ -12,7 +12,7 @@
 namespace canigo::gateway {
 namespace {
 
-/// The data that each step of the decision reads.
+/// The data that each step of decide_route() reads.
 struct question {
   const config_snapshot& g;
   const connected_client& client;
@@ -47,7 +47,7 @@ std::optional<refusal> find_upstream(const question& q, call_record& r, route_de
   r.upstream = u->name;
   r.route = u->prefix;
   if (q.plan.is_websocket && !u->websocket) return refuse_websocket();
-  // This pointer does not own the queue, because the snapshot owns it.
+  // This shared_ptr does not own the queue, because the configuration snapshot owns it.
   to.queue = std::shared_ptr<upstream_queue>{std::shared_ptr<void>{}, &q.g.queue(*found)};
   const auto unchanged = unchanged_target(*u, q.plan.path);
   to.target = unchanged ? *unchanged : texts_of(to).target = target_for(*u, q.plan.path);
@@ -73,7 +73,8 @@ std::optional<refusal> find_host(const question& q, call_record& r, route_decisi
   }
   to.is_tls = plan.is_tls;
   to.host_field = texts_of(to).host_field = host_field_of(plan.host, plan.port, plan.is_tls);
-  // RFC 9112, 3.2.4: an OPTIONS request about the server itself has an absolute target without a path.
+  // RFC 9112, 3.2.4: an OPTIONS request for the whole server comes to a proxy as an absolute target without a path, and
+  // is sent on with the target "*".
   const bool is_for_server = q.head.method == "OPTIONS" && plan.path.empty();
   to.target = texts_of(to).target = is_for_server ? "*" : target_for(to.queue->settings(), plan.path);
   return std::nullopt;

@@ -28,7 +28,7 @@ struct route_decision {
     std::string target;
     std::string host_field;
   };
-  /// owns those of the texts above that are neither in the client's head nor in the configuration
+  /// owns the texts of `target` and `host_field` that are neither in the client's head nor in the configuration
   std::unique_ptr<texts> own;
   bool is_tls = false;
   client_hints granted;

@@ -35,8 +35,8 @@ bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   }
 }
 
-/// Takes a permit if one is free now; otherwise returns an empty permit. It ignores the request's deadline, because a
-/// call that may not wait has its arrival time as its deadline, and that time has passed.
+/// Takes a permit if one is free now; otherwise returns an empty permit. Ignores the deadline of `ask`. If a call may
+/// not wait, the deadline is the arrival time, so it has already passed.
 permit taken_at_once(limiter& l, request ask, error_code& error) {
   ask.deadline = time_point::max();
   try {
@@ -47,8 +47,8 @@ permit taken_at_once(limiter& l, request ask, error_code& error) {
   return {};
 }
 
-/// Converts the error of a wait to the error that the client gets. A cancelled wait is reported as too long, unless the
-/// process ends.
+/// Converts the error of a wait to the error that the client gets. A cancelled wait becomes errc::deadline_unreachable,
+/// unless the process is draining.
 error_code judged(const error_code& error, bool is_draining) {
   if (error == net::error::operation_aborted && !is_draining) return errc::deadline_unreachable;
   // During a drain, waits are shorter than usual. Another instance may allow the full wait, so the client gets an error
@@ -129,11 +129,11 @@ void turn::follow(const config_snapshot& next, const std::shared_ptr<void>& unti
   const upstream& to = queue().settings();
   const std::shared_ptr<upstream_queue> successor = next.queue_of(to.name);
   const auto tenant = next.tenant_of(record_.tenant);
-  // While the client sent its body, one reload may have removed the upstream, and a later one may have added it again.
-  // The call can't move to the new upstream's limit.
+  // While the client sent its body, one reload may have removed the upstream, and a later reload may have added it
+  // again. The call can't move to the new upstream's limit.
   const bool has_new_limit = successor != nullptr && &successor->limits() != &queue().limits();
-  // The new configuration may allow this host of forward mode, but have no queue for it yet. The call then stays in the
-  // queue of the old configuration.
+  // In forward mode, the new configuration may allow this host, but have no queue for the host yet. The call then stays
+  // in the queue of the old configuration.
   const bool is_new_host =
       successor == nullptr && is_host(to) && next.hosts() != nullptr && next.hosts()->allows(to.url);
   if (successor == nullptr && !is_new_host) {
@@ -179,8 +179,8 @@ net::awaitable<void> turn::wait_outside(limiter& of, const char* what_for, time_
   ask_.since = std::min<time_point>(ask_.since, start);
 }
 
-/// Changes the call's next request to the limit, if needed. After a reload, the request gets the new flow. After
-/// move_to(), it gets the new targets.
+/// Changes the call's next request to the limit if needed: after a reload, the request gets the new flow. After
+/// move_to(), the request gets the new targets.
 void turn::take_next_terms() noexcept {
   if (const target_set other = std::exchange(next_targets_, 0)) ask_.alternatives = other;
   if (!next_share_) return;
@@ -188,8 +188,8 @@ void turn::take_next_terms() noexcept {
   ask_.flow = share_.get();
 }
 
-/// Posts a function that stores in the record which limit delays this call. It is posted because the call enters the
-/// queue only after this function.
+/// Posts a function that stores in the record which limit delays this call. The function runs later, because the call
+/// enters the queue only after look_at_what_binds() has returned.
 void turn::look_at_what_binds() {
   net::post(loop_.io, [&l = loop_, tag = ask_.tag] {
     const call* const c = l.requests.find(tag);
@@ -201,7 +201,7 @@ void turn::look_at_what_binds() {
 }
 
 /// Returns what delays this call: "paused" if its tenant is paused, and "tenant" if its tenant has reached its own
-/// limits. Otherwise returns the name of the limit that delays the first waiter.
+/// limits. Otherwise returns the name of the limit that delays the first waiter of the upstream's queue.
 std::string turn::what_binds() const {
   const flow_stats own = share_->stats();
   if (own.paused_until > clock::now()) return "paused";
@@ -213,14 +213,14 @@ std::optional<refusal> turn::why_called_off() const {
   return ended_by_ != call_ender::none ? why_ended() : *dismissed_;
 }
 
-/// Whether the call must request a place again. It must if the last request ended without an error, or was cancelled to
-/// change the call's flow or targets.
+/// Whether the call must request a place again. The call must do so if its last request ended without an error, or was
+/// cancelled to change the call's flow or targets.
 bool turn::asks_again(const error_code& error) const noexcept {
   return !error || (error == net::error::operation_aborted && (next_share_ || next_targets_ != 0));
 }
 
-/// If a reload has made a burst smaller than the call's request, lowers the request to the burst. Returns false if
-/// nothing was lowered.
+/// If a reload has made a burst smaller than the call's request, lowers the request to the burst. Returns false if the
+/// request was not lowered.
 bool turn::asks_for_less() {
   const config_snapshot& now = *loop_.now;
   const auto successor = now.queue_of(queue().settings().name);
@@ -228,8 +228,8 @@ bool turn::asks_for_less() {
   return successor != nullptr && tenant && successor->lower_to_most(ask_, *tenant);
 }
 
-/// Waits up to a second for the target to which calls with the same key go. If that target has no free place in time,
-/// `got` holds no permit.
+/// Waits up to a second for the call's sticky target, to which all calls with the same key go. If that target has no
+/// free place in time, `got` holds no permit.
 net::awaitable<void> turn::get_first(wait_result& got) {
   const target_set all = ask_.alternatives;
   const deadline_point deadline = ask_.deadline;
@@ -246,8 +246,8 @@ net::awaitable<void> turn::get_first(wait_result& got) {
   first_.reset();
 }
 
-/// Takes a place if that needs no wait. Most calls need no wait. This function is no coroutine, so these calls need no
-/// coroutine frame of get_place().
+/// Takes a place at the upstream if one is free now, as it is for most calls. This function is no coroutine, so these
+/// calls do not allocate the coroutine frame of get_place().
 bool turn::take_place(boxed<upstream_place>& granted) {
   if (first_ || is_called_off() || queue().limits().shared() != nullptr) return false;
   take_next_terms();
@@ -278,8 +278,7 @@ net::awaitable<bool> turn::get_place(read_buffer& input, boxed<upstream_place>& 
       if (input.empty()) input.shrink();
       look_at_what_binds();
       const here waiting{*this};
-      // This wait may be long. It is awaited here and not in another coroutine, so that each waiter needs one coroutine
-      // frame less.
+      // This wait may be long. It has no coroutine of its own, so a waiting call needs one coroutine frame less.
       co_await wait_for_place(queue().limit(), ask_, waited, wait_.slot());
     }
     if (!waited.error && !is_called_off() && queue().limits().shared() != nullptr) {

@@ -39,9 +39,10 @@ struct wait_result {
   permit granted;
 };
 
-/// A call's wait for a place (the permits to be sent) at its upstream: in the upstream's queue, or outside of that
-/// queue. Outside of the queue, the call waits for the limit that all instances share, for a tunnel, for money of a
-/// budget, or for the delay before a retry. The turn also stores why the call was called off.
+/// A call's wait for a place at its upstream: the permits that the call needs before it is sent. The call waits in the
+/// upstream's queue, or outside of that queue. Outside of the queue, the call waits for the limit that all instances
+/// share, for a tunnel, for money of a budget, or for the delay before a retry. The turn also stores why the call was
+/// called off.
 ///
 /// Threads: only the thread of the call's loop.
 class turn {
@@ -58,20 +59,21 @@ class turn {
   void choose(target_set of, std::optional<std::size_t> first = std::nullopt) noexcept;
   /// If the call waits, replaces the targets for which it waits.
   void move_to(target_set of) noexcept;
-  /// Call it when the call has stopped waiting. Afterwards follow() does nothing.
+  /// Tells this object that the call will not wait any more. Afterwards follow() has no effect.
   void end() noexcept { is_on_ = false; }
   const request& ask() const noexcept { return ask_; }
 
-  /// Takes a place if that needs no wait. Returns false if no place was taken: then call get_place().
+  /// Takes a place at the upstream if that needs no wait. Returns false if no place was taken; then call get_place().
   bool take_place(boxed<upstream_place>& granted);
-  /// Waits for a place. Returns false if it got no place: then `why` has the reason, or, if `why` is empty, the client
-  /// has disconnected. `input`: the client's read buffer; if it is empty, its memory is freed during the wait.
+  /// Waits for a place at the upstream. Returns false if the call got no place; then `why` has the reason. If `why` is
+  /// empty, the client has disconnected. `input`: the client's read buffer; if it is empty, its memory is freed during
+  /// the wait.
   net::awaitable<bool> get_place(read_buffer& input, boxed<upstream_place>& granted, boxed<refusal>& why);
   /// Like get_place(), but waits for a place at the host and for a permit to open a tunnel.
   net::awaitable<bool> get_tunnel(forwarded_hosts& hosts, read_buffer& input, boxed<upstream_place>& granted,
                                   permit& tunnel, boxed<refusal>& why);
-  /// Takes a place if one is free without a wait; otherwise returns an empty place. So another attempt of a call does
-  /// not overtake waiting calls.
+  /// Takes a place at the upstream if one is free without a wait in the queue; otherwise returns an empty place. Use it
+  /// for a further attempt of a call, so that this attempt does not overtake waiting calls.
   net::awaitable<upstream_place> spare_place();
   /// Like spare_place(), for the next attempt of the call. Returns an empty place if the call is called off meanwhile.
   net::awaitable<upstream_place> next_place();
@@ -91,25 +93,25 @@ class turn {
   /// Returns the answer to the client if ended_by() is not `none`.
   refusal why_ended() const;
   void end_by_client() noexcept;
-  /// Ends the call, and stores who ended it. Of several calls of this function, the first one decides the stored `who`.
+  /// Ends the call, and stores the cause `who`. If the function is called several times, the first cause stays stored.
   void end_by(call_ender who) noexcept;
-  /// Ends the current wait, if there is one; then `why` is the answer to the client.
+  /// If the call waits, ends the wait, and stores `why` as the answer to the client.
   void dismiss(refusal why);
   /// Ends the current wait, if there is one. Call it if the wait would take too long, or if the process ends.
   void wake() noexcept;
-  /// Ends the wait if its known end, waits_until(), is later than `end`.
+  /// Ends the current wait if waits_until(), its latest end, is later than `end`.
   void wake_if_asleep_until_after(time_point end) noexcept;
 
-  /// Moves the call to the configuration `next` after a reload. The call continues to wait, unless `next` no longer has
-  /// its upstream or its tenant. `until_moved`: an object that is kept alive until the wait under the earlier
-  /// configuration has ended.
+  /// Moves the call to the configuration `next` after a reload. The call ends if its upstream or its tenant was
+  /// removed, or if it needs a tunnel and `next` allows none. Otherwise it continues to wait. `until_moved`: an object
+  /// that is kept alive until the wait under the earlier configuration has ended.
   void follow(const config_snapshot& next, const std::shared_ptr<void>& until_moved) noexcept;
 
   bool waits() const noexcept { return waits_; }
-  /// The thing for which the call waits outside of the queue: "shared", "tunnels", "retry", or the name of a wait for a
+  /// The name of the call's wait outside of the queue: "shared", "tunnels", "retry", or the name of a wait for a
   /// budget. Empty if the call does not wait outside of the queue.
   std::string_view waits_for() const noexcept { return waits_for_; }
-  /// When the wait outside of the queue ends at the latest; min() if that is unknown.
+  /// The latest end of the wait outside of the queue; min() if that time is unknown.
   time_point waits_until() const noexcept { return sleeps_until_; }
 
  private:
@@ -143,14 +145,14 @@ class turn {
   };
 
   /// If `sticky` is configured, calls with the same key go to the same target. A call waits this long for that target
-  /// alone; afterwards any target that may serve the call is taken.
+  /// alone; afterwards it takes any target that may serve it.
   static constexpr duration longest_wait_for_first = std::chrono::seconds{1};
 
-  /// The facts that are kept between the tries of one wait for the limit that all instances share.
+  /// The state of one wait for the limit that all instances share. It is kept between the tries of this wait.
   struct shared_tries {
     target_set full = 0;  // targets that Redis has chosen, and whose caps are used up in this instance
     bool has_asked_rates_again =
-        false;  // whether the call has asked this instance's rates again after a wait for Redis
+        false;  // whether the call has asked this instance's rates a second time, because Redis did not answer in time
   };
 
   upstream_queue& queue() const noexcept { return *route_.queue; }
@@ -170,14 +172,14 @@ class turn {
   call_record& record_;
   const route_decision& route_;
   request ask_;
-  std::shared_ptr<const flow> share_;  // the tenant's flow, which the requests to the limit name
-  // the flow that the next request to the limit names after a reload; null: no change
+  std::shared_ptr<const flow> share_;  // the tenant's flow; the call's requests belong to it
+  // the flow of the call's next request to the limit, if a reload has changed the flow; null: no change
   std::shared_ptr<const flow> next_share_;
-  target_set next_targets_ = 0;        // the targets that the next request to the limit names; 0: no change
+  target_set next_targets_ = 0;        // the targets of the next request to the limit, set by move_to(); 0: no change
   std::optional<std::uint8_t> first_;  // at first the call waits only for this target; none: for any target
-  // the answer after dismiss(), or after a reload that removed the upstream or the tenant
+  // the answer to the client after dismiss(), or after a reload that removed upstream or tenant
   std::unique_ptr<refusal> dismissed_;
-  // the object given to follow(); released when the wait that follow() has cancelled has ended
+  // the object that was passed to follow(); follow() cancels the wait, and the end of the wait releases this object
   std::shared_ptr<void> until_moved_;
   net::cancellation_signal wait_;
   const char* waits_for_ = "";

@@ -5,9 +5,11 @@
 #include <chrono>
 #include <utility>
 
-// The functions of turn that wait for the limit in Redis that all instances share, or that take a place without a wait.
+// The functions of turn that wait for the limit in Redis that all instances share, or that return an upstream_place
+// without a wait in a queue.
 //
-// g++ 12 may destroy a temporary of a co_await expression twice. So no such temporary in this file needs a destructor.
+// g++ 12 may destroy a temporary of a co_await expression twice. So this file has no co_await expression with a
+// temporary that needs a destructor.
 namespace canigo::gateway {
 namespace {
 
@@ -17,16 +19,16 @@ using clock = std::chrono::steady_clock;
 bool can_serve_in_time(const limiter& l, const request& ask) {
   try {
     return saturating_add(clock::now(), l.estimate(ask)) < ask.deadline;
-  } catch (const system_error&) {  // for example, a reload made a burst smaller
+  } catch (const system_error&) {  // for example, after a reload made a burst smaller than the request
     return false;
   }
 }
 
 }  // namespace
 
-/// Waits for a grant by the limit in Redis that all instances share, and makes a place from `local` and that grant.
-/// Precondition: the upstream has such a limit. `is_first`: `local` is a permit of the target to which calls with the
-/// same key go, so the call first waits up to a second for that target alone.
+/// Waits for a grant by the limit in Redis that all instances share, and makes an upstream_place from `local` and that
+/// grant. Precondition: the upstream has a limit in Redis. `is_first`: `local` is a permit of the target that gets all
+/// calls with the same key, so the call first waits up to a second for that target alone.
 net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tries& tries, error_code& error,
                                         boxed<upstream_place>& granted) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10}, outage = std::chrono::milliseconds{150};
@@ -71,9 +73,9 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tri
     co_return;
   }
   // Redis did not answer, so only this instance's rates limit the call. These rates have refilled during the wait, so
-  // all calls that waited could go at the same time. To prevent this, the call asks the rates again, if they can serve
-  // the call in time. The tokens that it took before are not refunded, because waiting calls could pass refunded tokens
-  // on.
+  // all calls that waited could start at the same time. To prevent this, the call asks the rates a second time, if they
+  // can serve it in time. The tokens of its first grant are not refunded. Otherwise the waiting calls could use the
+  // same tokens one after the other, and start at the same time.
   if (waited > outage && all.is_unlimited(shared) && !is_called_off() && !tries.has_asked_rates_again &&
       can_serve_in_time(queue().limit(), ask_)) {
     tries.has_asked_rates_again = true;
@@ -83,13 +85,13 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tri
   enter(local, std::move(shared), error, tries.full, granted);
 }
 
-/// Makes a place from the permits. After an error, or if the call was called off, gives the permits back instead.
-/// `granted` also stays empty if the circuit breaker has opened since the permits were granted, or if the target's cap
-/// is used up. In the second case, the target is added to `full`.
+/// Makes an upstream_place from the permits, and stores it in `granted`. After an error, or if the call was called off,
+/// gives the permits back instead. `granted` also stays empty if the circuit breaker has opened since the permits were
+/// granted, or if the target's cap is used up. A target whose cap is used up is added to `full`.
 void turn::enter(permit& local, redis::permit shared, const error_code& error, target_set& full,
                  boxed<upstream_place>& granted) {
   if (!local) return;
-  // The client may have disconnected just before the grant. Then the permits are given back, with their tokens.
+  // If the client has disconnected just before the grant, the permits are given back, with their tokens.
   if (error || is_called_off()) {
     queue().limits().give_back(local, shared);
   } else {
