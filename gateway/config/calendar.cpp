@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <stdexcept>
 
-// The standard library of g++ has time zones only since version 14. Older versions use Howard Hinnant's date library,
-// on which the time zones of the standard are based.
+// The standard library of g++ has time zones only since version 14. So this file uses Howard Hinnant's date library, on
+// which the time zones of the standard are based.
 namespace canigo::gateway {
 namespace {
 
@@ -39,7 +39,7 @@ sys_seconds instant_of(const date::time_zone* zone, local_days day) {
   return zone == nullptr ? sys_seconds{midnight.time_since_epoch()} : zone->to_sys(midnight, date::choose::earliest);
 }
 
-/// Returns the first day of the window that contains a day.
+/// Returns the first day of the window that contains `day`.
 local_days first_day(calendar_unit u, local_days day) {
   if (u == calendar_unit::week) return day - (date::weekday{day} - date::Monday);
   if (u != calendar_unit::month) return day;

@@ -9,7 +9,7 @@
 
 namespace canigo::gateway {
 
-/// The length of a window. A week begins with Monday.
+/// The length of a window: the period for which the amount of a budget counts. A week begins with Monday.
 enum class calendar_unit : std::uint8_t { hour, day, week, month };
 inline constexpr std::array<std::string_view, 4> calendar_unit_names{"hour", "day", "week", "month"};
 constexpr std::string_view name_of(calendar_unit u) noexcept {
@@ -25,7 +25,7 @@ struct calendar_window {
   friend bool operator==(const calendar_window&, const calendar_window&) = default;
 };
 
-/// Whether the system's zone database has a zone with this name. "UTC" needs no database.
+/// Whether the system's time zone database has a zone with this name. "UTC" needs no database.
 bool is_time_zone(const std::string& name) noexcept;
 
 /// Returns the window that contains `at`, by the local time of the zone. Consecutive windows have no gap between them.

@@ -30,7 +30,7 @@ bool fits(std::string_view pattern, std::string_view path) noexcept {
   return pattern.find_first_not_of('*', p) == pattern.npos;
 }
 
-/// Whether the pattern matches the path or an end of the path.
+/// Whether the pattern matches the whole path or a suffix of the path.
 bool fits_an_end(std::string_view pattern, std::string_view path) noexcept {
   if (pattern.find('*') == pattern.npos) return path.ends_with(pattern);
   for (std::size_t at = 0; at <= path.size(); ++at)

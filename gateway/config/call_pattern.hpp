@@ -9,11 +9,11 @@ namespace canigo::gateway {
 /// Matches calls by their method and their path.
 struct call_pattern {
   std::string method;
-  /// A '*' at the beginning matches any text. Any other '*' matches a text without '/'.
+  /// The pattern for the path. A '*' at its beginning matches any text. Any other '*' matches a text without '/'.
   std::string path;
 
-  /// Whether a call matches. `called`: its method. `target`: the request target that the upstream gets. Its query is
-  /// ignored, and bytes are compared without decoding.
+  /// Whether a call matches. `called`: its method. `target`: the request target that the upstream gets. The query in
+  /// `target` is ignored, and bytes are compared without decoding.
   ///
   /// If may_be_another_path() is true for the path, only the pattern "*" matches. A pattern that ends with '/' also
   /// matches a path whose last part is empty.

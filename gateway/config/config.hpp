@@ -21,13 +21,14 @@
 
 /// The configuration of canigo-gateway as plain values. Values that the file may leave out have defaults here.
 ///
-/// The reader has checked the values: names are unique, and each index or name that refers to another part exists.
+/// The reader of the file has checked the values: names are unique, and each index or name refers to something that
+/// exists.
 namespace canigo::gateway {
 
-/// A credential. Pages, logs and messages may show `source`, but never `value`.
+/// A credential. Admin pages, logs and messages may show `source`, but never `value`.
 struct secret {
   std::string source;  ///< "env:NAME" or "file:/path"; empty: there is no secret
-  std::string value;   ///< the content of the source, without line feeds at its end
+  std::string value;   ///< the secret itself, as read from `source`, without line ends at its end
 };
 
 /// The address of a listener: an IP address and a port, or the path of a unix socket.
@@ -46,13 +47,13 @@ struct listen_address {
 struct tls_files {
   std::string cert;
   std::string key;
-  std::string client_ca;  ///< the authorities for clients' certificates; empty: clients need no certificate
+  std::string client_ca;  ///< the CAs that may sign clients' certificates; empty: clients need no certificate
 };
 
 /// The paths of PEM files for TLS connections to Redis (a rediss:// URL). An empty path: the file is not used.
 struct redis_tls_files {
-  std::string ca;    ///< the authorities that are trusted instead of the system's
-  std::string cert;  ///< the certificate that the gateway shows to Redis
+  std::string ca;    ///< the CA certificates that are trusted instead of the system's
+  std::string cert;  ///< the client certificate that the gateway presents to Redis
   std::string key;   ///< empty: the key is in the file `cert`
 };
 
@@ -71,7 +72,7 @@ struct admin_options {
   listen_address listen;
   secret token;
   std::vector<std::string> hosts = {"localhost",
-                                    "127.0.0.1"};  ///< the values of Host that are accepted, without the port
+                                    "127.0.0.1"};  ///< the accepted values of the field Host, without the port
 };
 
 struct size_limits {
@@ -79,7 +80,7 @@ struct size_limits {
   std::size_t fields = 100;             ///< the max number of fields in a request's head
   std::uint64_t target = 8 << 10;       ///< the max number of bytes in a request's target
   std::uint64_t body = 64 << 20;        ///< the max number of bytes in a request's body
-  std::uint64_t read_ahead = 16 << 20;  ///< how many bytes of a body are read before its call waits
+  std::uint64_t read_ahead = 16 << 20;  ///< the max bytes of a body that are read before its call joins the queue
   std::uint64_t buffered = 256 << 20;   ///< the max number of bytes in memory of all requests' bodies together
 };
 
@@ -100,28 +101,29 @@ struct connection_limits {
 struct origin {
   bool is_tls = false;
   std::string host;         ///< lower case; an IPv6 address without brackets
-  std::uint16_t port = 0;   ///< the port of the URL or, without one, of its scheme
-  std::string path;         ///< precedes each request's path; empty, or begins with '/' and does not end with '/'
+  std::uint16_t port = 0;   ///< the port of the URL; if the URL has none, the default port of its scheme
+  std::string path;         ///< put before each request's path; empty, or begins with '/' and does not end with '/'
   bool is_address = false;  ///< whether the host is an IP address instead of a name
-  /// The value of Host for this origin. An IPv6 address is in brackets. The port is left out if it is the scheme's
-  /// default.
+  /// The value of the header field Host for this origin. An IPv6 address is in brackets. The port is left out if it is
+  /// the scheme's default.
   std::string host_field;
 };
 
-/// The field that holds the gateway's credential for an upstream. The gateway replaces the client's own field by it.
+/// The header field with the gateway's credential for an upstream. The gateway sends this field instead of the client's
+/// own credential.
 struct credential {
-  std::string header;  ///< the name of the field; empty: the client's own credential is forwarded
+  std::string header;  ///< the name of the header field; empty: the client's own credential is forwarded
   secret value;
 
   bool is_passed() const noexcept { return header.empty(); }
 };
 
-/// How shared rates are kept while Redis does not answer.
+/// How limits with shared rates decide while Redis does not answer.
 struct redis_failure {
   enum class kind : std::uint8_t { closed, open, local };
 
   kind what = kind::closed;
-  double share = 1;  ///< used with `local`: this instance's share of each rate; more than 0, at most 1
+  double share = 1;  ///< used only with kind::local: this instance's share of each rate; more than 0, at most 1
 };
 
 enum class token_api : std::uint8_t { none, openai, anthropic, gemini, cohere, bedrock, bytes };
@@ -136,9 +138,9 @@ struct usage_names {
   std::vector<std::string> more_input;  ///< numbers to add to the number that `input` names
   std::vector<std::string> output;
   std::vector<std::string> more_output;        ///< numbers to add to the number that `output` names
-  std::vector<std::string> total;              ///< is used only if the response has none of the other numbers
-  std::vector<std::string> cached_input;       ///< is a part of the number that `input` names
-  std::vector<std::string> more_cached_input;  ///< is not included in any other number; only prices use it
+  std::vector<std::string> total;              ///< the number of all tokens; used only if no other number is found
+  std::vector<std::string> cached_input;       ///< those `input` tokens that were read from a cache
+  std::vector<std::string> more_cached_input;  ///< cached tokens that no other number includes; used for prices only
 
   friend bool operator==(const usage_names&, const usage_names&) = default;
 };
@@ -150,7 +152,7 @@ struct token_options {
   std::uint64_t default_output = 512;
   bool learn = true;
   bool add_usage = false;               ///< whether to add stream_options.include_usage to a streaming request
-  std::uint64_t output_weight = 1;      ///< the number of "tokens" for which one output token counts
+  std::uint64_t output_weight = 1;      ///< how many tokens of the unit "tokens" one output token counts as
   std::vector<call_pattern> free;       ///< the calls that use no tokens
   std::vector<call_pattern> no_output;  ///< the calls that use no output tokens, such as those for embeddings
   usage_names usage;
@@ -192,11 +194,11 @@ struct breaker_options {
   friend bool operator==(const breaker_options&, const breaker_options&) = default;
 };
 
-/// Replaces one path of the clients by another path and query in a call to a target. The client's path is compared
-/// without the prefix of its route.
+/// A replacement of a path in calls to one target. If the client's path, without the route's prefix, equals `from`, the
+/// target gets `to`.
 struct path_change {
   std::string from;  ///< the client's path, without a query
-  std::string to;    ///< "{model}" in it is replaced by the model that the call names
+  std::string to;    ///< the new path and query; "{model}" in this text is replaced by the model that the call names
 };
 
 /// One of several keys, servers or regions that can serve the calls of an upstream.
@@ -204,17 +206,17 @@ struct target {
   std::string name;
   origin url;
   gateway::credential credential;
-  std::string provider = "generic";  ///< the preset that describes the form of this target's refusals
-  std::vector<rate_limit> rates;     ///< its elements have the form of those of upstream::rates
+  std::string provider = "generic";  ///< the preset that says how this target's responses refuse calls
+  std::vector<rate_limit> rates;     ///< the unit of each element is one of rate_units
   std::uint64_t concurrency = 64;
-  int prefer = 1;                    ///< a call goes to a target with the lowest number among those with capacity
+  int prefer = 1;                    ///< of the targets with capacity, a call goes to one with the lowest `prefer`
   std::vector<std::string> models;   ///< names of models, which may end in '*'; empty: the target serves all models
   std::vector<path_change> paths;    ///< no two entries have the same `from`
   std::optional<bool> refusal_body;  ///< if set, replaces upstream::refusal_body for this target
   quota_reset quota_resets = quota_reset::unknown;
   bool private_addresses = false;
-  std::optional<budget_options> budget;  ///< a call never waits for this budget: it goes to another target
-  std::string full_name;                 ///< "<upstream>/<target>", such as "chat/team-key": the name of its budget
+  std::optional<budget_options> budget;  ///< if it has too little left, a call goes to another target without waiting
+  std::string full_name;                 ///< "<upstream>/<target>", such as "chat/team-key"; also names the budget
 };
 
 /// The max number of models of an upstream that have limits of their own.
@@ -224,7 +226,7 @@ inline constexpr std::size_t most_model_limits = 256;
 struct model_limit {
   std::string match;              ///< a model's name, which may end in '*'
   bool is_together = false;       ///< true: all models that match share these limits; false: each has limits of its own
-  std::vector<rate_limit> rates;  ///< its elements have the form of those of upstream::rates
+  std::vector<rate_limit> rates;  ///< the unit of each element is one of rate_units
   std::uint64_t concurrency = unlimited;  ///< the max number of concurrent calls under these limits
 
   /// Whether `match` stands for several models, each of which has limits of its own.
@@ -253,7 +255,7 @@ struct websocket_options {
   duration idle = std::chrono::minutes{10};
 };
 
-/// When a client of an event stream gets comments while its call waits.
+/// When the gateway sends comments to a client that waits for an event stream.
 struct keep_alive_options {
   duration after = std::chrono::seconds{15};  ///< how long a call waits before the first comment
   duration every = std::chrono::seconds{10};  ///< the time between two comments
@@ -265,7 +267,7 @@ struct upstream {
   std::string prefix;  ///< begins with '/'; does not end with '/', unless the prefix is "/"
   gateway::credential credential;
   std::string provider = "generic";           ///< the preset that supplies the values of keys that the file leaves out
-  rate_window window = rate_window::average;  ///< the kind of window of each rate for which the file sets none
+  rate_window window = rate_window::average;  ///< the kind of window of rates whose window the file leaves out
   std::vector<rate_limit> rates;              ///< the unit of each element is one of rate_units
   std::uint64_t concurrency = 64;
   std::size_t queue = 5'000;
@@ -274,22 +276,22 @@ struct upstream {
   bool shared = false;
   redis_failure on_redis_failure;
   token_options tokens;
-  std::optional<bool> refusal_body;  ///< whether to read limits from a 429's body; none: only if the usage is read
-  /// When daily quotas are full again. With `unknown`, no call is refused because a daily quota is used up.
+  std::optional<bool> refusal_body;  ///< whether the body of a 429 is read for limits; unset: if `tokens` reads usage
+  /// When daily quotas are full again. With `unknown`, the gateway does not refuse calls when a daily quota is used up.
   quota_reset quota_resets = quota_reset::unknown;
   upstream_timeouts timeout;
   retry_options retry;
   breaker_options breaker;
-  /// If a GET has no response after this delay, a second attempt is made beside the first one. The delay is a time, or
-  /// a quantile of the times to the first byte. None: there is no second attempt.
+  /// If a GET has no response after this delay, a second attempt starts, and the first one continues. The delay is a
+  /// time, or a quantile of the measured times to the first byte. None: there is no second attempt.
   std::optional<hedge_delay> hedge_after;
-  /// Comments for waiting clients of event streams. None: a client gets nothing before its call has a place.
+  /// Comments for clients that wait for an event stream. None: the gateway sends no comments.
   std::optional<keep_alive_options> keep_alive;
   bool forwarded = false;          ///< whether the gateway adds Forwarded and X-Forwarded-* to a request
   bool private_addresses = false;  ///< whether the host name may resolve to an address outside the public Internet
   /// The targets that serve the upstream's calls; empty: the upstream's own URL serves them. Each call takes from the
-  /// limits above and from the limits of one target. If there are targets, `url` and `credential` are those of the
-  /// first target.
+  /// upstream's own limits and from the limits of one target. If there are targets, `url` and `credential` are those of
+  /// the first target.
   std::vector<target> targets;
   std::vector<model_limit> models;  ///< a call is subject to the first element that matches its model, and to no other
   sticky_options sticky;
@@ -297,8 +299,8 @@ struct upstream {
   std::optional<budget_options> budget;
   bool is_priced = false;  ///< whether calls to this upstream have prices
 
-  /// Whether the gateway must read the model of a call: targets serve different models or have the model in a path, or
-  /// models have limits or prices.
+  /// Whether the gateway must read which model a call names. It must if targets serve different models or have
+  /// "{model}" in a path, or if models have limits or prices.
   bool reads_model() const noexcept;
   bool reads_refusals() const noexcept { return refusal_body.value_or(tokens.reads_usage()); }
 };
@@ -321,7 +323,7 @@ struct allowed_host {
 
 struct forward_options {
   std::vector<allowed_host> allow;
-  upstream each;               ///< the settings of each host; its name and URL are replaced by the host's
+  upstream each;               ///< the settings of each host, except `name` and `url`, which each host has for itself
   std::size_t hosts = 10'000;  ///< the max number of hosts that have limits at the same time
   std::size_t tunnels = 200;   ///< the max number of open tunnels to all hosts together
 };
@@ -337,10 +339,10 @@ using key_digest = std::array<std::uint8_t, 32>;
 struct tenant {
   std::string name;
   std::vector<key_digest> keys;      ///< the SHA-256 of each key of the tenant
-  std::string subject;               ///< the subject, or an alternative name, of the client certificate
+  std::string subject;               ///< the subject, or an alternative name, of the tenant's client certificate
   std::optional<std::uint32_t> uid;  ///< the user id of the process at the other end of a unix socket
-  int default_class = 0;             ///< the index of the tenant's default class in `classes`
-  int best_class = 0;  ///< the most important class that the tenant may use; its index is at most default_class
+  int default_class = 0;             ///< the index of the tenant's default class in config::classes
+  int best_class = 0;  ///< the index of the most important class that the tenant may use; at most default_class
   std::uint32_t weight = 1;
   duration max_wait = duration::max();         ///< the longest wait of the tenant's calls at any upstream
   std::map<std::string, tenant_limit> limits;  ///< the tenant's own limits, by the upstream's name
@@ -356,13 +358,15 @@ struct access_log_options {
 
 struct config {
   int threads = 0;  ///< 0: one thread per core, but at most 4
-  secret redis;     ///< a URL; if its source is empty, Redis is not used
+  secret redis;     ///< the URL of Redis; if redis.source is empty, Redis is not used
   redis_tls_files redis_tls;
-  std::string prices_source;     ///< the file of the prices, as "file:/path"; empty: there are no prices
-  price_list prices;             ///< the prices of calls to upstreams that count tokens
-  bool refuses_unpriced = true;  ///< refuses a call for a model without a price, if a budget applies that refuses calls
-  /// The path of the file that keeps the sums of budgets; state_in_redis: all instances share their sums in Redis;
-  /// empty: sums are not kept.
+  std::string prices_source;  ///< the file with the prices, as "file:/path"; empty: there are no prices
+  price_list prices;          ///< the prices of calls to upstreams that count tokens
+  /// Whether to refuse a call for a model without a price, if a budget may refuse the call, or if the upstream has a
+  /// rate in USD.
+  bool refuses_unpriced = true;
+  /// Where the sums of budgets are kept: the path of a file, or state_in_redis, where all instances share their sums.
+  /// Empty: the sums are lost at the end of the process.
   std::string state;
   static constexpr std::string_view state_in_redis = "redis";
   bool shares_budgets() const noexcept { return state == state_in_redis; }
@@ -378,7 +382,7 @@ struct config {
   std::optional<forward_options> forward;
   std::vector<listener> listeners;
   std::vector<upstream> upstreams;
-  std::vector<tenant> tenants;  ///< includes tenants that have no table, but are named by a listener's `anonymous`
+  std::vector<tenant> tenants;  ///< also has tenants without a table, if a listener's `anonymous` names them
 };
 
 }  // namespace canigo::gateway

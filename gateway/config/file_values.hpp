@@ -8,15 +8,15 @@
 
 namespace canigo::gateway {
 
-/// The values of a configuration file by their names. An error may be found only when a value is used. With these
-/// values, the error's message can name the value's line in the file.
+/// The values of a configuration file by their names. They are kept because some errors are found only when a value is
+/// used. The message of such an error can then name the value's line in the file.
 class file_values {
  public:
   explicit file_values(toml::table root) : root_{std::move(root)} {}
 
-  /// Returns the error "FIELD is VALUE" followed by the reason, with its place in the file. For a table, or a list of
-  /// tables, the text has no VALUE. If the file leaves the value out, the place is that of the table in which the value
-  /// is missing.
+  /// Returns the error "FIELD is VALUE" followed by the reason, with the line and column of the value in the file. For
+  /// a table, or a list of tables, the text has no VALUE. If the file leaves the value out, the line and column are
+  /// those of the table in which the value is missing.
   config_error locate(const value_error& e) const;
 
  private:

@@ -14,7 +14,8 @@ namespace {
 /// The longest path that the address of a unix socket can hold.
 constexpr std::size_t longest_socket_path = 107;
 
-/// Whether a text is an absolute path of visible ASCII that all programs split into parts in the same way.
+/// Whether the text is an absolute path of visible ASCII that all programs split into the same parts. Examples that are
+/// not: "/a/../b", "/a//b" and "/a%2Fb".
 bool is_plain_path(std::string_view path) noexcept {
   if (!path.starts_with('/')) return false;
   if (!std::ranges::all_of(path, [](char c) { return c > 0x20 && c < 0x7f; })) return false;

@@ -27,7 +27,7 @@ struct price {
 /// Whether the pattern matches this model. A '*' at the pattern's end matches any text.
 bool is_of_model(std::string_view pattern, std::string_view model) noexcept;
 
-/// The prices of calls for all models that have one. A value.
+/// The prices of calls, for all models that have a price. A value type.
 struct price_list {
   static constexpr std::size_t most = 1'000;
 
@@ -39,7 +39,7 @@ struct price_list {
 };
 
 /// Reads the text of a price file. `source`: the place in the configuration that names the price file. Each mistake is
-/// reported at this place, and the message has the mistake's line in the price file.
+/// reported at this place, and the message names the line of the mistake in the price file.
 price_list parse_prices(std::string_view text, const text_at& source, report& problems);
 
 /// Reads the price file that `source` names in the form "file:/PATH". Reports an error and returns nothing if the file

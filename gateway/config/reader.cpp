@@ -57,8 +57,8 @@ void read_ageing(table_view& t, config& c) {
 void read_redis(table_view& t, config& c) {
   const auto given = t.text("redis");
   if (!given) return;
-  // The source is set even if the secret can't be read. So only this error is reported, and settings that need Redis
-  // cause no further errors.
+  // The source is set even if the secret can't be read. Otherwise each setting that needs Redis would cause a further
+  // error.
   c.redis.source = given->text;
   auto found = read_secret(*given, t.problems());
   if (!found) return;
@@ -78,7 +78,7 @@ void read_redis_tls(table_view& t, config& c) {
   if (given->has("key") && !given->has("cert"))
     t.problems().complain(given->where("key"), given->field("key"), "is of no use without a cert");
   given->finish();
-  // A missing or malformed URL has its own error, so this check skips it.
+  // If the URL can't be read from its source, read_redis() has reported an error, so this check is left out.
   if (c.redis.source.empty() || (!c.redis.value.empty() && !c.redis.value.starts_with("rediss://")))
     t.problems().complain(given->where(), "redis_tls", "is of no use: redis holds no rediss:// URL");
 }
@@ -126,11 +126,12 @@ void read_limits(table_view& t, config& c) {
   limits->finish();
 }
 
-/// Checks that there are listeners. Checks that routes have a listener for reverse mode, and that forward mode has a
-/// listener for forward mode.
+/// Checks that there is a listener. Checks that upstreams exist if and only if a listener has reverse mode, and that
+/// `forward` exists if and only if a listener has forward mode.
 void check_ways(table_view& t, const config& c) {
   if (t.is_none("listen")) t.problems().complain(t.where("listen"), "listen", "names nothing; allowed: 1 to 64 tables");
-  // A part that is in the file, but has an error, would seem to be missing. So this check is left out after errors.
+  // A table with an error may be missing in `c`, although it is in the file. So the following checks are left out after
+  // an error.
   if (!t.problems().is_empty()) return;
   const auto leads = [&](listen_mode mode) {
     return std::ranges::any_of(c.listeners,

@@ -154,7 +154,7 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
       }
     }
     rate_window window = usual.value_or(rate_window::average);
-    // A host's limit is deleted while no call uses it, and the history of a strict window would be lost. So the rates
+    // The limit of a host is deleted while no call uses it. A strict window would then lose its history, so the rates
     // of hosts can't choose a window.
     if (!is_of_hosts) read_window(given, window);
     const bool is_strict = limit && window == rate_window::strict;

@@ -33,8 +33,8 @@ std::optional<int> read_class(table_view& t, std::string_view key, const std::ve
 inline const std::vector<std::string> rate_units{"requests", "tokens", "input_tokens", "output_tokens", "usd"};
 
 /// Reads the rates of a table. `units`: the units that a rate may name; "requests" is the first one. `usual`: the kind
-/// of window of a rate that names none; nullopt: rates may not name a window. `within`: for the rates of a tenant, the
-/// upstream whose limits the tenant shares.
+/// of window that a rate has if it names no window; nullopt: rates may not name a window. `within`: for the rates of a
+/// tenant, the upstream whose limits the tenant shares.
 std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>& units,
                                    std::optional<rate_window> usual = rate_window::average,
                                    const upstream* within = nullptr);
@@ -44,8 +44,8 @@ void read_window(table_view& t, rate_window& window);
 /// Fills in defaults: first the values of the preset "generic", then those of the provider's preset, which replace
 /// them.
 void read_presets(table_view& t, upstream& u);
-/// Reads the keys that presets and a configuration file may both contain. A value replaces the value that was read
-/// before for its key.
+/// Reads the keys that presets and a configuration file may both contain. If a key was read before, the new value
+/// replaces the old one.
 void read_settings(table_view& t, upstream& u);
 
 // Reads the settings that an upstream and the hosts of forward mode have in common.
@@ -69,7 +69,8 @@ std::vector<listener_place> read_listeners(table_view& t, config& c);
 void read_admin(table_view& t, config& c);
 void read_forward(table_view& t, config& c);
 void read_upstreams(table_view& t, config& c);
-/// If the limits of `u` are shared by several instances, reports an error for each rate that Redis can't keep.
+/// If several instances of the gateway share the limits of `u`, checks that Redis can implement the rates. Reports an
+/// error if the burst of a rate is too large, or its window is strict.
 void check_shared_rates(table_view& t, const upstream& u, const std::vector<rate_limit>& rates);
 /// Reads the targets of an upstream. Call it after the other settings of the upstream were read.
 void read_targets(table_view& t, const config& c, upstream& u);
@@ -78,7 +79,7 @@ void read_model_limits(table_view& t, upstream& u);
 void read_sticky(table_view& t, upstream& u);
 /// Reads the prices, and the path of the state file. Call it before the parts that may have a budget are read.
 void read_money(table_view& t, config& c);
-/// Reads a budget. `may_queue`: whether calls may wait for money of this budget.
+/// Reads the budget of a table into `out`. `may_queue`: whether calls may wait for money of this budget.
 void read_budget(table_view& t, const config& c, std::optional<budget_options>& out, bool may_queue = true);
 /// Sets whether the calls of an upstream have prices. Call it after the other settings of the upstream were read.
 void check_priced(table_view& t, upstream& u, const config& c);

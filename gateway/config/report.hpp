@@ -18,13 +18,13 @@ struct place {
   friend auto operator<=>(const place&, const place&) = default;
 };
 
-/// An error in a file, with its place.
+/// An error in a file, with its line and column.
 struct config_error {
   place where;
   std::string text;  ///< the message, on a single line
 };
 
-/// An error that is found only when a value is used, after the file was read without an error.
+/// A wrong value in a file. The error is found only when the value is used, after the file was read without an error.
 struct value_error {
   std::string field;  ///< the full name of the key, such as "upstream[0].queue"
   std::string why;    ///< the text that follows "FIELD is VALUE", such as ": No such file or directory"
@@ -38,8 +38,8 @@ class config_mistake : public std::runtime_error {
   const value_error error;
 };
 
-/// An error at the start of the program that does not mean that a value is wrong. A later start may succeed, so the
-/// program exits with 1 instead of 2.
+/// An error that ends the program at its start, although no value in the file is wrong. A later start may succeed, so
+/// the program exits with 1 instead of 2.
 class start_failure : public config_mistake {
  public:
   using config_mistake::config_mistake;

@@ -10,8 +10,8 @@
 
 namespace canigo::gateway {
 
-/// Reads the secret that `source` names as "env:NAME" or "file:/path". Messages show only a text with one of these
-/// prefixes; any other text may be the secret itself.
+/// Reads the secret that `source` names as "env:NAME" or "file:/path". An error message shows `source` only if it has
+/// one of these prefixes, because any other text may be the secret itself.
 std::optional<secret> read_secret(const text_at& source, report& problems);
 
 /// Whether `path` is an absolute path, and a file that can be read.

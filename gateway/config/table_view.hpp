@@ -18,7 +18,7 @@
 
 namespace canigo::gateway {
 
-/// A string in the file, with the name of its key and its place.
+/// A string in the configuration file, with the name of its key and its place (line and column).
 struct text_at {
   std::string text;
   place where;
@@ -36,7 +36,8 @@ class table_view {
   const std::string& field() const noexcept { return field_; }
   std::string field(std::string_view key) const;
   place where() const noexcept;
-  /// Returns the place of the key's value; if the table has no such value, returns the place of the table.
+  /// Returns the place (line and column) of the key's value in the file. If the table has no such value, returns the
+  /// place of the table.
   place where(std::string_view key) const noexcept;
   report& problems() const noexcept { return *report_; }
   bool has(std::string_view key) const { return table_->contains(key); }

@@ -36,7 +36,8 @@ std::uint64_t most_of(const upstream& u, std::string_view unit, target_set of) n
   std::uint64_t of_targets = 0;
   for (std::size_t i = 0; i < u.targets.size(); ++i)
     if (has(of, i)) of_targets = std::max(of_targets, least_burst(u.targets[i].rates, unit));
-  // `of_targets` is 0 if no target is in the set. A request without targets is refused before it reaches a limit.
+  // `of_targets` is 0 if the upstream lists no targets, or if the set `of` is empty. For an empty set the result has no
+  // effect, because a request without targets is refused before it reaches a limit.
   return of_targets == 0 ? most : std::min(most, of_targets);
 }
 

@@ -14,8 +14,8 @@ const model_limit* limit_of_model(const upstream& u, std::string_view model) noe
 /// Whether a rate of the upstream, or of one of its targets or models, counts this unit.
 bool counts(const upstream& u, std::string_view unit) noexcept;
 
-/// Returns the largest amount of a unit that one request may ask for; unlimited if no rate counts the unit. The amount
-/// is bounded by the bursts of the upstream, and by the bursts of the target in `of` that allows the largest amount.
+/// Returns the largest amount of a unit that one request may ask for; unlimited if no rate counts the unit. The bursts
+/// of the upstream allow this amount. If `of` has targets, the bursts of at least one of them allow it, too.
 std::uint64_t most_of(const upstream& u, std::string_view unit, target_set of = all_targets) noexcept;
 
 /// Returns the smallest burst among the rates that count the unit; unlimited if no rate counts it.

@@ -112,7 +112,7 @@ void check_units(table_view& t, const upstream& u, const config& c) {
 }
 
 void read_max_wait(table_view& t, const config& c, upstream& u) {
-  constexpr duration usual = 2min;  // the longest wait of each class that the table does not name
+  constexpr duration usual = 2min;  // the max wait of a class that the table max_wait does not name
   u.max_wait.assign(c.classes.size(), usual);
   auto given = t.table("max_wait");
   if (!given) return;
@@ -147,8 +147,8 @@ upstream read_upstream(table_view& t, const config& c) {
   read_settings(t, u);
   read_queue(t, c, u);
   t.flag("shared", u.shared);
-  // Shared rates can't have strict windows, because Redis does not keep such windows. So they ignore the upstream's
-  // `window`.
+  // Redis does not keep strict windows. So the rates of a shared upstream ignore the upstream's `window`, and are
+  // averages.
   u.rates = read_rates(t, rate_units, u.shared ? rate_window::average : u.window);
   if (u.shared && c.redis.source.empty())
     t.problems().complain(t.where("shared"), t.field("shared"), "is true; allowed: false unless there is a redis");
