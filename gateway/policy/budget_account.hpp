@@ -11,12 +11,13 @@ namespace canigo::gateway {
 
 /// The windows of one budget that are kept in memory.
 struct budget_ledger::account {
-  /// Enough that a budget per hour still has its windows in memory after the clock has stepped back by a day.
+  /// With this number of windows, a budget per hour still has its windows in memory after the clock has stepped back by
+  /// a day.
   static constexpr std::size_t most_windows = 64;
 
   std::string name;
   std::string calendar;
-  calendar_window now{};  // the window of the instant given to the last call of open()
+  calendar_window now{};  // the window that contains the instant passed to the last open()
   std::map<instant, sum> windows;
 
   spent_store::window of(instant begin) const noexcept { return {name, calendar, begin}; }

@@ -77,8 +77,8 @@ budget_ledger::account& budget_ledger::open(const budget& b, instant now) {
   return *a;
 }
 
-/// Makes sure that the sum of a window is in memory: reads it from the store if necessary. If that fails, the sum stays
-/// unknown.
+/// Makes sure that the sum of a window is in memory: reads the sum from the store if necessary. If this read fails, the
+/// sum stays unknown.
 void budget_ledger::open_window(account& a, instant begin) {
   const auto [at, is_new] = a.windows.try_emplace(begin);
   sum& s = at->second;
@@ -104,7 +104,8 @@ void budget_ledger::open_window(account& a, instant begin) {
   forget_idle_windows(a, begin);
 }
 
-/// Removes idle windows from memory while the account has too many. Keeps the window `but`.
+/// Removes idle windows from memory while the account has more than most_windows. Never removes the window that begins
+/// at `but`.
 void budget_ledger::forget_idle_windows(account& a, instant but) {
   for (auto w = a.windows.begin(); w != a.windows.end() && a.windows.size() > account::most_windows;) {
     const sum& s = w->second;
@@ -192,7 +193,7 @@ void budget_ledger::fall_behind() noexcept {
   fell_behind_.notify_one();
 }
 
-/// Adds all sums that the store lacks to the store. Returns false if the store can't take them now.
+/// Adds the unsaved amount of each window to the store. Returns false if the store can't take these amounts now.
 bool budget_ledger::save() {
   std::vector<spent_store::entry> entries;
   std::vector<sum*> sums;
@@ -212,7 +213,7 @@ bool budget_ledger::save() {
   return true;
 }
 
-/// Runs on the ledger's thread. After the store did not take a sum, tries again until all sums are stored. A stop
+/// Runs on the ledger's thread. When the store has failed to take a sum, tries again until all sums are stored. A stop
 /// request ends the function, even during a wait.
 void budget_ledger::catch_up(const std::stop_token& stop) {
   std::unique_lock lock{mutex_};
@@ -238,7 +239,8 @@ budget_ledger::look budget_ledger::look_at(const budget& b, instant now) {
     s.looked_at = now_();
     if (!is_fresh(s)) make_due({&current, 1});
   }
-  // Money that Redis has not confirmed is shown as reserved: if this process were killed now, it would be lost.
+  // Spent money that Redis has not confirmed is shown as reserved. If this process were killed now, the record of that
+  // money would be lost.
   const micro_usd unconfirmed = is_shared() ? s.unsaved : 0;
   return {a.now, s.spent - unconfirmed, s.reserved + s.others + unconfirmed};
 }

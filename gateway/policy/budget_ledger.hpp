@@ -34,34 +34,34 @@ namespace canigo::gateway {
 /// The sum of a window is kept when the clock steps backwards. If the unit or the zone of a budget changes, the budget
 /// begins with a new sum.
 ///
-/// A ledger with a store keeps the sums there: settle() adds to them before it returns. If the store does not take a
-/// sum, a thread tries again every 100 ms; until it succeeds, settle() does not write to the store. Standard error
-/// reports when the tries begin, and when one has succeeded.
+/// A ledger with a store keeps the sums there: settle() adds to them before it returns. If the store can't write a sum,
+/// a thread tries again every 100 ms. Until the thread succeeds, settle() does not write to the store. The ledger
+/// reports on standard error when these tries begin, and when one has succeeded.
 ///
-/// A shared ledger has the sums of all instances, which Redis keeps. The ledger sends nothing: its owner takes
-/// statements from it, has Redis run them, and brings the answers. A call asks for its money by ask(), which Redis
-/// answers. If no answer comes for 2 seconds, the money is denied. Then further calls are denied for a second without a
-/// wait.
+/// A shared ledger has the sums of all instances, which Redis keeps. The ledger itself sends nothing to Redis: its
+/// owner calls next_statement(), has Redis run the statement, and passes the answer to take(). A call requests its
+/// money by ask(), and Redis decides. If Redis does not answer for 2 seconds, the ledger denies the money. During the
+/// next second it denies the money of further calls without a wait.
 ///
-/// Threads: any. Each function takes a lock. settle() also takes the time of spent_store::add().
+/// Threads: any. Each function takes a lock. With a store, settle() also takes the time of spent_store::add().
 class budget_ledger {
   using clock = std::chrono::steady_clock;
   struct sum {
     micro_usd spent = 0;
-    micro_usd reserved = 0;  // by calls of this instance
+    micro_usd reserved = 0;  // money that running calls of this instance have reserved
     micro_usd unsaved = 0;   // the part of `spent` that is not yet in the store, or not yet confirmed by Redis
-    bool is_known = false;   // the store has told how much was spent in this window earlier
+    bool is_known = false;   // whether `spent` includes the money that the store, or Redis, has counted for this window
 
     // Of a shared ledger:
-    micro_usd settled = 0;          // money that calls of this instance have spent, since the window is in memory
-    micro_usd others = 0;           // money that other instances have reserved, by the last answer
+    micro_usd settled = 0;          // money that calls of this instance have spent since this `sum` was created
+    micro_usd others = 0;           // money that other instances have reserved, according to the last answer of Redis
     std::optional<micro_usd> told;  // money that Redis counts as reserved by this instance; nothing: unknown
-    std::string member;             // this instance's name in the window
-    std::string record;             // see budget_statement::window
-    clock::time_point known_at{};   // when the last answer came
-    clock::time_point looked_at{};  // when look_at() last wanted the sums
-    bool is_due = false;            // the next statement includes this window
-    bool is_stated = false;         // a statement without an answer includes this window
+    std::string member;             // this instance's name in the data of the window in Redis
+    std::string record;             // the name of the window's data in Redis, from the last answer; empty: none yet
+    clock::time_point known_at{};   // when the last answer of Redis about this window came
+    clock::time_point looked_at{};  // when look_at() was last called for this window
+    bool is_due = false;            // the next statement to Redis will include this window
+    bool is_stated = false;         // a statement that Redis has not answered yet includes this window
   };
   struct account;
 
@@ -70,14 +70,14 @@ class budget_ledger {
 
   /// `store`: keeps the sums. If it is null, the sums are lost when the process ends.
   explicit budget_ledger(std::unique_ptr<spent_store> store);
-  /// The name of an instance in a shared ledger. No other process may have it, or have had it.
+  /// The name of an instance in a shared ledger. No other process, running or ended, may have the same name.
   struct instance_name {
     std::string text;
   };
-  /// Makes a shared ledger. `now`: the clock; tests have one of their own.
+  /// Makes a shared ledger. `now` returns the current time; a test may pass its own clock.
   explicit budget_ledger(instance_name mine, clock::time_point (*now)() = &clock::now);
-  /// Sets a function that is called with the name of a budget, such as "upstream chat", after a call has settled its
-  /// cost there. Call on_freed() before the first reserve().
+  /// Sets a function that is called after a call has settled its cost in a budget. The argument is the name of the
+  /// budget, such as "upstream chat". Call on_freed() before the first reserve().
   void on_freed(std::function<void(const std::string& name)> freed) { freed_ = std::move(freed); }
   ~budget_ledger();
   budget_ledger(const budget_ledger&) = delete;
@@ -85,7 +85,7 @@ class budget_ledger {
 
   /// The name of a budget, and the options that it has now.
   struct budget {
-    std::string_view kind;  ///< "upstream", "target" or "tenant"; must be a literal
+    std::string_view kind;  ///< "upstream", "target" or "tenant"; must be a string literal
     std::string_view name;
     const budget_options* terms;
   };
@@ -136,38 +136,41 @@ class budget_ledger {
   /// find_denial() returns a budget, returns it, too, and reserves nothing.
   std::optional<denial> reserve(std::span<const budget> budgets, micro_usd amount, instant now, hold& to);
 
-  /// The answer to ask(). `denied`: nothing if the money is reserved.
+  /// The answer to ask(). `denied` is std::nullopt if the money is reserved.
   struct outcome {
     hold money;
     std::optional<denial> denied;
   };
   bool is_shared() const noexcept { return !instance_.empty(); }
-  /// Whether reserve() can't decide, because Redis must: the ledger is shared, and one of the budgets may refuse calls.
+  /// Whether a call must use ask() instead of reserve(), because only Redis can decide. True if the ledger is shared,
+  /// the amount is not 0, and at least one of the budgets may refuse calls.
   bool must_ask(std::span<const budget> budgets, micro_usd amount) const noexcept;
   /// Reserves the amount in all of these budgets or in none, after Redis has answered. Only for a shared ledger. `done`
   /// is called exactly once, on any thread, possibly before ask() returns. It must not call the ledger.
   void ask(std::span<const budget> budgets, micro_usd amount, instant now, std::function<void(outcome)> done);
 
-  /// Sets a function that is called when a statement is due. It is called on any thread; it must not call the ledger.
+  /// Sets a function that is called when next_statement() has something to send to Redis. It is called on any thread.
+  /// It must not call the ledger.
   void on_news(std::function<void()> news);
-  /// Returns the next statement for Redis; nothing if none is due. It must be followed by take() or fail() before the
-  /// next call.
+  /// Returns the next statement for Redis, or std::nullopt if nothing is due. After each statement the caller must call
+  /// take() or fail() before it calls next_statement() again.
   std::optional<budget_statement> next_statement();
   /// Takes the answer of Redis to the statement `s`.
   void take(const budget_statement& s, const budget_answer& answer);
   /// Notes that Redis has not answered the last statement, or has answered with an error.
   void fail();
-  /// Whether Redis lacks a sum or a reservation of this instance.
+  /// Whether Redis has not yet confirmed all sums and reservations of this instance.
   bool has_news() const;
-  /// Denies all that was asked for, now and later.
+  /// Denies the money of all calls that wait for an answer to ask(), and of all later calls of ask().
   void stop();
 
   /// Returns the spent and reserved sums of the current window of a budget. With a shared ledger, these are the sums of
-  /// all instances in the last answer of Redis. Redis is asked for them each second, until a minute after the last
-  /// look.
+  /// all instances in the last answer of Redis. For a minute after each call of look_at(), the ledger requests these
+  /// sums from Redis every second.
   look look_at(const budget& b, instant now);
 
-  /// How many times the store or Redis could not take or tell a sum. A later call tries again.
+  /// The number of failed reads and writes of sums, in the store or in Redis. The ledger tries each of them again
+  /// later.
   std::uint64_t failures() const noexcept { return failures_.load(std::memory_order_relaxed); }
 
  private:
@@ -185,7 +188,7 @@ class budget_ledger {
   void fall_behind() noexcept;
   void catch_up(const std::stop_token& stop);
 
-  /// Money that a call asks for.
+  /// A call of ask() that Redis has not answered yet.
   struct question {
     struct part {
       hold::part of;
@@ -211,7 +214,7 @@ class budget_ledger {
 
   mutable std::mutex mutex_;
   std::condition_variable_any fell_behind_;
-  bool is_behind_ = false;      // the store did not take a sum, so the thread tries again
+  bool is_behind_ = false;      // whether the store lacks a sum; if so, `catching_up_` tries to write the sum again
   bool is_unreadable_ = false;  // the last attempt to read a sum from the store failed
   // one account for each budget that a configuration has named so far
   std::map<key, std::unique_ptr<account>> accounts_;
@@ -226,12 +229,12 @@ class budget_ledger {
   std::uint64_t statements_ = 0;
   std::function<void()> news_;
   std::deque<hold::part> due_;        // the windows that the next statement includes
-  std::vector<hold::part> stated_;    // the windows of the statement without an answer, in its order
-  std::deque<question> questions_;    // asked, and in no statement yet
-  std::vector<question> asked_;       // those of the statement without an answer, in its order
-  clock::time_point stated_at_{};     // when the last statement was taken
+  std::vector<hold::part> stated_;    // the windows of the unanswered statement, in the statement's order
+  std::deque<question> questions_;    // the calls of ask() that no statement includes yet
+  std::vector<question> asked_;       // the calls of ask() in the unanswered statement, in the statement's order
+  clock::time_point stated_at_{};     // when next_statement() was last called
   clock::time_point searched_at_{};   // when make_old_windows_due() was last called
-  clock::time_point silent_until_{};  // Redis has not answered; until then, ask() does not wait for it
+  clock::time_point silent_until_{};  // until this time ask() denies money immediately, because Redis did not answer
   bool is_stopped_ = false;
 
   std::jthread catching_up_;  // runs catch_up(); only if there is a store

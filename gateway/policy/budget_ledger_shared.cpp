@@ -17,13 +17,16 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t most_windows_in_a_statement = 64, most_windows_of_asks = 48, most_asks_in_a_statement = 64;
-// If Redis does not answer for `give_up`, the calls that ask are denied, and so are further calls during `silent_for`.
+// If Redis does not answer for `give_up`, the calls that ask it for money are denied. Further calls are denied without
+// a question to Redis for `silent_for`.
 constexpr auto give_up = 2s, silent_for = 1s;
-// Windows with reserved money are stated at least this often. It is far less than budget_lease.
+// A window with reserved money is sent to Redis again when the last answer about it is this old. That is far less than
+// budget_lease, after which the reservations of a silent instance end.
 constexpr auto heartbeat = 1s;
-// How long after a look at a window its sums are kept fresh.
+// After look_at() has read the sums of a window, they are kept fresh by further statements to Redis for this time.
 constexpr auto interest = 1min;
-// A sum of other instances that is older is not used to deny a call.
+// The last answer of Redis is fresh while it is younger than this. An older answer about the money that other instances
+// have reserved is not used to deny a call.
 constexpr auto freshness = 1s;
 // How long Redis keeps a window after its end. Calls that began in the window are settled by then.
 constexpr std::chrono::hours kept_after_end{24};
@@ -42,13 +45,14 @@ bool budget_ledger::must_ask(std::span<const budget> budgets, micro_usd amount) 
   return is_shared() && amount != 0 && std::ranges::any_of(budgets, may_refuse);
 }
 
-/// Returns a denial if the last answers of Redis show that the budget has too little left. Only Redis can decide that
-/// the budget has enough. Precondition: mutex_ is locked.
+/// Returns a denial if the last answers of Redis show that the budget has too little left, or if Redis has recently not
+/// answered. Only Redis can decide that the budget has enough. Precondition: mutex_ is locked.
 std::optional<budget_ledger::denial> budget_ledger::guess(const hold::part& p, micro_usd amount, micro_usd most) {
   const sum& s = sum_of(p);
   const bool is_known = is_fresh(s);
   if (!is_known) make_due({&p, 1});
-  // Neither the spent money nor this instance's reservations become less until the next answer.
+  // `s.spent` and `s.reserved` may be used even if the last answer of Redis is old. The spent money of a window never
+  // becomes less, and this instance itself counts the money that it has reserved.
   const micro_usd others = is_known ? s.others : 0;
   const bool is_silent = now_() < silent_until_;
   if (!is_silent && s.spent + s.reserved + others + amount <= most) return std::nullopt;
@@ -56,20 +60,23 @@ std::optional<budget_ledger::denial> budget_ledger::guess(const hold::part& p, m
   return denial{0, {p.of->now, s.spent, s.reserved + others}, is_spent, is_spent || !is_silent};
 }
 
-/// Notes that the next statement must include these windows. Precondition: mutex_ is locked.
+/// Marks these windows as due, so that the next statement (message to Redis) includes them. Precondition: mutex_ is
+/// locked.
 void budget_ledger::make_due(std::span<const hold::part> all) {
   for (const hold::part& p : all)
     if (!std::exchange(sum_of(p).is_due, true)) due_.push_back(p);
   if (news_) news_();
 }
 
-/// Notes that the next statement must include the windows whose sums are too old. Precondition: mutex_ is locked.
+/// If the sums of a window are too old, marks the window as due, so that the next statement (message to Redis) includes
+/// it. Precondition: mutex_ is locked.
 void budget_ledger::make_old_windows_due() {
   const clock::time_point now = now_();
   for (const auto& [name, a] : accounts_) {
     for (const auto& [begin, s] : a->windows) {
       const bool is_of_interest = now - s.looked_at < interest && !is_fresh(s);
-      // Each statement also advances the clock by which reservations of dead instances end.
+      // Each statement (message to Redis) advances the clock in Redis by which the reservations of dead instances end.
+      // So statements are sent even if only other instances have reserved money.
       const bool is_leased = (s.reserved != 0 || s.others != 0) && now - s.known_at >= heartbeat;
       const hold::part p{a.get(), begin};
       if (is_of_interest || is_leased) make_due({&p, 1});
@@ -103,7 +110,8 @@ void budget_ledger::ask(std::span<const budget> budgets, micro_usd amount, insta
   if (at_once) q.done(std::move(*at_once));
 }
 
-/// Adds a window to a statement, unless it is there already. Returns its index in the statement.
+/// Adds a window to a statement (message to Redis), unless the statement already has it. Returns its index in the
+/// statement.
 std::size_t budget_ledger::state(budget_statement& s, const hold::part& p) {
   sum& of = sum_of(p);
   of.is_due = false;
@@ -140,7 +148,7 @@ std::optional<budget_statement> budget_ledger::make_statement(std::vector<std::f
     searched_at_ = stated_at_;
     make_old_windows_due();
   }
-  // If Redis answers so slowly that questions wait here for too long, they are denied, too.
+  // If Redis answers too slowly, the questions (calls that ask for money) that have waited for `give_up` are denied.
   while (!questions_.empty() && stated_at_ - questions_.front().since >= give_up) {
     ends.push_back(end_of(questions_.front(), deny(questions_.front(), std::nullopt)));
     questions_.pop_front();
@@ -156,7 +164,8 @@ std::optional<budget_statement> budget_ledger::make_statement(std::vector<std::f
   }
   while (!due_.empty()) {
     const hold::part p = due_.front();
-    const bool is_due = sum_of(p).is_due;  // if not, a question has included the window
+    // A window is not due any more if a call that asks for money has already added it to a statement.
+    const bool is_due = sum_of(p).is_due;
     if (is_due && stated_.size() >= most_windows_in_a_statement) break;
     due_.pop_front();
     if (is_due) state(s, p);
@@ -177,8 +186,8 @@ budget_ledger::outcome budget_ledger::grant(const question& q) {
   return o;
 }
 
-/// Returns the outcome of a question that Redis has denied. `part`: the budget that has too little left; nothing: Redis
-/// has not answered.
+/// Returns the denial of a question (a call that asks for money). `part`: the index of the budget that has too little
+/// left; nothing: Redis has not answered.
 budget_ledger::outcome budget_ledger::deny(const question& q, std::optional<std::size_t> part) {
   const auto refuses = [](const question::part& p) { return p.most.has_value(); };
   if (!part) {
@@ -197,7 +206,7 @@ budget_ledger::outcome budget_ledger::deny(const question& q, std::optional<std:
   return o;
 }
 
-/// Returns the call of the question's function. It must be made without the lock.
+/// Returns a function that passes the outcome to `q.done`. It must be called while mutex_ is not locked.
 std::function<void()> budget_ledger::end_of(const question& q, outcome o) {
   return [done = q.done, kept = std::make_shared<outcome>(std::move(o))] { done(std::move(*kept)); };
 }
@@ -234,7 +243,8 @@ void budget_ledger::take(const budget_statement& s, const budget_answer& answer)
   for (const auto& end : ends) end();
 }
 
-/// Ends all questions with a denial. Returns the calls of their functions, which need the lock not to be held.
+/// Denies all questions (calls that ask for money). Returns functions that report the denials; they must be called
+/// while mutex_ is not locked.
 std::vector<std::function<void()>> budget_ledger::deny_all_questions() {
   std::vector<std::function<void()>> ends;
   const auto end = [&](const question& q) { ends.push_back(end_of(q, deny(q, std::nullopt))); };

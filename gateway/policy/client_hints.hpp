@@ -14,8 +14,8 @@
 
 namespace canigo::gateway {
 
-/// The interim responses that a client has asked for, to get them while its call waits. Other clients get none, because
-/// their libraries may be unable to read interim responses.
+/// The interim responses (status 1xx) that a client has asked for. It gets them while its call waits. Other clients get
+/// none, because their libraries may be unable to read interim responses.
 struct interim_wish {
   /// the max number of interim responses for one call; a common client library accepts no more
   static constexpr int most = 8;
@@ -26,13 +26,14 @@ struct interim_wish {
   friend bool operator==(const interim_wish&, const interim_wish&) = default;
 };
 
-/// The treatment that a client asks for its request, as far as its tenant allows it.
+/// The class, the longest wait and the other settings of a request. The client asks for them in header fields, and gets
+/// them as far as its tenant allows.
 struct client_hints {
   int priority = 0;  ///< the index of the class in config::classes
   /// The client asked for a more important class than its tenant may use; the call is served in the tenant's most
   /// important class.
   bool asked_above_best = false;
-  /// the limit of the class or the tenant; or the client's own limit, if it is shorter
+  /// how long the call may wait: the shortest of the limits that the class, the tenant and the client set
   duration max_wait = duration::max();
   std::optional<duration> patience;  ///< how long the client waits for an answer; none: the request does not say
   std::uint64_t least_tokens = 0;    ///< a lower estimate of tokens is raised to this number
@@ -41,18 +42,18 @@ struct client_hints {
 
 struct hint_reading {
   client_hints granted;
-  std::optional<refusal> refused;  ///< set if a field is unreadable or occurs twice: the answer 400
+  std::optional<refusal> refused;  ///< the answer 400; set if a header field is unreadable or occurs twice
 };
 
-/// Reads the fields by which a client asks for a treatment:
-/// - X-Canigo-Priority names a class;
+/// Reads the header fields by which a client sets options of its request:
+/// - X-Canigo-Priority names a priority class;
 /// - X-Canigo-Max-Wait can only shorten the wait;
-/// - X-Canigo-Tokens can only raise the estimate;
+/// - X-Canigo-Tokens can only raise the estimate of the request's tokens;
 /// - X-Canigo-Interim asks for interim responses, such as "103" or "103; every=4s".
 ///
 /// SDKs report their own time limit, in seconds: X-Stainless-Read-Timeout and X-Stainless-Timeout of OpenAI's and
-/// Anthropic's SDKs, X-Server-Timeout of Google's. The shortest of them counts. A value that is no number is ignored,
-/// because one SDK sends the word NOT_GIVEN.
+/// Anthropic's SDKs, X-Server-Timeout of Google's. The shortest of these limits is used. A value that is not a number
+/// is ignored, because one SDK sends the word NOT_GIVEN.
 ///
 /// `max_wait`: the longest wait in each class.
 hint_reading read_hints(const message_head& head, const tenant& whose, std::span<const std::string> classes,

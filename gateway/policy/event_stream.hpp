@@ -27,11 +27,11 @@ bool continues_events(const message_head& response) noexcept;
 /// queue and the least time that the call will wait. An estimate of 0 is left out.
 std::string waiting_comment(std::optional<std::size_t> position, duration estimate);
 
-/// Builds the event that reports a refusal by the gateway. The event has the format in which this API reports errors.
+/// Builds the event that reports a refusal by the gateway. The event has the format of errors in `api`.
 std::string failure_event(token_api api, const refusal& why);
-/// Builds the event that reports an upstream's response with an error status. If its body is an error of this API, the
-/// event contains that error unchanged. If the body is an RFC 9457 problem, its title and detail follow the gateway's
-/// own text. `body`: the body, or only a part of it.
+/// Builds the event that reports an upstream's response with an error status. If `body` is an error in the format of
+/// `api`, the event contains that error unchanged. If `body` is an RFC 9457 problem, its title and detail follow the
+/// gateway's own text. `body`: the body of the response, or only a part of it.
 std::string failure_event(token_api api, const refusal& why, std::string_view body);
 
 }  // namespace canigo::gateway

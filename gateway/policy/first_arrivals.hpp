@@ -17,8 +17,9 @@
 
 namespace canigo::gateway {
 
-/// Returns a key that is the same if the client sends this call again. It contains the tenant, and the Idempotency-Key,
-/// the amz-sdk-invocation-id, or the target of a GET. Empty: the call can't be recognized, or its key is too long.
+/// Returns a key that is the same if the client sends this call again. It contains the tenant and one of these: the
+/// Idempotency-Key, the amz-sdk-invocation-id, or the host and target of a GET. Empty: the call can't be recognized, or
+/// its key is too long.
 std::string resend_key(const message_head& head, std::string_view tenant);
 
 /// Remembers the arrival times of calls whose clients disconnected while the calls were queued. A client with a time
@@ -31,11 +32,11 @@ class first_arrivals {
  public:
   static constexpr std::size_t most = 4'096;
 
-  /// Whether any arrival is kept; if not, take() need not be called.
+  /// Whether any arrival time is stored. If not, the caller need not call take().
   bool has_some() const noexcept { return count_.load(std::memory_order_relaxed) > 0; }
   /// Stores the arrival time of a call whose client has disconnected.
   void note(std::string key, time_point since, time_point now);
-  /// If an arrival is kept for this key, removes and returns it; otherwise returns nothing.
+  /// Removes and returns the arrival time that is stored for this key; std::nullopt if there is none.
   std::optional<time_point> take(std::string_view key, time_point now);
 
  private:

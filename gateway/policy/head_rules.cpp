@@ -23,8 +23,8 @@ std::optional<refusal> judge_method(std::string_view method) {
   // for GET.
   if (std::ranges::any_of(method, [](char c) { return c >= 'a' && c <= 'z'; }))
     return bad("the method is not in upper case");
-  // RFC 9110, 9.3.8: the answer to TRACE would repeat the request, with the gateway's credential, which the tenant must
-  // not see.
+  // RFC 9110, 9.3.8: the answer to TRACE would repeat the request with the gateway's credential. The tenant must not
+  // see that credential.
   if (method == "TRACE") return refuse(501, "TRACE is not passed on");
   return std::nullopt;
 }
@@ -38,7 +38,7 @@ bool names_websocket(std::string_view upgrade) noexcept {
   return does;
 }
 
-/// For each field that this file checks: its last value, and how many times it occurs.
+/// The header fields that this file checks: how often each of them occurs, and its last value.
 struct field_census {
   std::size_t hosts = 0;
   std::string_view host;
@@ -111,7 +111,7 @@ std::optional<refusal> judge_connection(const message_head& head) {
   return std::nullopt;
 }
 
-/// Whether the head is a websocket handshake that offers a switch to no other protocol.
+/// Whether the head is a websocket handshake whose field Upgrade names no other protocol.
 ///
 /// Source: RFC 6455, 4.1.
 bool is_handshake(const message_head& head, const field_census& census, const request_plan& plan) {
@@ -122,8 +122,8 @@ bool is_handshake(const message_head& head, const field_census& census, const re
          count_of(head, "Sec-WebSocket-Version") == 1;
 }
 
-/// Builds the refusal of a malformed authority (host and port). No configuration can allow such a host, because some
-/// resolvers would take it for another host.
+/// Builds the refusal of a malformed authority (host and port): status 403 if its host is malformed, else status 400.
+/// No configuration can allow a malformed host, because some resolvers would take it for another host.
 refusal refuse_authority(std::string_view text, const char* otherwise) {
   const auto bracket = text.rfind(']');
   const std::string_view host = text.substr(0, text.find(':', bracket == text.npos ? 0 : bracket));
@@ -172,8 +172,8 @@ std::optional<refusal> judge_target(const message_head& head, listen_mode mode, 
   return read_absolute(target, plan);
 }
 
-/// Checks the Host field. If the target has absolute form, Host may have any value (RFC 9112, 3.2.2), because the
-/// outgoing Host is built from the target.
+/// Checks the Host field. If the target has absolute form, Host may name another host than the target (RFC 9112,
+/// 3.2.2), because the outgoing Host is built from the target.
 std::optional<refusal> judge_host(const field_census& census, int version, const request_plan& plan) {
   // Python before 3.12 sends CONNECT in HTTP/1.0 without Host. Such a request is accepted, because the target of a
   // CONNECT names the host.

@@ -14,11 +14,11 @@ namespace canigo::gateway {
 /// The form of the target in a request line, which determines where the request goes.
 enum class target_form : std::uint8_t {
   origin,    ///< "/path?query": the request goes to the upstream of a route
-  absolute,  ///< "http://host/path": the request is for forward mode
-  tunnel,    ///< "host:port" of a CONNECT: the request is for forward mode
+  absolute,  ///< "http://host/path": the client uses the gateway as a forward proxy
+  tunnel,    ///< "host:port" of a CONNECT: the client uses the gateway as a forward proxy
 };
 
-/// The properties of a request that its call needs until it ends.
+/// The properties of a request that are needed until its call ends.
 struct request_shape {
   target_form form = target_form::origin;
   bool is_tls = false;          ///< set only with `absolute`: the scheme of the target is https
@@ -42,7 +42,7 @@ struct head_judgement {
   request_plan plan;
 };
 
-/// Judges the head of a request before anything else uses the head. Refuses each head that two programs may understand
+/// Judges the head of a request before any other code uses the head. Refuses each head that two programs may understand
 /// differently, even if the parser has accepted it.
 ///
 /// Source: RFC 9110, RFC 9112 (sections 3.2, 6.1, 6.3 and 11.2). Allocates: for a refusal, and for the host.

@@ -40,14 +40,14 @@ class head_text {
 
 /// The client's address and host, for the fields `Forwarded` and `X-Forwarded-*`, which only some upstreams get.
 struct client_place {
-  std::string_view address;  ///< without a port; an IPv6 address without brackets
+  std::string_view address;  ///< the client's address without a port; an IPv6 address without brackets
   std::string_view host;     ///< the value of the client's Host field
   bool is_tls = false;
 };
 
 /// The parts of an outgoing request that do not come from the client.
 struct outgoing_request {
-  std::string_view target = {};      ///< the result of target_for() for a route; in forward mode, the path and query
+  std::string_view target = {};      ///< for a route: the result of target_for(); in forward mode: the path and query
   std::string_view host_field = {};  ///< the value of the outgoing Host field
   /// The credential that the gateway sends. If it is null or of kind `passed`, the client's own credential is
   /// forwarded.
@@ -61,8 +61,10 @@ struct outgoing_request {
   bool is_websocket = false;  ///< whether the request asks for a websocket
 };
 
-/// Builds the outgoing head from a client's head that judge_head() has accepted. It drops the fields of the client's
-/// connection, Host, framing, keys, X-Canigo-*, Forwarded and X-Forwarded-*. It keeps all other fields in their order.
+/// Builds the outgoing head from a client's head that judge_head() has accepted. It drops the hop-by-hop fields, Host,
+/// Content-Length, Expect, X-Canigo-*, Forwarded and X-Forwarded-*. If the gateway sends its own credential, it drops
+/// the client's credentials. All other fields stay in their order, except that `wants_identity` replaces
+/// Accept-Encoding.
 std::string request_head(const message_head& head, const outgoing_request& out);
 
 /// Returns the header line "Keep-Alive: timeout=N" with its line end, where N is one second less than `idle`, the time

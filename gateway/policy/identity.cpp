@@ -29,15 +29,16 @@ std::uint64_t first_bytes(const key_digest& digest) noexcept {
   return bytes;
 }
 
-/// Returns the part of the value after "SCHEME "; nothing if the value has another scheme.
+/// Returns the credentials in a header value that begins with this scheme, such as "Bearer"; nothing if the value has
+/// another scheme.
 std::optional<std::string_view> of_scheme(std::string_view value, std::string_view scheme) noexcept {
   const auto space = value.find(' ');
   if (space == value.npos || !same_text(value.substr(0, space), scheme)) return std::nullopt;
   return trim(value.substr(space));
 }
 
-/// Whether the authority (host and port) can name only this machine: a loopback address, or a host name that no web
-/// site can have.
+/// Whether the authority (host and port) can only name this machine. Its host is a loopback address, or a name that no
+/// web site can have, such as "localhost".
 bool is_of_this_machine(std::string_view authority) {
   const auto at = parse_host_and_port(authority);
   if (!at) return false;
@@ -47,9 +48,9 @@ bool is_of_this_machine(std::string_view authority) {
   return host.find('.') == host.npos || host.ends_with(".localhost");
 }
 
-/// Whether a web page in a browser on this machine may have sent the request. Browsers name the site of the page in
-/// Origin and Sec-Fetch-Site. In an attack by DNS rebinding, the site's name resolves to this machine, and only Host
-/// shows the site.
+/// Whether a web page of another site, in a browser on this machine, may have sent the request. Browsers name the site
+/// of the page in Origin and Sec-Fetch-Site. In a DNS rebinding attack, the site's name resolves to this machine, and
+/// only the field Host shows the site.
 bool may_be_a_page(const message_head& head) {
   const auto site = value_of(head, "Sec-Fetch-Site");
   if (site && *site != "none" && *site != "same-origin") return true;
@@ -89,7 +90,7 @@ std::optional<std::string> decode_base64(std::string_view text) {
     n -= 8;
     bytes.push_back(static_cast<char>(bits >> n & 0xff));
   }
-  // Refuses a text whose unused last bits are not zero: otherwise one key would have several spellings.
+  // Refuses a text whose unused last bits are not zero. Otherwise several texts would stand for the same key.
   if ((bits & ((1U << n) - 1)) != 0) return std::nullopt;
   return bytes;
 }

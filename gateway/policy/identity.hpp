@@ -49,7 +49,7 @@ class identity_table {
   /// password.
   ///
   /// If the client's own credential is forwarded, a tenant's key in Authorization would reach the upstream. So such a
-  /// request is refused, unless `is_proxy`.
+  /// request is refused, unless `is_proxy` is true.
   ///
   /// A web page in a browser must not use up the limits of the anonymous tenant. So a request that may come from a web
   /// page needs a key, unless it comes over a unix socket or to a proxy.

@@ -64,7 +64,8 @@ std::string rate_fields(const std::vector<rate_limit>& rates, const wait_reason&
     const rate& r = rates[i].rate;
     if (i > 0) text += ", ";
     text.append(1, '"').append(name_of_rate(rates, i)).append("\";q=").append(std::to_string(r.tokens()));
-    // The parameter "w" counts whole seconds, so it is left out for a period that is not a whole number of seconds.
+    // The parameter "w" of RateLimit-Policy counts whole seconds. So it is left out if the period is not a whole number
+    // of seconds.
     if (const auto window = std::chrono::floor<std::chrono::seconds>(r.period()); window == r.period())
       text.append(";w=").append(std::to_string(window.count()));
     if (!rates[i].unit.empty() && rates[i].unit != "requests") text.append(";qu=\"").append(rates[i].unit).append("\"");

@@ -20,11 +20,13 @@ std::vector<std::string> names_of_rates(const std::vector<rate_limit>& rates);
 /// Returns the name of the limit for which a request waits: the name of a rate, "concurrency", "share", "paused",
 /// "targets" or "tenant". Empty: the request waits for no limit.
 ///
-/// "paused" stands for a pause of the upstream or of one tenant. "tenant" stands for a limit that only the tenant has.
+/// "paused" means that the upstream or the request's tenant is paused. "tenant" means a limit that only this tenant
+/// has.
 std::string name_of(const wait_reason& why, const std::vector<rate_limit>& rates);
-/// Returns the name of the limit for which a request of an upstream waits. If the request waits for targets, it is a
-/// limit of the target that can serve the request first, such as "requests/1m of team-key". If the request waits for
-/// its model, it is a limit in `m`, with the pattern of `m`, such as "requests/1m of gpt-x*".
+/// Returns the name of the limit for which a request in the queue of upstream `u` waits. If the request waits for
+/// targets, the result names a limit of the target that can serve it first, such as "requests/1m of team-key". If the
+/// request waits for its model, the result names a limit in `m` and the pattern of `m`, such as "requests/1m of
+/// gpt-x*".
 std::string name_of(const wait_reason& why, const upstream& u, const model_limit* m = nullptr);
 
 /// Returns two header lines with their line ends: RateLimit-Policy lists all rates, and RateLimit describes the rate

@@ -17,9 +17,9 @@ bool own_places::contains(const net::ip::tcp::endpoint& destination) const {
   return std::ranges::any_of(listeners_, [&](const net::ip::tcp::endpoint& own) {
     if (own.port() != to.port()) return false;
     if (own.address() == to.address()) return true;
-    // True if the listener accepts connections at every address of this machine, or if the connection goes to the
-    // unspecified address, which means this machine. In both cases, the connection reaches the listener if it goes to
-    // this machine.
+    // A listener at the unspecified address accepts connections at every address of this machine. A connection to the
+    // unspecified address goes to this machine. If one of the two addresses is unspecified, a connection to this
+    // machine reaches the listener.
     const bool is_any = own.address().is_unspecified() || to.address().is_unspecified();
     return is_any && (to.address().is_unspecified() || is_local_(to.address()));
   });

@@ -22,7 +22,7 @@ inline constexpr std::array<std::string_view, 5> pause_cause_names{"upstream", "
                                                                    "failures"};
 
 /// The pauses of an upstream or a target, one for each cause. The upstream or target gets no call while at least one
-/// pause lasts. A value.
+/// pause lasts. This class is a plain value type.
 class pause_book {
  public:
   void set(pause_cause why, time_point until) noexcept { ends_[index(why)] = until; }

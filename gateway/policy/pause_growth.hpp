@@ -8,9 +8,9 @@
 
 namespace canigo::gateway {
 
-/// Computes the pauses of an upstream that refuses calls without saying for how long: 1 s, 2 s, 4 s, up to 60 s, until
-/// a call succeeds. A random addition of up to a quarter keeps several instances from coming back at the same time. A
-/// value.
+/// Computes how long to pause calls to an upstream that refuses calls and names no time: 1 s, 2 s, 4 s, up to 60 s,
+/// until a call succeeds. A random addition of up to a quarter keeps several instances from calling again at the same
+/// time. A value type.
 ///
 /// If the upstream says that calls may come back immediately, but still refuses them, the first pause is 10 ms.
 ///
@@ -20,8 +20,8 @@ class pause_growth {
   static constexpr duration of_mute = std::chrono::seconds{1};
   static constexpr duration of_at_once = std::chrono::milliseconds{10};
   static constexpr duration longest = std::chrono::seconds{60};
-  // The first pause of a target that rejects its key. It is long, because each later call is refused, too, until the
-  // key is replaced.
+  // The first pause of a target that rejects the key with which the gateway calls it. This pause is long, because the
+  // target refuses each later call, too, until the key is replaced.
   static constexpr duration of_key = std::chrono::seconds{10};
   static constexpr duration longest_of_key = std::chrono::minutes{5};
 
@@ -30,15 +30,15 @@ class pause_growth {
   time_point refuse(time_point started, time_point now, std::uint64_t random, duration first = of_mute,
                     duration most = longest) noexcept {
     if (now < until_) return until_;
-    constexpr std::uint32_t most_rounds = 14;  // 10 ms doubled 13 times are 82 s
+    constexpr std::uint32_t most_rounds = 14;  // 10 ms doubled 13 times are 82 s, more than `longest`
     if (rounds_ == 0 || (started >= until_ && rounds_ < most_rounds)) ++rounds_;
     const duration step = backoff{.first = first, .cap = most, .jitter = jitter::none}.ceiling(rounds_);
     const backoff more{.first = step / 4, .cap = step / 4, .jitter = jitter::full};
     until_ = saturating_add(now, step + more.delay(1, random));
     return until_;
   }
-  /// Notes that a call that began at `started` has succeeded. If it began after the last pause, the next pause is a
-  /// first pause again.
+  /// Notes that a call that began at `started` has succeeded. If the call began after the last pause, the next pause is
+  /// as short as a first pause again.
   void succeed(time_point started) noexcept {
     if (started >= until_) rounds_ = 0;
   }

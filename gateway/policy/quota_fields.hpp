@@ -19,8 +19,8 @@ using canigo::detail::told_limits;
 /// The longest pause that a response can cause, so that a mistake in a response does not stop an upstream for days.
 inline constexpr duration longest_pause = std::chrono::hours{1};
 
-/// Reads the limits that a response reports for its upstream. The result refers to texts in the head. Each time in the
-/// result is at most `most`.
+/// Reads the limits that a response reports for its upstream. The result contains views of texts in the head. No wait
+/// and no reset time in the result is longer than `most`.
 ///
 /// `body`: the whole body, if it may report limits; otherwise empty. A wait that the body names is used only if the
 /// head names none. If the body says that a quota is used up for a long time, the result forbids a retry. The wait in
@@ -29,25 +29,26 @@ inline constexpr duration longest_pause = std::chrono::hours{1};
 told_limits read_limits(const message_head& response, std::string_view body, std::chrono::system_clock::time_point now,
                         duration most = longest_pause);
 
-/// Returns those properties of a response, and of the limits that it reports, that decide about another attempt.
+/// Returns the properties of the response, and of the limits that it reports, which decide whether the call is sent
+/// again.
 inline attempt_result result_of(const message_head& response, const told_limits& told) noexcept {
   const bool tells_limit = told.retry_after || told.has_used_up();
   return {attempt_end_kind::answered, response.status, tells_limit, told.forbids_retry};
 }
 
-/// Returns the least remainder among the reported quotas that match the rate `r`; nothing if none matches.
+/// Returns the smallest remaining amount of the reported quotas that match the rate `r`; nothing if no quota matches.
 ///
-/// A field may report a quota that is not the one of `r`. For example, GitHub's search reports 3 of 30 calls left,
-/// while 4,900 of 5,000 calls are left elsewhere. So a quota with less than half of the rate is ignored. A quota of a
-/// part of the upstream other than "core" is also ignored if it has more than twice the rate. A quota without a window
-/// is taken as one with the period of the rate.
+/// A field may report a quota that does not belong to `r`. For example, GitHub's search reports 3 of 30 calls left,
+/// while 4,900 of 5,000 calls are left elsewhere. So a quota is ignored if it allows less than half of the rate `r`. A
+/// quota of a part of the upstream other than "core" is also ignored if it allows more than twice the rate. If a quota
+/// names no window, the period of the rate is used as its window.
 std::optional<std::uint64_t> rest_for(const told_limits& told, const rate_limit& r) noexcept;
 
-/// Returns how many tokens the rate `r` may keep when the upstream reports that `left` of its unit are left. The result
+/// Returns how many tokens the rate `r` may keep when the upstream reports a quota with `left` units left. The result
 /// is `left` or more.
 ///
-/// A header may not stop the upstream for longer than an hour. So a full burst loses at most as many tokens as refill
-/// within an hour.
+/// A full burst loses at most as many tokens as refill within an hour. So a header can't stop the upstream for longer
+/// than an hour.
 std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept;
 
 }  // namespace canigo::gateway

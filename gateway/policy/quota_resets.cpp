@@ -7,8 +7,8 @@ namespace {
 
 using namespace std::chrono;
 
-/// Returns how many hours later this day begins in Pacific time than in UTC. Clocks change at 2:00, so the hour of the
-/// change does not matter.
+/// Returns how much later this day begins in Pacific time than in UTC: 7 hours during daylight saving time, otherwise 8
+/// hours. Clocks change at 2:00, so a day with a change still begins with the old difference.
 seconds delay_of_pacific(local_days day) noexcept {
   const year y = year_month_day{day}.year();
   const bool is_summer = day > local_days{y / March / Sunday[2]} && day <= local_days{y / November / Sunday[1]};
@@ -20,7 +20,7 @@ seconds delay_of_pacific(local_days day) noexcept {
 sys_seconds next_reset(quota_reset when, system_clock::time_point now) noexcept {
   const auto instant = floor<seconds>(now);
   if (when == quota_reset::utc) return floor<days>(instant) + days{1};
-  // The search begins with the UTC date; the date in Pacific time is the same day or the day before.
+  // The search begins with the date in UTC. The date in Pacific time is the same day or the day before.
   for (local_days day{floor<days>(instant).time_since_epoch()};; day += days{1}) {
     const sys_seconds midnight{day.time_since_epoch() + delay_of_pacific(day)};
     if (midnight > instant) return midnight;

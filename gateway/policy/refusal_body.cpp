@@ -77,8 +77,8 @@ void read_detail(const json& detail, told_in_body& told) {
 told_in_body read_refusal_body(std::string_view body) {
   told_in_body told;
   const json document = json::parse(body, nullptr, false);
-  // If a streaming call does not use server-sent events, Gemini answers with a JSON list; an error is then its first
-  // element.
+  // If a streaming call does not use server-sent events, Gemini answers with a JSON list. If the answer is an error,
+  // the error is the first element of the list.
   const json& first = document.is_array() && !document.empty() ? document.front() : document;
   const json& error = member(first, "error");
   const json& details = member(error, "details");

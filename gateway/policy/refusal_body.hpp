@@ -23,7 +23,7 @@ struct told_day_quota {
 /// The limits that the body of a refusal reports.
 struct told_in_body {
   std::optional<duration> wait;
-  bool lasts = false;  ///< a quota of a day or a month, or money, is used up: waiting is useless for a call
+  bool lasts = false;  ///< a daily or monthly quota, or the money, is used up, so it is useless for a call to wait
   std::optional<told_day_quota> day = {};
 
   friend bool operator==(const told_in_body&, const told_in_body&) = default;
@@ -31,7 +31,8 @@ struct told_in_body {
 
 /// Reads the errors of five APIs:
 /// - Gemini: the `retryDelay` of a google.rpc.RetryInfo. "PerDay" in the `quotaId` of a google.rpc.QuotaFailure means a
-///   daily quota. It belongs to one model if it contains "PerModel", or if `quotaDimensions` has a `model`;
+///   daily quota. The quota belongs to one model if the `quotaId` contains "PerModel", or if `quotaDimensions` has a
+///   `model`;
 /// - OpenAI: the `type` or `code` "insufficient_quota", and the codes of credits and of limits of spend and usage;
 /// - Anthropic: the `error_code` "enforced_spend_limit_reached";
 /// - Discord: `retry_after`, in seconds with a fraction, rounded up to milliseconds;

@@ -6,7 +6,7 @@
 
 namespace canigo::gateway {
 
-/// How an attempt at an upstream ended. Ends are distinguished only if this matters for another attempt.
+/// How an attempt at an upstream ended, as far as this matters for the decision about another attempt.
 enum class attempt_end_kind : std::uint8_t {
   unreachable,  ///< the connection or TLS failed, or the stream was refused: the upstream has not read the request
   lost,         ///< the connection was reset, or the attempt timed out, before the first byte of the response
@@ -27,7 +27,7 @@ struct attempt_result {
 enum class repeat : std::uint8_t {
   no,
   yes,
-  yes_after_pause,  ///< yes, but the caller must first pause calls to the upstream or of the tenant
+  yes_after_pause,  ///< yes, but the caller must first pause the calls to the upstream, or the calls of the tenant
 };
 
 /// Decides whether a request may be sent again after an attempt with this result. `has_whole_body`: all bytes of the

@@ -38,7 +38,8 @@ std::string_view behind_prefix(const upstream& u, std::string_view path) noexcep
 /// Builds the target for a request to an upstream: the path in the upstream's URL, then the client's path without the
 /// route's prefix.
 std::string target_for(const upstream& u, std::string_view target);
-/// Returns the result of target_for() if it is a part of `target`; nothing if target_for() must build a new text.
+/// If the result of target_for() is a part of `target`, returns this part. Returns nothing if target_for() must build a
+/// new text.
 std::optional<std::string_view> unchanged_target(const upstream& u, std::string_view target);
 
 }  // namespace canigo::gateway

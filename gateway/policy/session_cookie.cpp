@@ -66,8 +66,8 @@ bool session_cookie::is_good(std::string_view cookies, std::string_view token,
   std::int64_t end = 0;
   const auto read = std::from_chars(until.data(), until.data() + until.size(), end);
   if (until.empty() || read.ec != std::errc{} || read.ptr != until.data() + until.size()) return false;
-  // The end comes from the client, so it may be any number. The comparison is in whole seconds, because a conversion of
-  // that number to a finer unit could overflow.
+  // `end`, the time at which the cookie expires, comes from the client, so it may be any number. Whole seconds are
+  // compared, because a conversion of `end` to a finer unit could overflow.
   if (end <= std::chrono::floor<std::chrono::seconds>(now).time_since_epoch().count()) return false;
   const std::string wanted = std::string{until} + '.' + hex(code_of(std::string{until} + '.' + std::string{token}));
   return is_same(value, wanted);

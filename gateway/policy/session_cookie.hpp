@@ -8,7 +8,8 @@
 
 namespace canigo::gateway {
 
-/// The cookie of an operator who has shown the admin's token. With it, the page need not keep the token.
+/// The cookie of an operator who has shown the admin's token. With this cookie, the admin page need not store the
+/// token.
 ///
 /// The cookie contains its expiry time, and a code that only this process can compute for that time and token. So a
 /// restart, or a change of the token, makes all cookies invalid. The gateway keeps no list of cookies. Threads: any.
@@ -25,7 +26,7 @@ class session_cookie {
   /// Whether `cookies`, the value of a Cookie field, contains a cookie that is valid for `token` and has not expired.
   bool is_good(std::string_view cookies, std::string_view token, std::chrono::system_clock::time_point now) const;
 
-  /// Whether both texts are equal. The time of the comparison reveals nothing about either text.
+  /// Whether both texts are equal. The duration of the comparison reveals nothing about either text.
   bool is_same(std::string_view a, std::string_view b) const;
 
  private:

@@ -22,14 +22,15 @@ struct spent_quota {
   std::string model = {};    ///< the model of the quota; empty: it covers all models
   std::string name = {};     ///< the upstream's name of the quota
   std::string request = {};  ///< the id of the request whose response reported the quota
-  quota_reset resets = quota_reset::unknown;  ///< unknown: the quota resets at a time that the response named
+  quota_reset resets = quota_reset::unknown;  ///< the time of day of `reset`; unknown: the response reported `reset`
   std::chrono::sys_seconds reset = {};
   time_point until = {};  ///< the time `reset` on the steady clock
 };
 
-/// The used-up quotas of an upstream. A value.
+/// The used-up quotas of an upstream. A value type.
 ///
-/// Only the last 256 quotas are kept, because clients choose the names of models.
+/// Only the last 256 quotas are kept. Clients choose the names of models, so the number of quotas would otherwise have
+/// no bound.
 class spent_quotas {
  public:
   static constexpr std::size_t most = 256;

@@ -31,7 +31,7 @@ sqlite3* opened(const std::string& path) {
   return db;
 }
 
-/// Binds the values of a window to the parameters 1 to 3.
+/// Binds the values of a window to the parameters 1 to 3 of a statement.
 void bind(sqlite3_stmt* s, const spent_store::window& w) noexcept {
   ::sqlite3_bind_text(s, 1, w.budget.data(), static_cast<int>(w.budget.size()), SQLITE_STATIC);
   ::sqlite3_bind_text(s, 2, w.calendar.data(), static_cast<int>(w.calendar.size()), SQLITE_STATIC);
@@ -71,7 +71,7 @@ class spent_store::log_mover {
   log_mover(const log_mover&) = delete;
   log_mover& operator=(const log_mover&) = delete;
 
-  /// The hook that SQLite calls after each commit. If the log is long, it wakes the thread.
+  /// The hook that SQLite calls after each commit. If the log is long, the hook wakes the thread that copies the log.
   static int look(void* mover, sqlite3*, const char*, int pages) {
     if (pages >= long_log) static_cast<log_mover*>(mover)->ask(pages);
     return SQLITE_OK;
@@ -80,7 +80,7 @@ class spent_store::log_mover {
  private:
   // A log of at least this many pages of 4 KiB is copied.
   static constexpr int long_log = 1'000;
-  // While there are always writers, the log may grow to this number of pages. Then writers wait once until the log is
+  // If there are always writers, the log may grow to this number of pages. Then the writers wait once until the log is
   // copied.
   static constexpr int longest_log = 16'000;
 
@@ -113,13 +113,13 @@ class spent_store::log_mover {
 
 spent_store::spent_store(const std::string& path) : db_{opened(path)} {
   // With synchronous = NORMAL, a commit does not wait for the disk. A commit survives a crash of the process, but the
-  // last ones may be lost if the machine loses its power. The file stays intact in both cases.
+  // last commits may be lost if the machine loses its power. The file stays intact in both cases.
   run("PRAGMA journal_mode = WAL");
   run("PRAGMA synchronous = NORMAL");
   run("CREATE TABLE IF NOT EXISTS canigo_spent (budget TEXT NOT NULL, calendar TEXT NOT NULL, begins INTEGER NOT NULL, "
       "micro_usd INTEGER NOT NULL, PRIMARY KEY (budget, calendar, begins)) WITHOUT ROWID");
   mover_ = std::make_unique<log_mover>(path);
-  // Replaces SQLite's own hook, which would copy the log.
+  // Replaces SQLite's own hook, which would copy the log into the database file during a commit.
   ::sqlite3_wal_hook(db_.get(), &log_mover::look, mover_.get());
   begin_ = prepare("BEGIN IMMEDIATE");
   commit_ = prepare("COMMIT");

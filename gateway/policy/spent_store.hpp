@@ -18,12 +18,12 @@ namespace canigo::gateway {
 /// Keeps the sums spent in the windows of budgets, in an SQLite file. If the process is killed, no sum that add() has
 /// stored is lost. If the machine loses its power, the last sums may be lost.
 ///
-/// Several processes may share one file: each adds to the sums that the others have stored. Threads: one at a time. A
-/// call blocks for about 50 µs, or for up to 3 ms while another process writes. A background thread copies SQLite's log
-/// into the file, because that waits for the disk.
+/// Several processes may share one file: each process adds its spending to the sums in the file. Threads: one at a
+/// time. A call blocks for about 50 µs, or for up to 3 ms while another process writes. A background thread copies
+/// SQLite's log into the file, because this copying waits for the disk.
 class spent_store {
  public:
-  /// A window of a budget. Its views must be valid during each call of a function that gets the window.
+  /// A window of a budget. Its views must be valid during each call to which the window is passed.
   struct window {
     std::string_view budget;
     std::string_view calendar;  ///< the unit and the zone, such as "day Europe/Paris"
@@ -47,7 +47,7 @@ class spent_store {
   std::optional<micro_usd> spent(const window& w);
   /// Adds all entries to the file, or none of them. Returns false if the file can't be written now.
   bool add(std::vector<entry>& entries);
-  /// Deletes the old windows of the budget of `last` from the file. Keeps the last few windows up to `last`.
+  /// Deletes old windows of the budget of `last` from the file. Keeps 64 windows up to `last`, and all later windows.
   void forget_old(const window& last);
 
  private:

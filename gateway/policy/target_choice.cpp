@@ -55,8 +55,8 @@ std::optional<std::string_view> cookie_of(const message_head& head, std::string_
 
 constexpr std::string_view place_of_model = "{model}";
 
-/// Returns the element of target::paths for a path; null if there is none. `rest`: the path without the upstream's
-/// prefix.
+/// Returns the element of target::paths that changes the path `rest`; null if there is none. `rest`: the path of a
+/// request without the upstream's prefix.
 const path_change* change_of(const target& t, std::string_view rest) noexcept {
   const auto found = std::ranges::find(t.paths, rest, &path_change::from);
   return found == t.paths.end() ? nullptr : &*found;
@@ -137,8 +137,8 @@ std::string target_at(const upstream& u, const target& t, std::string_view path,
 
 std::optional<std::uint64_t> sticky_key(const sticky_options& o, const message_head& head, std::string_view body) {
   using kind = sticky_options::kind;
-  // The key is made from the beginning of the prompt: related chats share their system prompt and tools there. The
-  // length is about the size of the blocks in which providers cache prompts.
+  // A key by kind::prompt_prefix is made from the first bytes of the body, because related chats share their system
+  // prompt and tools there. Providers cache prompts in blocks of about this size.
   constexpr std::size_t longest_prefix = 1'024;
   std::optional<std::string_view> text;
   if (o.by == kind::header) text = value_of(head, o.name);

@@ -20,12 +20,12 @@ target_set targets_of(const upstream& u) noexcept;
 /// targets if `model` is empty.
 target_set serving(const upstream& u, std::string_view model) noexcept;
 
-/// Returns the targets that can serve `path` for a call that names no model. The other targets replace `path` by a path
-/// with "{model}" in it.
+/// Returns the targets that can serve `path` for a call that names no model. The other targets can't serve such a call,
+/// because they replace `path` by a path with "{model}" in it.
 target_set callable_without_model(const upstream& u, std::string_view path) noexcept;
 
-/// Returns, for each entry of the target's list of models, the set of targets that serve all models of that entry. If
-/// the target has no list, returns one set: all targets without a list.
+/// Returns one set for each entry of the target's list of models: the targets that serve all models of that entry. If
+/// the target has no list of models, returns one set: all targets without such a list.
 std::vector<target_set> substitutes(const upstream& u, std::size_t target);
 
 /// Returns the upstream's settings for one target: its URL, credential, cap, provider and form of refusals are those of

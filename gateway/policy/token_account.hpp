@@ -15,7 +15,7 @@
 
 namespace canigo::gateway {
 
-/// The tokens of one request: the amounts that it asks the limits for, and the amounts that it has used.
+/// The tokens of one request: the amounts that it requests from the limits, and the amounts that it has used.
 ///
 /// begin_response() drops the usage of an earlier attempt, so only the last attempt counts.
 class token_account {
@@ -30,8 +30,9 @@ class token_account {
 
   /// Estimates the tokens of the request.
   const token_estimate& read(const called& what, const read_body& body);
-  /// Returns the amount to ask for in each unit of the upstream's rates, if one of the targets `of` serves the request.
-  /// Call read() first. `least`: the number in the client's X-Canigo-Tokens. `prices`: null if calls cost nothing.
+  /// Returns the amounts to request from the limits, one for each unit of the upstream's rates. `of`: the targets that
+  /// may serve the request. Call read() first. `least`: the number in the client's X-Canigo-Tokens. `prices`: null if
+  /// calls cost nothing.
   const std::vector<token_amount>& ask(std::uint64_t least, target_set of = all_targets,
                                        const price_list* prices = nullptr);
 
@@ -45,20 +46,20 @@ class token_account {
   }
   /// Ends the request, and updates the learned ratios. Returns the amounts to settle, in the order of ask(): the used
   /// amounts or, if those are unknown, the larger of the asked amounts and at_least(). A request that got a 4xx has
-  /// used no tokens. A request that got an error without a usage costs no money. `is_whole`: the response has come to
-  /// its end. `prices`: as for ask().
+  /// used no tokens. A request that got an error without a usage costs no money. `is_whole`: whether the whole response
+  /// has come. `prices`: null if calls cost nothing.
   std::vector<token_amount> settle(bool is_whole, const price_list* prices = nullptr);
 
-  /// Returns the amounts to settle for an attempt that was refused and whose response is dropped. Such an attempt has
-  /// used no tokens.
+  /// Returns the amounts to settle for a refused attempt whose response is dropped. A refused attempt has used no
+  /// tokens.
   std::vector<token_amount> settle_refused() const;
-  /// Returns the amounts to settle for an attempt that costs no money, and whose response is dropped.
+  /// Returns the amounts to settle for an attempt that costs no money if its response is dropped.
   std::vector<token_amount> settle_free_of_charge() const;
 
   /// Returns the usage; empty if it is not known. Call settle() first.
   const boxed<token_usage>& used() const noexcept { return used_; }
-  /// Returns a lower bound of the usage for a streamed response that reports none: one output token for each event.
-  /// Call settle() first.
+  /// Returns a lower bound of the usage for a streamed response that reports no usage. It counts one output token for
+  /// each event of the stream. Call settle() first.
   token_usage at_least() const noexcept { return events_ == 0 ? token_usage{} : token_usage{estimate_.input, events_}; }
   /// Whether the upstream should have reported its usage, but has not done so. Call settle() first.
   bool is_usage_missing() const noexcept { return is_missing_; }
@@ -72,7 +73,7 @@ class token_account {
   // Reads the usage. It exists only while a response is read, so that a waiting call takes less memory.
   std::unique_ptr<usage_reader> reader_;
   boxed<token_usage> used_;
-  std::uint32_t events_ = 0;  // the number of events of a response that reports no usage
+  std::uint32_t events_ = 0;  // the number of events in a response stream that reports no usage
   std::int16_t status_ = 0;   // the status of the response
   bool is_missing_ = false;
 };

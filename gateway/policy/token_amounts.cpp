@@ -8,7 +8,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Whether a rate with this unit has a strict window, which never holds more than the rate.
+/// Whether a rate with this unit has a strict window: the upstream never gets more than the rate's limit in any window
+/// of the rate's period.
 bool is_strict(const std::vector<rate_limit>& rates, std::string_view unit) noexcept {
   return std::ranges::any_of(rates,
                              [&](const rate_limit& r) { return r.unit == unit && r.window == rate_window::strict; });

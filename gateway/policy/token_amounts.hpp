@@ -10,7 +10,7 @@
 
 namespace canigo::gateway {
 
-/// The amount of one unit that a request takes from each of an upstream's rates with that unit.
+/// An amount of one unit. A request takes this amount from each rate of the upstream that counts this unit.
 struct token_amount {
   std::string_view unit;  ///< one of rate_units; must be a literal
   std::uint64_t amount = 1;
@@ -18,11 +18,11 @@ struct token_amount {
   friend bool operator==(const token_amount&, const token_amount&) = default;
 };
 
-/// Returns an estimate times a learned ratio, rounded up.
+/// Returns `tokens`, an estimate, multiplied by `ratio`, a learned ratio, and rounded up.
 std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept;
 
 /// Returns the largest amount of a unit that a request to one of the targets `of` may ask for: see most_of(). The
-/// limits could never grant a larger request. `of_model`: the limits of the request's model; null: there are none.
+/// limits could never grant a larger amount. `of_model`: the limits of the request's model; null: there are none.
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit,
                           target_set of = all_targets, const model_limit* of_model = nullptr) noexcept;
 

@@ -46,8 +46,8 @@ class body_scan final : public json_visitor {
   }
   void begin_object() override {
     if (depth_ == 0) is_object_ = true;
-    // The names of the members that hold the options of a generation in Gemini, Bedrock's Converse and Titan, and
-    // Hugging Face.
+    // The names of the JSON members that hold the options of a generation, in the APIs of Gemini, Bedrock (Converse and
+    // Titan) and Hugging Face.
     constexpr std::string_view generations[] = {"generationConfig", "generation_config", "inferenceConfig",
                                                 "textGenerationConfig", "parameters"};
     if (depth_ == 1 && std::ranges::find(generations, key_) != std::end(generations)) in_generation_ = true;
@@ -117,8 +117,8 @@ std::string decoded(std::string_view text, bool only_unreserved) {
 }
 
 /// Returns the model in a path such as "/v1beta/models/NAME:generateContent", "/model/NAME/converse" or
-/// "/openai/deployments/NAME/chat/completions". Returns an empty text for a path that a server may read as another
-/// path.
+/// "/openai/deployments/NAME/chat/completions". Returns an empty text if a server may read the path as another path,
+/// for example because it contains "//" or "/../".
 std::string model_in(std::string_view target) {
   const std::string path = decoded(target.substr(0, target.find('?')), true);
   if (may_be_another_path(path, true)) return {};

@@ -37,10 +37,11 @@ struct read_body {
 
 /// Estimates the tokens of a request.
 ///
-/// The model is taken from the target, after "/models/", "/model/" or "/deployments/". If the target names no model, it
-/// is taken from the body. The estimates of input and output tokens are 0 with token_api::none, for a request without a
-/// body, and for a free request. The output of a call without output, such as one for embeddings, is 0. `wants_model`:
-/// the model is read even if no tokens are counted. Allocates: in proportion to the body's longest string.
+/// The model is the part of the request target after "/models/", "/model/" or "/deployments/". If the target names no
+/// model, the model is read from the body. The estimates of input and output tokens are 0 with token_api::none, for a
+/// request without a body, and for a free request. The estimate of output tokens is also 0 for a call without output,
+/// such as one for embeddings. `wants_model`: whether the model is read even if no tokens are counted. Allocates: in
+/// proportion to the body's longest string.
 token_estimate estimate_tokens(const token_options& o, const called& what, const read_body& body,
                                bool wants_model = false);
 

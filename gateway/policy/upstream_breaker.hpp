@@ -14,24 +14,26 @@ namespace canigo::gateway {
 /// The number of calls that probe an upstream after its circuit breaker has been open.
 inline constexpr int breaker_probes = 3;
 
-/// The circuit breaker of an upstream. It sets the cap on concurrent calls of the upstream's limit.
+/// The circuit breaker of an upstream. It determines how many concurrent calls the upstream's limit allows: see cap().
 ///
-/// While the breaker is open, no call is refused: calls wait in the queue of the limit, which is paused. Afterwards
-/// only as many waiting calls are let through as probes are needed. For this purpose cap() follows the number of
-/// running calls. Threads: not thread-safe; its owner must hold a lock. Takes constant time. Allocates: never.
+/// While the breaker is open, no call is refused: the limit is paused, and calls wait in its queue. When the pause
+/// ends, the limit lets through only as many waiting calls as probes are needed. For this purpose cap() depends on the
+/// number of running calls. Threads: not thread-safe; its owner must hold a lock. Takes constant time. Allocates:
+/// never.
 class upstream_breaker {
  public:
   /// The state that the breaker keeps for one running call.
   struct pass {
     circuit::epoch epoch = 0;
-    std::uint64_t generation = 0;  // how many changes by configure() came before this call.
-    // If the call is a probe: the number of the change to half-open after which it began. 0: the call is no probe.
+    std::uint64_t generation = 0;  // the value of generation_ when the call began. configure() may increment it.
+    // If the call is a probe: the number of the state change that began the half-open state of this probe. 0: the call
+    // is no probe.
     std::uint64_t probe_of = 0;
     bool has_reported = false;
   };
 
-  /// `ahead`: the max number of calls that may hold a permit of the limit before they call enter(). If the limits are
-  /// shared, such a call still waits for Redis.
+  /// `ahead`: the max number of calls that may hold a permit of the limit and have not called enter() yet. With shared
+  /// limits, such a call still waits for Redis.
   upstream_breaker(const breaker_options& o, std::uint64_t ahead, time_point now);
 
   /// Starts a call that holds a permit of the limit. Returns nothing if the call must give the permit back and wait
@@ -46,11 +48,11 @@ class upstream_breaker {
   /// Ends the call. A call that ends without a report counts neither as a success nor as a failure.
   void leave(const pass& p) noexcept;
 
-  /// If `o` differs from the present options, starts again with `o` and a closed breaker. The results of running calls
-  /// then no longer count.
+  /// If `o` differs from the present options, restarts the breaker with `o` in the closed state. In that case, the
+  /// results of calls that are running now are ignored.
   void configure(const breaker_options& o, time_point now);
 
-  /// Returns the cap for the limit: how many permits calls may hold, including the running calls.
+  /// Returns the cap for the limit: how many permits calls may hold, including those of the running calls.
   std::uint64_t cap(time_point now) const noexcept;
   circuit_state state(time_point now) const noexcept { return circuit_.state(now); }
   /// Returns when the breaker stops being open; min() if it is not open.
@@ -65,7 +67,7 @@ class upstream_breaker {
   std::uint64_t ahead_;
   std::uint64_t generation_ = 1;
   std::uint64_t inside_ = 0;   // the number of running calls
-  std::uint64_t probing_ = 0;  // the number of running probes without a report, since the last change of state
+  std::uint64_t probing_ = 0;  // the number of probes of the present half-open state that have not reported
 };
 
 }  // namespace canigo::gateway

@@ -11,8 +11,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// The largest plausible number of tokens of a response. A greater number is taken for a mistake of the upstream, and
-/// is not charged.
+/// The largest plausible number of tokens of a response. A greater number counts as an error of the upstream, and is
+/// not charged.
 constexpr std::uint64_t most_counted = 1'000'000'000;
 
 /// Whether a top-level member with this name is an envelope, whose members count as top-level members. Events of
@@ -21,7 +21,7 @@ bool is_envelope(std::string_view name) noexcept {
   return name == "message" || name == "response" || name == "delta" || name == "interaction";
 }
 
-/// Finds the numbers of tokens in a JSON document, by the names in usage_names.
+/// Finds the numbers of tokens in a JSON document: the values of the members that usage_names lists.
 class usage_scan final : public json_visitor {
  public:
   usage_scan(usage_numbers& numbers, const usage_names& names) : numbers_{&numbers}, names_{&names} {}
@@ -69,8 +69,8 @@ class usage_scan final : public json_visitor {
   }
 
  private:
-  // The max depth of a usage in a document. It is one more than the max number of parts in a name, because the first
-  // name in the document may be an envelope.
+  // The max nesting depth of a number of tokens in a document. It is one more than the max number of parts in a usage
+  // name, because an envelope may contain the usage.
   static constexpr std::size_t most_depth = most_usage_parts + 1;
 
   /// Returns where to store the value of the current member; null if the member's name is not in usage_names.
@@ -104,10 +104,10 @@ class usage_scan final : public json_visitor {
 
   usage_numbers* numbers_;
   const usage_names* names_;
-  std::string name_;                // the dotted name of the next value, from the top level on
+  std::string name_;                // the dotted name of the next value, such as usage.total_tokens
   std::vector<std::size_t> outer_;  // for each open object: the length that `name_` had when the object began
   bool is_list_ = false;            // true: the whole document is a list
-  std::size_t passed_over_ = 0;     // how many objects and lists are open that can't contain a usage
+  std::size_t passed_over_ = 0;     // the number of open objects and lists that can't contain a usage
 };
 
 /// Reads the numbers of a whole document. If the document is not JSON, leaves `numbers` unchanged.
@@ -117,11 +117,11 @@ void read_document(std::string_view text, const usage_names& names, usage_number
   if (scan_json(text, scan)) numbers = found;
 }
 
-/// Reads the usage from the end of a document whose beginning was dropped: from the object after the last `"usage":`,
-/// or after another name in `roots`.
+/// Reads the usage from the end of a document whose beginning was dropped. Searches `text` backwards for one of the
+/// names in `roots`, such as `"usage":`, and reads the object that follows this name.
 void read_tail(std::string_view text, const usage_names& names, const std::vector<std::string_view>& roots,
                usage_numbers& numbers) {
-  // The last occurrences of a name may be inside strings, so up to this many occurrences are tried.
+  // The last occurrence of a name may be inside a string. So up to this many occurrences are tried, from the end.
   constexpr int most_looks = 8;
   for (int i = 0; i < most_looks; ++i) {
     std::size_t at = text.npos;
@@ -152,7 +152,7 @@ void read_tail(std::string_view text, const usage_names& names, const std::vecto
   }
 }
 
-/// Returns the first part of each dotted name, each part once.
+/// Returns the first part of each dotted name, each part once: "usage" for "usage.total_tokens".
 std::vector<std::string_view> roots_of(const usage_names& names) {
   std::vector<std::string_view> roots;
   for (const auto* list : {&names.input, &names.more_input, &names.output, &names.more_output, &names.total,
@@ -221,8 +221,8 @@ void usage_reader::take_events(std::string_view piece) {
     const auto end = piece.find_first_of("\r\n");
     const std::string_view part = piece.substr(0, end);
     is_cut_ = is_cut_ || line_.size() + document_.size() + part.size() > most_event;
-    // The line of an event that is too large keeps one byte, so that it is not taken for the empty line that ends the
-    // event.
+    // If an event is too large, one byte of the line is kept. Otherwise the line would look like the empty line that
+    // ends an event.
     if (!is_cut_) {
       line_.append(part);
     } else if (line_.empty()) {

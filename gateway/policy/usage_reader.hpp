@@ -27,7 +27,7 @@ enum class usage_form : std::uint8_t {
   none,    ///< the response reports no usage
   json,    ///< the single JSON document of the body reports the usage
   events,  ///< the server-sent events of the body report the usage
-  frames,  ///< the last binary AWS frame of the body reports the usage; each frame contains a document
+  frames,  ///< the last binary AWS frame of the body reports the usage; each frame contains a JSON document
 };
 
 /// Returns the form of a response with this Content-Type.
@@ -50,10 +50,10 @@ struct usage_numbers {
 
 /// Reads the usage from the body of a response, which is given to it in pieces.
 ///
-/// The dotted names in `names` start at the top level of a document, in its `message`, `response`, `delta` or
-/// `interaction`, or in the objects of a list. A document of up to 1 MiB is kept; of a larger one only the last 16 KiB
-/// are kept. An event of up to 256 KiB is kept; a larger one is skipped. In a part of a document, only objects that are
-/// complete are read.
+/// A dotted name in `names` starts at the top level of a document, in its member `message`, `response`, `delta` or
+/// `interaction`, or in an object of a list. A document of up to 1 MiB is kept; of a larger one only the last 16 KiB
+/// are kept. An event of up to 256 KiB is kept; a larger one is skipped. If only a part of a document is kept, only
+/// complete objects in that part are read.
 class usage_reader {
  public:
   static constexpr std::size_t most_document = std::size_t{1} << 20;
@@ -78,7 +78,7 @@ class usage_reader {
 
   usage_form form_;
   const usage_names* names_;
-  std::vector<std::string_view> roots_;  // used for events: the first part of each dotted name
+  std::vector<std::string_view> roots_;  // the first part of each dotted name, such as "usage"; used for events
   std::string document_;                 // the text of the document, or the data of the current event
   std::string line_;
   bool is_cut_ = false;      // true: the beginning of the document was dropped, or the event is too large

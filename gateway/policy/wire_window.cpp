@@ -12,7 +12,7 @@ std::vector<rate_limit> on_the_wire(std::vector<rate_limit> rates) {
   for (rate_limit& r : rates) {
     if (r.window != rate_window::strict) continue;
     const duration period = r.rate.period();
-    // Extends the period, but not beyond the longest duration that can be represented.
+    // Extends the period by 1/50, at most by 250 ms, and not beyond the longest duration that can be represented.
     r.rate = rate{r.rate.tokens(), period + std::min({period / part, most, duration::max() - period})};
   }
   return rates;
