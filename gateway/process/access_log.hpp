@@ -18,12 +18,12 @@
 
 namespace canigo::gateway {
 
-/// Writes one line of JSON per request, on a thread of its own. So a reader that stops reading does not block an event
-/// loop.
+/// Writes one line of JSON per request, on a thread of its own. So if the reader of a pipe stops reading, no event loop
+/// is blocked.
 ///
-/// At most 4 MiB wait to be written. Further lines, and lines that can't be written, are dropped and counted. The
-/// number of lost lines is reported on standard error at most once a minute. If a line was cut off, the next one begins
-/// on a new line. Threads: any.
+/// At most 4 MiB of lines wait to be written. Further lines, and lines that can't be written, are dropped and counted.
+/// The number of dropped lines is reported on standard error at most once a minute. If a line was cut off, the next
+/// line still begins on a new line. Threads: any.
 class access_log {
  public:
   /// A file descriptor to which lines are written. The destructor closes the descriptor if it is owned.
@@ -44,20 +44,20 @@ class access_log {
   /// file can't be opened.
   static std::shared_ptr<const file> open(const access_log_options& o);
 
-  /// Throws config_mistake if open() would fail now. Creates no file, because the gateway may later run as another
-  /// user.
+  /// Throws config_mistake if open() would fail now. Creates no file: it would belong to the present user, and the
+  /// gateway may later run as another user.
   static void check(const access_log_options& o);
 
   /// Opens the log. Throws config_mistake if the file can't be opened.
   explicit access_log(const access_log_options& o);
-  /// Writes the lines that still wait. Drops them if their reader reads nothing for 5 seconds.
+  /// Writes the lines that still wait to be written. Drops them if their reader reads nothing for 5 seconds.
   ~access_log();
   access_log(const access_log&) = delete;
   access_log& operator=(const access_log&) = delete;
 
   void write(const call_record& r);
-  /// From now on writes all lines to `f`, including those that still wait. A piece that the earlier file does not
-  /// accept is dropped.
+  /// From now on writes all lines to `f`, including those that still wait to be written. Lines that are being written
+  /// to the earlier file now are dropped if that file does not accept them.
   void use(std::shared_ptr<const file> f);
   std::uint64_t dropped() const noexcept { return dropped_.load(std::memory_order_relaxed); }
 

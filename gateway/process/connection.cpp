@@ -18,8 +18,8 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// The initial size of a connection's read buffer, in bytes. It is small, because a connection may be idle. It grows up
-// to the size limit of a head.
+// The initial size of a connection's read buffer, in bytes. It is small, because a connection may be idle. The buffer
+// grows up to the size limit of a request's head.
 constexpr std::size_t first_room = 2048;
 
 parser_limits limits_of(const config& c) {
@@ -38,7 +38,7 @@ std::optional<std::uint32_t> uid_of_peer(int socket) {
   return peer.uid;
 }
 
-/// Whether it is unknown where the refused request ends. Then the bytes after the request can't be parsed as another
+/// Whether the end of the refused request is unknown. In that case the bytes that follow can't be parsed as another
 /// request.
 bool is_unsound(const refusal& why) noexcept { return why.status == 400 || why.status == 414; }
 
@@ -218,7 +218,8 @@ void connection::unwatch_client() noexcept {
   if (watch_) watch_->tell_no_more();
 }
 
-/// The watch calls this function when the client has disconnected. Ends the call.
+/// Called when the client has disconnected, and when the gateway itself cuts the connection. Ends the client's current
+/// call.
 void connection::peer_left() noexcept {
   has_left_ = true;
   goes_on_ = false;
@@ -232,8 +233,8 @@ bool connection::has_come() {
   return !input_.empty();
 }
 
-/// Whether a drain forbids further requests on this connection. Connections to the admin may send requests until the
-/// drain ends.
+/// Whether a drain forbids further requests on this connection. On a connection to the admin interface, the client may
+/// send requests until the drain ends.
 bool connection::is_last() const noexcept { return entrance_.listener && service_.is_draining(); }
 
 void connection::drain() noexcept {

@@ -48,8 +48,9 @@ class connection final : private call_host, private disconnect_watch::listener {
   bool is_idle_admin() const noexcept {
     return !entrance_.listener && !has_left_ && (phase_ == phase::idle || phase_ == phase::head);
   }
-  /// Call it when the time of a drain is over. If the request waits, its client gets an answer. If the request is at an
-  /// upstream, it is cut off.
+  /// Call it when the time for running requests is over. If the present request still waits in a queue, its wait ends,
+  /// and the client gets an answer. If the request is already at an upstream, the exchange with the upstream is cut
+  /// off.
   void finish() noexcept;
   /// Closes the connection immediately, and ends its running request.
   void cut() noexcept;
@@ -81,7 +82,7 @@ class connection final : private call_host, private disconnect_watch::listener {
   loop& loop_;
   const entrance entrance_;
   byte_stream stream_;
-  // watches for a disconnect; created for the first request that goes to an upstream
+  // watches for a disconnect of the client; created for the first request that goes to an upstream
   std::optional<disconnect_watch::entry> watch_;
   connected_client client_;
   read_buffer input_;

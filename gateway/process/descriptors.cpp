@@ -11,7 +11,7 @@
 namespace canigo::gateway {
 
 rlim_t raise_descriptor_limit(const config& c, std::size_t loops) {
-  // Each loop needs up to four files, and one for each of its listening sockets.
+  // Each event loop needs up to four file descriptors, and one more for each of its listening sockets.
   const rlim_t fewest = 40 + loops * (4 + c.listeners.size());
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return RLIM_INFINITY;

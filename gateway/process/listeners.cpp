@@ -39,8 +39,8 @@ std::optional<net::ip::tcp::endpoint> place_of(const listening_socket& s) {
   return at;
 }
 
-/// Calls `open`, which opens or takes a listening socket, and converts its exception. `field`: the listener's name in
-/// the configuration, for errors.
+/// Calls `open`, which opens a listening socket, or takes one from systemd. Converts an exception of `open` to a
+/// start_failure that names `field`, a field of the configuration.
 template <class Open>
 void open_door(const std::string& field, Open open) {
   try {
@@ -68,7 +68,8 @@ void listeners::open(const config& c, rlim_t files) {
       doors_.push_back({static_cast<std::uint32_t>(i), l.systemd.empty()
                                                            ? listening_socket::open(l.address, l.reuse_port)
                                                            : listening_socket::take(passed, l.systemd, l.address)});
-      // If each client of this listener needs a credential, every user of this machine may connect.
+      // If each client of this listener must send a credential, lets every user of this machine connect to its unix
+      // socket.
       if (l.anonymous.empty()) doors_.back().socket.let_everybody_in();
     });
   }
@@ -150,7 +151,7 @@ void listeners::accept_later(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
-/// Whether the next file would get a descriptor that is kept for the admin and the configuration.
+/// Whether no file descriptor is free except those that are kept for the admin and the configuration.
 bool listeners::is_short_of_files() const noexcept {
   const int next = next_descriptor();
   return next < 0 || next >= service_.most_files;

@@ -37,12 +37,13 @@ class listeners {
   std::vector<std::string> addresses() const;
   /// Begins to accept connections on all event loops. Call it once, before the loops run.
   void accept();
-  /// Closes the sockets, except the admin's if that one has to show the progress of a drain. Clients that have already
-  /// connected are still served; later connections are refused. Call it on the thread of the first loop.
+  /// Closes the listening sockets. The admin's socket stays open if the admin has to show the progress of a drain.
+  /// Clients that have already connected are still served; later connections are refused. Call it on the thread of the
+  /// first loop.
   void close();
   /// Also closes the admin's socket. Call it on the thread of the first loop, once are_closed() is true after close().
   void close_all();
-  /// Whether all sockets that close() or close_all() closes are closed.
+  /// Whether the sockets that close() has to close are closed; after close_all(), whether all sockets are closed.
   bool are_closed() const noexcept;
 
  private:

@@ -88,7 +88,7 @@ std::string name_of(const socket_address& s) {
   }
 }
 
-/// Whether `have`, the address of a socket, is the wanted address `a`. If `a` has port 0, any port will do.
+/// Whether `have`, the address of a socket, is the wanted address `a`. If `a` has port 0, every port of `have` matches.
 bool is_at(const std::string& have, const listen_address& a) {
   const std::string wanted = name_of(address_of(a));
   if (a.is_unix() || a.port != 0) return have == wanted;

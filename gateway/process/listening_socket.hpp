@@ -15,8 +15,8 @@ class listening_socket {
  public:
   /// Opens a socket that listens at `a`. Throws system_error, whose text names the address.
   ///
-  /// If the path has the file of a unix socket on which no process listens any more, the file is replaced. Any other
-  /// file at the path is left alone, and is an error.
+  /// If the path has the file of a unix socket on which no process listens any more, replaces the file. If the path has
+  /// any other file, leaves the file unchanged, and throws.
   static listening_socket open(const listen_address& a, bool reuses_port);
   /// Takes the socket with this name and address from `passed`. Throws std::runtime_error, which names both, if there
   /// is no such socket or if it does not listen.
@@ -31,7 +31,8 @@ class listening_socket {
   bool is_open() const noexcept { return descriptor_ >= 0; }
   /// Returns the socket's address, with the actual port: "127.0.0.1:8080", "[::1]:8080" or "unix:/path".
   const std::string& name() const noexcept { return name_; }
-  /// The identity of a file: its device and inode. If it differs, another file has taken the path.
+  /// The identity of a file: its device and inode. If the path has a file with another identity, the original file was
+  /// replaced.
   struct file {
     dev_t device;
     ino_t number;
@@ -51,7 +52,7 @@ class listening_socket {
   int family_ = 0;
   std::string name_;
   std::string path_;
-  std::optional<file> file_;  // the file of the unix socket that this object has created; none: it has created no file
+  std::optional<file> file_;  // the file of the unix socket, if this object has created the file
 };
 
 /// Returns the address of the socket's peer, without its port; empty for a unix socket.

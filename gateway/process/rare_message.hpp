@@ -30,11 +30,11 @@ class rare_message {
     return told_at_.compare_exchange_strong(last, now, std::memory_order_relaxed);
   }
 
-  std::atomic<std::int64_t> told_at_{0};  // in seconds of the steady clock; 0: never
+  std::atomic<std::int64_t> told_at_{0};  // when the last message was written, in seconds of the steady clock; 0: never
 };
 
-/// Reports exceptions from handlers, which mean a lack of memory or a defect. Only the connection or the handler that
-/// threw the exception has ended. Threads: any.
+/// Reports exceptions that leave a handler. Such an exception means a lack of memory or a defect. It ends only the
+/// connection or the handler that threw it. Threads: any.
 class failure_report {
  public:
   void tell(const std::exception& e) noexcept {

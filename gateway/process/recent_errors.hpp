@@ -18,8 +18,8 @@ class recent_errors {
  public:
   static constexpr std::size_t most = 100;
 
-  /// Similar requests that failed for the same reason. `count` is their number; the other fields describe the last of
-  /// them.
+  /// Similar requests that failed for the same reason. `count` is the number of these requests; the other fields
+  /// describe the last one.
   struct entry {
     std::chrono::system_clock::time_point time;
     std::string id, tenant, priority, upstream, method, path, error, detail;

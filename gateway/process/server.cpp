@@ -96,8 +96,8 @@ void server::run(net::io_context& io) {
   }
 }
 
-/// Runs the first event loop on this thread, and each of the others on a thread of its own. Returns when all have
-/// ended.
+/// Runs the first event loop on this thread, and each other event loop on its own thread. Returns when all event loops
+/// have ended.
 void server::run_loops() {
   std::vector<std::thread> threads;
   const auto join = [&threads] {
@@ -177,8 +177,8 @@ void server::drain() {
   on_connections([](connection& c) { c.drain(); });
   // In the last part of the drain's time, no request is sent to an upstream any more, because it would be cut off.
   const duration last = grace / 10;
-  // Clients whose calls would wait until this last part get an error immediately, so that they can go to another
-  // instance.
+  // If a call would wait until the last part of the drain's time, its client gets an error immediately. So the client
+  // can go to another instance.
   service_.end_long_waits(grace - last);
   patience_.expires_after(std::min(grace, patience_with_new));
   patience_.async_wait([this](const error_code& error) {
@@ -191,7 +191,7 @@ void server::drain() {
   look_for_end();
 }
 
-/// Ends all waits. Running requests may continue for the time `rest`.
+/// Ends the waits of all calls. Requests that already run may continue for the time `rest`.
 void server::begin_no_more(duration rest) {
   service_.stop_waiting();
   grace_.expires_after(rest);

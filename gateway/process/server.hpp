@@ -35,8 +35,8 @@ class server {
   server(const server&) = delete;
   server& operator=(const server&) = delete;
 
-  /// Returns the addresses at which the server listens, in the order of the configuration. The admin's address is the
-  /// last one.
+  /// Returns the addresses at which the server listens, in the order of the configuration. The address of the admin's
+  /// listener is the last one.
   std::vector<std::string> addresses() const;
 
   /// Serves until SIGTERM or SIGINT. Then waits until all requests have ended or the time of the drain is over. A

@@ -38,13 +38,14 @@ std::vector<call_loop*> call_loops(const std::vector<std::unique_ptr<loop>>& loo
   return all;
 }
 
-/// Returns a pointer to the object of `g` that has a new reference count of its own.
+/// Returns a pointer to the same object as `g`, with a reference count of its own. So each loop can copy its pointer
+/// without touching the reference count of another loop.
 std::shared_ptr<const config_snapshot> own_count(std::shared_ptr<const config_snapshot> g) {
   const auto held = std::make_shared<std::shared_ptr<const config_snapshot>>(std::move(g));
   return {held, held->get()};
 }
 
-/// Adds one to the group, and returns an object. When its last copy is destroyed, the group is one less again.
+/// Calls add() of the group, and returns a pointer. When the last copy of the pointer is destroyed, done() is called.
 std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
   group->add();
   wait_group& g = *group;
@@ -52,8 +53,8 @@ std::shared_ptr<void> counted_in(std::shared_ptr<wait_group> group) {
 }
 
 config_mistake mistake_of_redis(const system_error& e) {
-  // The text of the exception has the form "redis url: port is 0; allowed: ...: invalid argument [...]". The last part
-  // is left out.
+  // The text of the exception has the form "redis url: port is 0; allowed: ...: invalid argument [...]". The part after
+  // the last colon and space is left out.
   const std::string_view what = e.what();
   return {"redis", fmt::format(": {}", what.substr(0, what.rfind(": ")))};
 }
@@ -122,14 +123,15 @@ service::service(config c, std::string file, const std::vector<std::unique_ptr<l
   if (!budgets->is_shared()) return;
   sums_ = std::make_shared<shared_sums>(loops.front()->io.get_executor(), store_->client(), budgets);
   sums_->start();
-  // So the page shows what was spent before this instance began.
+  // look_at() asks Redis for the sum that all instances have spent of a budget. So the admin page also shows the money
+  // that was spent before this process began.
   const auto now = std::chrono::floor<std::chrono::seconds>(std::chrono::system_clock::now());
   for (const budget_ledger::budget& b : shown_budgets(current_->settings)) budgets->look_at(b, now);
 }
 
 service::~service() {
   if (sums_) sums_->stop();
-  // A snapshot has objects on all loops, so the snapshots must be destroyed before the first loop is.
+  // A snapshot has objects on all loops. So all snapshots must be destroyed before any loop is destroyed.
   for (const auto& l : loops_) l->now.reset();
 }
 
@@ -183,14 +185,15 @@ std::vector<std::string> service::begin_reload(std::shared_ptr<config_snapshot>&
   return {};
 }
 
-/// Makes each loop use the configuration `next`. Returns when no call waits under an earlier configuration.
+/// Makes each loop use the configuration `next`, and moves the waiting calls to it. Returns when no call waits under an
+/// earlier configuration.
 net::awaitable<void> service::move_callers(std::shared_ptr<const config_snapshot> next) {
   const auto waiting = std::make_shared<wait_group>(loops_.front()->io);
   for (const auto& l : loops_) {
     net::post(l->io, [&l = *l, next, counted = counted_in(waiting)] {
       l.now = own_count(next);
-      // The calls are moved in the order of their arrival. So those that must enter another queue keep this order
-      // there.
+      // The calls are moved in the order of their arrival. So calls that must enter another queue keep this order in
+      // that queue.
       std::vector<call*> all;
       l.requests.each([&all](call& c) { all.push_back(&c); });
       std::ranges::sort(all, {}, [](const call* c) { return c->record().since; });
@@ -250,7 +253,8 @@ std::size_t service::waiting() const {
   return all;
 }
 
-/// If another instance has paused an upstream, ends the waits for that upstream that are now too long.
+/// Called when another instance may have paused an upstream through Redis. Ends those waits for the upstream that have
+/// become too long because of the pause.
 void service::end_waits_for_others() {
   constexpr duration worth_a_look = std::chrono::seconds{1};
   const auto now = current();

@@ -46,7 +46,7 @@ class connection_counts {
   /// of the limit. `address`: empty for a unix socket. All programs on this machine share the loopback address, so
   /// their connections count only in the total.
   std::string enter(const std::string& address);
-  /// Counts a refusal of a connection that enter() has not refused.
+  /// Counts a connection that was refused without a call of enter().
   void refuse() noexcept { refused_.fetch_add(1, std::memory_order_relaxed); }
   /// Counts a new connection without checking the limits. Call it if another connection will close soon to make room
   /// for it.
@@ -96,14 +96,15 @@ class service : public call_services {
   const std::vector<std::unique_ptr<loop>>& loops() const noexcept { return loops_; }
   /// Returns the number of calls that wait, at all upstreams together.
   std::size_t waiting() const;
-  /// Ends those waits at all upstreams and hosts whose estimated time exceeds `most`.
+  /// At all upstreams and hosts, ends the waits of calls that, by the estimate, would wait for longer than `most`.
   void end_long_waits(duration most);
   using call_services::end_long_waits;
   /// Ends all waits of calls, at all upstreams and hosts.
   void stop_waiting() noexcept;
   /// Begins to end this instance's sessions in Redis. Call it when no call is left.
   void leave_redis() noexcept;
-  /// Whether, after leave_redis(), a session in Redis still has to end, or Redis lacks a sum of a budget.
+  /// Returns true while a session of this instance in Redis still has to end, or while a change of a budget's sum must
+  /// still be written to Redis. Call it after leave_redis().
   bool is_leaving_redis() const;
 
   static constexpr std::size_t most_admins = 100;

@@ -19,7 +19,8 @@ class supervisor {
   supervisor(const supervisor&) = delete;
   supervisor& operator=(const supervisor&) = delete;
 
-  /// Sends lines such as "READY=1" to the service manager. They are lost if the manager does not receive them.
+  /// Sends lines such as "READY=1" to the service manager. If the manager does not receive them, they are lost without
+  /// an error.
   void tell(std::string_view lines) noexcept;
   /// Reports to the service manager that a reload begins now.
   void tell_reloading() noexcept;
@@ -28,7 +29,7 @@ class supervisor {
 
  private:
   int socket_ = -1;
-  std::string path_;  // the path of the service manager's socket; it begins with NUL if it is an abstract one
+  std::string path_;  // the path of the service manager's socket; the path of an abstract socket begins with NUL
   std::optional<duration> watchdog_;
 };
 
