@@ -22,7 +22,7 @@ namespace canigo::gateway {
 ///
 /// Only the first call of the line may try to reserve its money. If the budget has too little left, this call calls
 /// rest(), gives back its permit of turns(), and waits again at its old position. So a call of the same class that
-/// needs less money can't overtake it. A call of a more important class can.
+/// needs less money can't overtake the first call. But a call of a more important class can overtake it.
 ///
 /// Threads: any.
 class budget_line : public std::enable_shared_from_this<budget_line> {
@@ -33,18 +33,20 @@ class budget_line : public std::enable_shared_from_this<budget_line> {
   /// Returns the limiter of the line, which has one permit. Only the call that holds this permit may try to reserve
   /// money.
   limiter& turns() noexcept { return turns_; }
-  /// Returns the number of calls that have a place in the line.
+  /// Returns the number of calls in the line (the queue).
   std::size_t waiting() const noexcept { return waiting_.load(std::memory_order_relaxed); }
 
-  /// Lets no call try to reserve money until look_again(). A timer calls look_again() when the budget's window ends,
-  /// and at the latest after a second, because the system's clock may be set and another process may use the budget.
+  /// From now on no call tries to reserve money, until look_again() is called. A timer calls look_again() when the
+  /// budget's window ends, and at the latest after a second. The timer waits for at most a second, because the system's
+  /// clock may be changed, and another process may use the budget.
   void rest(std::chrono::sys_seconds window_end);
-  /// Lets the first call of the line try to reserve its money. Call it when the budget may have enough money again.
+  /// Lets the first call of the line (the queue) try again to reserve its money. Call it when the budget may have
+  /// enough money again.
   void look_again();
-  /// Whether look_again() was not called since the last rest().
+  /// True from a call of rest() until the next call of look_again(): no call may try to reserve money.
   bool rests() const noexcept { return rests_.load(std::memory_order_relaxed); }
 
-  /// A call's place in the line: while this object exists, waiting() counts the call.
+  /// Counts one call as waiting: while this object exists, waiting() includes the call.
   class place {
    public:
     explicit place(budget_line& l) noexcept : of_{l} { of_.waiting_.fetch_add(1, std::memory_order_relaxed); }
@@ -72,15 +74,16 @@ class budget_lines {
   budget_lines(const net::any_io_executor& executor, int priorities, duration ageing)
       : executor_{executor}, priorities_{priorities}, ageing_{ageing} {}
 
-  /// Returns the line of the budget with this name. Creates the line if it does not exist.
+  /// Returns the line (the queue of calls) of the budget with this name. Creates the line if it does not exist.
   std::shared_ptr<budget_line> of(const std::string& budget);
-  /// Returns the line of the budget with this name; null if no call has ever waited for that budget.
+  /// Returns the line (the queue of calls) of the budget with this name; null if no call has ever waited for that
+  /// budget.
   std::shared_ptr<budget_line> find(const std::string& budget) const;
-  /// Lets the first call of the budget's line try again to reserve its money. Call it when the budget has got money
-  /// back.
+  /// Lets the first call that waits for money of this budget try again to reserve it. Call it when the budget has got
+  /// money back.
   void look_again(const std::string& budget) noexcept;
-  /// Lets the first call of each line try again to reserve its money. Call it when a reload may have changed the
-  /// budgets.
+  /// For each budget, lets the first call that waits for its money try again to reserve it. Call it when a reload of
+  /// the configuration may have changed the budgets.
   void look_again();
 
  private:

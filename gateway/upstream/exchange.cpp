@@ -120,8 +120,8 @@ net::awaitable<bool> read_ahead(const exchange& x, link& l, message_parser& pars
   co_return true;
 }
 
-/// Handles a response that is no event stream although the client has already got the head of an event stream: keeps
-/// the beginning of its body for an error event.
+/// Handles a response that is no event stream although the client has already got the head of an event stream. Keeps
+/// the body of the response, as far as it was read, for an error event.
 net::awaitable<attempt_end> keep_failed(exchange& x, link& l, message_parser& parser, std::string& body, bool is_open) {
   x.status = parser.head().status;
   x.failure = "its status is " + std::to_string(x.status);
@@ -224,8 +224,8 @@ net::awaitable<attempt_end> relay(exchange& x, link& l, message_parser& parser, 
   }
 }
 
-/// Whether the rest of the request's body is sent to the upstream after its response. After an error status, no more of
-/// the body is sent.
+/// Whether the rest of the request's body is sent to the upstream after its response. The rest is sent only if the
+/// status is below 300 and the connection stays open.
 bool takes_rest(const message_parser& parser) { return parser.head().status < 300 && parser.keep_alive(); }
 
 net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u) {

@@ -43,8 +43,8 @@ struct exchange {
   request_body* body = nullptr;  ///< the body of the request; null: it has no body
   bool is_chunked = false;       ///< whether the body is sent with chunked framing
   bool is_to_head = false;       ///< whether the method is HEAD; then the response has no body
-  /// For a tunnel: the buffer with the bytes that the client has already sent. The exchange then sends no request, but
-  /// these bytes and all further bytes from the client. Null: the exchange is not for a tunnel.
+  /// For a tunnel: the buffer with the bytes that the client has already sent. The exchange then sends no request. It
+  /// sends these bytes and all further bytes from the client. Null: the exchange is not for a tunnel.
   read_buffer* tunnelled = nullptr;
   /// For a websocket handshake: the buffer with the bytes that the client has already sent. Once the websocket is open,
   /// these bytes are sent, followed by all further bytes from the client. Null: the request is no handshake.
@@ -52,7 +52,8 @@ struct exchange {
   std::shared_ptr<scheduler> messages;  ///< the rate limit for websocket messages of clients; null: none
   request message_ask;                  ///< the request that each message makes to the limit `messages`
   int client_version = 11;
-  /// The client has already got the head of an event stream, so only the body of an event stream may be sent to it.
+  /// Whether the client has already got the head of an event stream. If so, only the body of an event stream may be
+  /// sent to the client.
   bool follows_events = false;
   duration write_stall{};
   std::string_view keep_alive_line;      ///< the line for a response after which the client's connection stays open
@@ -66,7 +67,7 @@ struct exchange {
   /// stay open.
   bool keeps_client = true;
   std::string failure;            ///< why the connection failed, or the status of the response; empty: unknown
-  std::string failed;             ///< the beginning of a response's body, after attempt_end::no_events
+  std::string failed;             ///< after attempt_end::no_events: the beginning of the response's body
   bool lacks_descriptor = false;  ///< the connection failed because this process has no free file descriptor or memory
   int status = 0;
   bool has_begun = false;  ///< the client has received a byte of the response

@@ -75,7 +75,8 @@ std::shared_ptr<const flow> forwarded_hosts::share_of_tunnels(std::string_view n
   return share;
 }
 
-/// Returns those tunnel flows of `before` whose tenants still exist, and gives them the weights of this configuration.
+/// Returns those tunnel flows of the old configuration (`before`) whose tenants still exist. Changes the weights of
+/// these flows to those of the new configuration.
 forwarded_hosts::shares forwarded_hosts::taken_over(const shares& before) const {
   shares taken;
   for (const auto& [tenant, share] : before) {
@@ -118,7 +119,7 @@ void forwarded_hosts::drop(time_point now, order& dropped) {
     const bool is_full = hosts_.size() >= config_.forward->hosts;
     if (!is_full && now - last->used < host_kept_for) return;
     if (last->queue.use_count() > 1 || !last->queue->is_as_new(now)) {
-      last->used = now;  // the host stays: moving it to the front lets the loop check the next host
+      last->used = now;  // this host is kept: it moves to the front, so that the loop checks the next host
       hosts_.splice(hosts_.begin(), hosts_, last);
       continue;
     }

@@ -51,25 +51,26 @@ class forwarded_hosts {
   std::vector<std::shared_ptr<upstream_queue>> all() const;
 
   semaphore& tunnels() noexcept { return *tunnels_; }
-  /// Returns the flow in which a tenant's requests for tunnels to the host with this name wait; null if the host has no
-  /// queue.
+  /// Returns the flow in which a tenant waits for tunnels to the host with this name. Creates the flow on first use.
+  /// Returns null if the host has no queue.
   std::shared_ptr<const flow> share_of_tunnels(std::string_view name, std::string_view tenant);
 
-  /// Whether the configuration allows calls to the host of this URL; the host may have no queue yet.
+  /// Whether the configuration allows calls to the host of this URL. The host need not have a queue yet.
   bool allows(const origin& url) const;
 
-  /// Takes the hosts, the tunnels and the calls that wait there from `before`, and applies the settings of this
+  /// Takes over the hosts, the permits for tunnels and all waiting calls of `before`. Applies the settings of this
   /// configuration. Hosts that this configuration does not allow are dropped. Preconditions: both configurations have
   /// the same number of rates and classes; no other function of this object was called yet.
   void take_over(const forwarded_hosts& before);
-  /// Applies those settings that allow more than before; see upstream_queue::take_over().
+  /// Call it after take_over(). It applies the settings that allow more than those of the previous configuration; see
+  /// upstream_queue::take_over().
   void end_take_over();
   /// Ends all waits for tunnels and for the limits of the hosts.
   void stop() noexcept;
 
  private:
-  /// The flows of one host for tunnels, by the tenants' names. When `most_flows_of_a_host` tenants have a flow, further
-  /// tenants share the flow with the name "".
+  /// For one host, the flows in which tenants wait for tunnels, by the tenants' names. When `most_flows_of_a_host`
+  /// tenants have a flow, further tenants share the flow with the name "".
   using shares = std::map<std::string, std::shared_ptr<flow>, std::less<>>;
 
   struct entry {
@@ -83,8 +84,8 @@ class forwarded_hosts {
 
   shares taken_over(const shares& before) const;
   void add(entry e);
-  /// Moves hosts that are no longer needed to `dropped`, beginning with the least recently used one. The caller must
-  /// destroy them after it has released the mutex.
+  /// Moves the entries of hosts that are no longer needed into the list `dropped`, beginning with the least recently
+  /// used host. The caller must destroy them after it has released the mutex.
   void drop(time_point now, order& dropped);
 
   const config& config_;

@@ -57,7 +57,7 @@ net::awaitable<link_result> open_link(link& l, const upstream& u, bool with_tls,
   if (error) l.failure = "its name: " + error.message();
   l.lacks_descriptor = tells_of_lack(error);
   for (const tcp::endpoint& e : found) {
-    if (l.is_called_off) break;  // cancel() may come after a step has completed, so that the step reports no error
+    if (l.is_called_off) break;  // a step reports no error if cancel() was called after the step had completed
     if (const link_result judged = judge(u, around.own, e); judged != link_result::open) {
       if (result == link_result::unreachable) result = judged;
       continue;

@@ -29,7 +29,7 @@ enum class link_result : std::uint8_t {
 
 /// The objects that opening a link needs. They must outlive the link.
 struct surroundings {
-  net::ssl::context& trust;  ///< contains the authorities that are trusted for servers' certificates
+  net::ssl::context& trust;  ///< contains the CAs whose signatures on servers' certificates are trusted
   const own_places& own;     ///< the addresses at which the gateway listens
   name_lookup& names;
   int most_files;  ///< the file descriptor of a connection must be lower than this number
@@ -52,7 +52,8 @@ struct link {
   stream_socket* connecting = nullptr;
   bool is_called_off = false;
 
-  /// Makes the running operation end with an error. If the link is being opened, no further address is tried.
+  /// Makes the running operation of the link end with an error. If the link is being opened, it tries no further
+  /// address.
   void cancel() noexcept;
   /// Whether the link can serve another request: it is open, it uses TLS exactly if `with_tls`, and the upstream has
   /// neither closed it nor sent bytes without a request.

@@ -27,8 +27,8 @@ struct link_pool::idle {
 
   explicit idle(const net::any_io_executor& loop) : sweep{loop} {}
 
-  /// Closes the connections that are too old. Schedules the next such check for the time when the next connection is
-  /// too old.
+  /// Closes the connections that have been idle for `idle_kept_for`. Schedules the next check for the time at which the
+  /// next connection reaches this idle time.
   static void look(const std::shared_ptr<idle>& self) {
     const time_point oldest_kept = clock::now() - idle_kept_for;
     const auto first_kept = std::ranges::find_if(self->all, [&](const entry& e) { return e.since > oldest_kept; });

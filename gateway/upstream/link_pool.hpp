@@ -28,7 +28,7 @@ class link_pool {
   void set_most(std::size_t most) noexcept { most_.store(most, std::memory_order_relaxed); }
   void close_idle() noexcept;
 
-  /// Lends a connection of the pool during the lifetime of this object. The connection may not be open yet.
+  /// Takes a connection from the pool for the lifetime of this object. The connection may not be open yet.
   class use {
    public:
     explicit use(link_pool& home) : home_{home}, link_{home.take()} {}

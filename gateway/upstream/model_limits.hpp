@@ -48,7 +48,7 @@ class model_limits {
   mutable std::mutex mutex_;  // guards the members below; is also held while a sublimit is added or changed
   std::vector<model_limit> terms_;
   std::vector<std::size_t> entries_;  // for each sublimit of the limiter: the index of its model_limit
-  // for each model_limit: the index of the sublimit of each model, by the model's name
+  // one map for each model_limit: from the name of a model to the index of the model's sublimit
   std::vector<std::map<std::string, int, std::less<>>> by_name_;
 };
 

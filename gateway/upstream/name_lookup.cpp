@@ -32,8 +32,8 @@ std::vector<net::ip::address> ask_system(const std::string& host, const net::any
 
 }  // namespace
 
-/// One caller's question for the addresses of a name. The caller and the thread that answers share it, because either
-/// of them may end first.
+/// The question of one caller for the addresses of a name. The caller and the thread that answers share this object,
+/// because either of them may end first.
 struct name_lookup::question {
   explicit question(const net::any_io_executor& loop) : answered{loop, time_point::max()} {}
 
@@ -135,8 +135,8 @@ void name_lookup::leave(const std::string& host, const std::shared_ptr<question>
   if (zones_.find(zone_of(host))->second.waiting.remove(found->second) > 0) by_host_.erase(found);
 }
 
-/// Returns the next look-up of the zone. If there is none, returns null, and notes that one thread less works for the
-/// zone.
+/// Returns the next look-up of the zone. If there is none, returns null, and subtracts 1 from the number of threads
+/// that work for the zone.
 std::shared_ptr<name_lookup::look_up> name_lookup::next_of(std::string_view zone_name) {
   const std::lock_guard lock{mutex_};
   const auto found = zones_.find(zone_name);
@@ -160,8 +160,8 @@ name_lookup::questions name_lookup::end(const look_up& l) {
   return from;
 }
 
-/// Resolves one name of the zone. If the zone has more names to resolve, queues further work for them, so that other
-/// zones come first.
+/// Resolves the next name of the zone, if there is one. Then posts itself again for further names of this zone, so that
+/// names of other zones come first.
 void name_lookup::work(const std::string& zone_name) {
   while (const auto l = next_of(zone_name)) {
     error_code error;

@@ -34,7 +34,7 @@ class name_lookup {
  public:
   /// Throws std::system_error if the system can't start a thread.
   explicit name_lookup(std::size_t threads = 8);
-  /// Blocks until the look-ups that have begun have ended.
+  /// Blocks until all running look-ups have ended.
   ~name_lookup();
   name_lookup(const name_lookup&) = delete;
   name_lookup& operator=(const name_lookup&) = delete;

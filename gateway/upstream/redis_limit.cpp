@@ -76,7 +76,8 @@ std::uint64_t own_concurrency(const upstream& u) noexcept { return own_part(u, u
 std::uint64_t own_concurrency(const upstream& u, const target& t) noexcept { return own_part(u, t.concurrency); }
 
 bool is_store_failure(const error_code& error) noexcept {
-  // The last three kinds include an invalid certificate and an unreadable certificate file.
+  // TLS errors also count as failures of the store. An unreadable or invalid TLS file causes errc::invalid_argument. An
+  // invalid certificate causes an error of the SSL category.
   return error == errc::store_unavailable || error == errc::lease_lost || error == errc::invalid_argument ||
          error.category() == redis::error_category() || error.category() == redis::form_category() ||
          error.category() == net::error::get_ssl_category();
@@ -135,8 +136,8 @@ void redis_limit::note_silence(duration waited) noexcept {
 
 void redis_limit::pause_until(std::size_t target, time_point until) {
   if (!targets_.empty()) return limit_.alternative(target).extend_pause(until);
-  // Redis would replace the present pause, even a longer one that another instance has set. So only a longer pause is
-  // written.
+  // limit_.pause_until() would replace the present pause in Redis, even a longer pause that another instance has set.
+  // So it is called only if a request might otherwise be granted before `until`.
   if (saturating_add(clock::now(), least_wait()) < until) limit_.pause_until(until);
 }
 

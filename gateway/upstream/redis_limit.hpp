@@ -54,7 +54,8 @@ class redis_limit {
   /// Asks Redis for a grant without waiting in the queue in Redis. Returns an empty permit if no grant is possible now.
   net::awaitable<redis::permit> acquire_now(request ask);
 
-  /// Whether permits have leases. A lease is lost if Redis does not answer for too long.
+  /// Whether the permits of this limit have leases in Redis. A permit loses its lease if Redis does not answer for too
+  /// long.
   bool has_leases() const noexcept { return is_closed_; }
   /// Whether Redis has chosen the target that `granted` names. If not, Redis did not answer, and the limits of this
   /// instance choose the target.
@@ -65,8 +66,8 @@ class redis_limit {
   bool is_unlimited(const redis::permit& granted) const noexcept {
     return !is_closed_ && !is_local_ && granted && granted.token() == 0;
   }
-  /// Pauses the upstream for all instances until `until`. Does not shorten an earlier pause. If the upstream has a list
-  /// of targets, pauses only this target.
+  /// Pauses the upstream for all instances until `until`. If the present pause ends later, it stays. If the upstream
+  /// has a list of targets, pauses only the target with the index `target`.
   void pause_until(std::size_t target, time_point until);
   /// Changes the rates and the caps, for all instances at the same time. `before`: the present rates.
   void change(const std::vector<rate_limit>& before, const upstream& next);
@@ -93,7 +94,7 @@ class redis_limit {
   redis::limiter limit_;
   std::uint64_t most_;
   std::vector<target> targets_;                 // the targets, with the settings that Redis has now
-  std::atomic<duration::rep> silent_until_{0};  // after Redis did not answer, no call asks Redis before this time
+  std::atomic<duration::rep> silent_until_{0};  // until this time no call asks Redis, because Redis did not answer
 };
 
 /// Whether the error is a failure of Redis; any other error is a decision of a limit.

@@ -19,8 +19,8 @@ class response_sink {
 
   /// Called first for each response, with its head. `body`: the beginning of the body if the response is a refusal
   /// whose body may report limits; otherwise empty. `target`: the index of the upstream's target that answered. Returns
-  /// true if the response says that a quota is used up for a long time. Such a response must affect only calls that
-  /// need this quota.
+  /// true if the response says that a quota is used up for a long time. In that case the caller must not let the
+  /// response affect calls that do not need this quota.
   virtual bool see_head(const message_head& h, std::string_view body, std::size_t target) = 0;
   /// Returns whether to drop the response, because the request will be sent again. Called only while a retry is
   /// possible.

@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 
 constexpr duration between_looks = 1s;
 
-// This script writes a value like the scripts of the limits, so that Redis rejects it for the same reasons. The key
-// expires soon after the last instance has ended.
+// This script writes a value, as the scripts of the limits do. So if Redis rejects their writes, it also rejects this
+// script. The key expires one minute after the last write of any instance.
 constexpr std::string_view look_script =
     "redis.call('HSET', KEYS[1], 'at', ARGV[1]) return redis.call('PEXPIRE', KEYS[1], 60000)";
 constexpr std::string_view look_key = "{canigo:canigo-gateway}:look";

@@ -27,7 +27,8 @@ class shared_store {
     std::string why;            ///< why the last run failed; contains no credentials
   };
 
-  /// Connects on the loop of `executor`. `looked`: is called on that loop after each run of the script.
+  /// Connects on the loop of `executor`. `looked`: is called on that loop after each run of the script that checks
+  /// Redis.
   ///
   /// Throws system_error for a malformed URL. The error's text does not contain the password.
   shared_store(const net::any_io_executor& executor, std::string_view url, const redis_tls_files& tls,

@@ -18,13 +18,15 @@
 #include <utility>
 #include <vector>
 
-// In this file, a co_await expression contains no temporary that needs a destructor: g++ 12 may destroy it twice.
+// In this file, no co_await expression contains a temporary with a destructor, because g++ 12 may destroy such a
+// temporary twice.
 namespace canigo::gateway {
 namespace {
 
 using namespace std::chrono_literals;
 
-// Without news, the ledger is asked for a statement this often, because its sums become old.
+// Even if nothing has changed, the ledger is asked for a statement (a message to Redis) this often, because its copies
+// of the shared sums become old.
 constexpr duration longest_idle = 1s;
 constexpr duration before_next_try = 100ms;
 constexpr duration longest_wait = 2s;
@@ -62,7 +64,7 @@ void shared_sums::stop() {
   ledger_->stop();
 }
 
-/// Wakes run(). Called on any thread.
+/// Wakes the coroutine run() if it waits on idle_. Called on any thread.
 void shared_sums::knock() {
   if (has_news_.exchange(true)) return;
   net::post(executor_, [self = shared_from_this()] { self->idle_.cancel(); });
@@ -83,7 +85,8 @@ net::awaitable<void> shared_sums::run() {
       is_answered = false;
     }
     if (next && is_answered) continue;
-    // News end the wait for a statement, but not the wait after a failure.
+    // When the ledger has something to send, knock() ends a wait on idle_. After a failure, the coroutine waits on
+    // retry_ instead, and knock() does not end that wait.
     net::steady_timer& timer = is_answered ? idle_ : retry_;
     timer.expires_after(is_answered ? longest_idle : before_next_try);
     error_code ignored;
@@ -91,7 +94,8 @@ net::awaitable<void> shared_sums::run() {
   }
 }
 
-/// Sends a statement, and gives the answer to the ledger. Returns false if Redis has not answered.
+/// Sends a statement of the ledger (the sums of this instance's calls) to Redis, and passes the answer to the ledger.
+/// Returns false if Redis has not answered.
 net::awaitable<bool> shared_sums::send(const budget_statement& s) {
   std::optional<budget_answer> answer;
   try {
@@ -101,7 +105,7 @@ net::awaitable<bool> shared_sums::send(const budget_statement& s) {
     answer = read(s, r);
   } catch (const system_error& e) {
     if (e.code() == errc::stopped) is_stopped_ = true;
-  } catch (const std::bad_alloc&) {  // as if Redis had not answered
+  } catch (const std::bad_alloc&) {  // treated as if Redis had not answered
   }
   if (answer) {
     ledger_->take(s, *answer);

@@ -15,20 +15,21 @@
 
 namespace canigo::gateway {
 
-/// Sends the statements of a shared ledger to Redis, one after the other, and gives the answers to the ledger.
+/// Sends the statements of a shared budget ledger to Redis, one after the other, and passes the answers to the ledger.
+/// A statement is a message with the sums and requests of several calls.
 ///
-/// A statement is sent as soon as the ledger has one and the last statement has ended. So the statements of calls that
-/// come at the same time are one statement.
+/// A statement is sent as soon as the ledger has something to send, and the previous statement has ended. So calls that
+/// come at the same time share a statement.
 class shared_sums : public std::enable_shared_from_this<shared_sums> {
  public:
-  /// Runs on the loop of `executor`. `store` must outlive the loop's last handler, or end its commands with
-  /// errc::stopped before.
+  /// The statements are sent on the loop of `executor`. `store` must outlive the last handler of this loop, or end its
+  /// commands with errc::stopped before its own destruction.
   shared_sums(const net::any_io_executor& executor, redis::client& store, std::shared_ptr<budget_ledger> ledger);
   shared_sums(const shared_sums&) = delete;
   shared_sums& operator=(const shared_sums&) = delete;
 
   void start();
-  /// Ends the ledger's questions. Call it once, when no loop runs any more.
+  /// Ends the sending. Calls that wait for an answer of Redis get no money. Call it once, when no loop runs any more.
   void stop();
 
  private:
@@ -40,7 +41,7 @@ class shared_sums : public std::enable_shared_from_this<shared_sums> {
   redis::client& store_;
   const std::shared_ptr<budget_ledger> ledger_;
   net::steady_timer idle_;   // runs while the ledger has no statement
-  net::steady_timer retry_;  // runs after Redis has not answered
+  net::steady_timer retry_;  // the wait before the next try if Redis has not answered
   std::atomic<bool> has_news_{false};
   bool is_stopped_ = false;
 };

@@ -99,7 +99,8 @@ bool target_limit::report_broken_off(const upstream_breaker::pass& p) noexcept {
   return opens;
 }
 
-/// Applies the breaker's pause and cap after a report. `opens`: the report has opened the breaker.
+/// Applies the pause and the cap of the circuit breaker after the end of a call was reported to the breaker. `opens`:
+/// whether that report has opened the breaker.
 void target_limit::note_report(bool opens, time_point now) {
   if (opens) {
     ++opened_;
@@ -166,8 +167,8 @@ void target_limit::note_whole_response(time_point started) {
   keep_growths();
 }
 
-/// Stores in has_growths_ whether a success would change anything. It would if a pause has grown, or if a failure is
-/// counted.
+/// Sets has_growths_: true if a successful call would reset something, such as a pause that has grown, or the number of
+/// failures.
 void target_limit::keep_growths() {
   const bool has_any = !growths_.empty() || !key_.is_as_new() || !failing_.is_as_new() || failures_ > 0;
   has_growths_.store(has_any, std::memory_order_relaxed);
@@ -242,7 +243,8 @@ bool target_limit::is_out() const {
 }
 
 time_point target_limit::takes_call_at(time_point now) const {
-  // It is unknown when a probe of the breaker ends, so a caller asks again after this time.
+  // The end of a running probe can't be predicted. So while running probes keep other calls out, the result is `now`
+  // plus this delay.
   constexpr duration until_next_look = std::chrono::seconds{1};
   const std::lock_guard lock{mutex_};
   if (pauses_.until() > now) return pauses_.until();

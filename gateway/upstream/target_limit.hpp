@@ -34,7 +34,7 @@ struct limit_terms {
 };
 
 /// Combines two settings: the result has the lower concurrency and, for each rate, the slower speed and the larger
-/// burst. So it grants no request earlier than either setting does, and it accepts each request that one of them
+/// burst. So no rate of the result is faster than in `a` or in `b`. The result accepts each request that `a` or `b`
 /// accepts.
 limit_terms both(const limit_terms& a, const limit_terms& b);
 
@@ -97,7 +97,8 @@ class target_limit {
   bool report_broken_off(const upstream_breaker::pass& p) noexcept;
   void leave(const upstream_breaker::pass& p, permit& local) noexcept;
 
-  /// Each of the following functions does for this target what the function of upstream_limit with the same name does.
+  /// For the following functions, see the functions of upstream_limit with the same names. Here they affect this target
+  /// only.
   void pause(time_point until);
   time_point end_of_growing_pause(std::string_view tenant, time_point started, duration first);
   void note_success(std::string_view tenant, time_point started);
@@ -108,9 +109,9 @@ class target_limit {
   std::vector<spent_quota> all_spent() const;
   void pause_by_operator(time_point until);
   void resume_by_operator();
-  /// Pauses the target because it rejects its key. The first pause lasts 10 s, later ones up to 5 min, until a call
-  /// succeeds or the configuration is reloaded. `started`: when the rejected call began. If the key was replaced after
-  /// `started`, returns false without a pause.
+  /// Pauses the target because its server rejects the key that the gateway sends. The first pause lasts 10 s, later
+  /// ones up to 5 min, until a call succeeds or the configuration is reloaded. `started`: when the rejected call began.
+  /// If the key was replaced after `started`, returns false without a pause.
   bool refuse_key(time_point started);
   /// Notes that a call that began at `started` has failed. If `may_rest`, the second failure in a row and each later
   /// one pause the target: for 1 s, 2 s, 4 s, up to 60 s. Returns true if it paused the target. Unlike the breaker,
@@ -146,7 +147,7 @@ class target_limit {
   // The growing pauses by tenant. A tenant is removed after a call of this tenant has succeeded.
   std::map<std::string, pause_growth, std::less<>> growths_;
   pause_growth key_;
-  time_point key_since_ = time_point::min();  // when the key may have been replaced for the last time
+  time_point key_since_ = time_point::min();  // the latest instant at which the key may have been replaced
   pause_growth failing_;
   int failures_ = 0;  // the number of failures in a row
   spent_quotas spent_;

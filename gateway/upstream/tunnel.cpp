@@ -44,7 +44,7 @@ struct tunnel {
   byte_stream& client;
   byte_stream& server;
   const duration idle;
-  time_point moved = clock::now();  // when a byte was last passed on, in any direction
+  time_point moved = clock::now();  // when a byte was last passed on, in either direction
   attempt_end end = attempt_end::complete;
   bool is_stopped = false;
   bool is_one_way_on = false;
@@ -52,7 +52,7 @@ struct tunnel {
   net::cancellation_signal token_wait;
   net::steady_timer ended;
 
-  /// Ends both directions. Of several calls, the first one decides the reason.
+  /// Ends both directions of the tunnel. If stop() is called several times, the first call decides the reason.
   void stop(attempt_end why) noexcept {
     if (is_stopped) return;
     is_stopped = true;
@@ -72,7 +72,7 @@ struct way {
   attempt_end from_failed;  ///< how the tunnel ends if reading from `from` fails
   attempt_end to_failed;
   attempt_end to_stalled;
-  duration stall;  ///< after this time in which `to` accepts no byte, the tunnel ends
+  duration stall;  ///< the tunnel ends if `to` accepts no byte for this time
   std::function<void()> sees_byte = {};
   std::optional<websocket_frames> frames = {};  ///< set if each websocket message of this direction takes a token
   bool ends_both = false;                       ///< true: the end of this direction also ends the other direction
@@ -81,11 +81,11 @@ struct way {
 /// Reads until there are bytes. Returns false at the end of the stream, or if the tunnel was stopped.
 net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   for (;;) {
-    // A wait for a token does not count as idle time, because the gateway then holds bytes back.
+    // While one direction waits for a token, the tunnel does not count as idle: the gateway itself holds back bytes.
     if (t.waits_for_token) t.moved = clock::now();
     const duration left = t.moved + t.idle - clock::now();
     if (left <= duration::zero()) t.stop(attempt_end::idle);
-    // The flag is checked because cancel() has no effect on an operation that has already completed.
+    // The flag `is_aborted` is checked because cancel() has no effect on an operation that has already completed.
     if (t.of.is_aborted) t.stop(attempt_end::client_lost);
     if (t.is_stopped) co_return false;
     const net::mutable_buffer room = w.buffer.prepare(piece);
@@ -105,8 +105,8 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   }
 }
 
-/// During the lifetime of this object, the sink watches whether the client disconnects, because the tunnel reads
-/// nothing from the client.
+/// While this object exists, the sink watches whether the client disconnects. The tunnel needs that while it reads
+/// nothing from the client, because it would not see the disconnect itself.
 class watched {
  public:
   explicit watched(tunnel& t) : home_{t} { home_.of.sink->watch_client(true); }
@@ -118,8 +118,8 @@ class watched {
   tunnel& home_;
 };
 
-/// Sends the bytes. If the upstream of a websocket accepts no bytes, watches the client meanwhile: the tunnel ends if
-/// the client disconnects.
+/// Sends the bytes. If a websocket's receiver does not accept all of them at once, watches the client during the wait:
+/// the tunnel ends if the client disconnects.
 net::awaitable<void> send(tunnel& t, way& w, net::const_buffer bytes, error_code& error) {
   std::array pieces{bytes};
   if (t.of.upgraded == nullptr) {
@@ -133,8 +133,8 @@ net::awaitable<void> send(tunnel& t, way& w, net::const_buffer bytes, error_code
   if (!t.is_stopped) co_await w.to.write(rest, w.stall, error);
 }
 
-/// Returns how many of the unread bytes may be sent now. If the first of these bytes begins a message, first waits for
-/// a token.
+/// Returns how many of the unread bytes may be sent now. If they begin a new message, first waits for a token of the
+/// message rate.
 net::awaitable<std::size_t> let_through(tunnel& t, way& w) {
   const std::string_view unread{w.buffer.unread().data(), w.buffer.size()};
   std::size_t size = w.frames->pass(unread);
@@ -184,8 +184,8 @@ net::awaitable<void> pass(tunnel& t, way& w) {
   if (w.ends_both || !w.to.end_sending()) t.stop(attempt_end::complete);
 }
 
-/// Tells the client that its tunnel is open, and passes bytes in both directions. `fields`: the last lines of the head
-/// for the client. `sent`: the bytes that were already read from the client.
+/// Tells the client that its tunnel is open, and passes bytes in both directions. `fields`: the last lines of the
+/// response's head. `sent`: the bytes that were already read from the client.
 net::awaitable<attempt_end> run(exchange& x, link& l, const message_head& opened, std::string_view fields,
                                 read_buffer& sent) {
   std::string head = x.sink->head_for_client(opened);

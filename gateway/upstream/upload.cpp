@@ -54,7 +54,7 @@ net::awaitable<void> upload::send_body() {
   error_code error;
   for (;;) {
     const std::span<const char> piece = co_await x_.body->next();
-    // If the body has failed, cancel() ends the exchange. Without this call, the upstream would wait for the rest of
+    // If the body has failed, cancel() ends the exchange. Without cancel(), the upstream would wait for the rest of
     // the body for ever.
     if (has_failed(x_.body)) {
       to_.cancel();

@@ -19,7 +19,8 @@
 
 namespace canigo::gateway {
 
-/// Whether the rest of `body` can't be read from the client. Null, which stands for no body, has not failed.
+/// Whether the rest of `body` can't be read from the client. Returns false if `body` is null, which means that the
+/// request has no body.
 bool has_failed(const request_body* body) noexcept;
 
 /// The first bytes of a request: its head, and the part of its body that is already in memory. So a small body is sent
@@ -31,9 +32,9 @@ class request_beginning {
   request_beginning& operator=(const request_beginning&) = delete;
 
   std::span<net::const_buffer> pieces() noexcept { return {pieces_.data(), count_}; }
-  /// Whether these bytes contain a part of the body.
+  /// Whether pieces() contains a part of the body.
   bool has_body() const noexcept { return has_body_; }
-  /// Whether these bytes reach to the end of the body.
+  /// Whether pieces() contains the end of the body, so that nothing is left to send.
   bool is_whole() const noexcept { return is_whole_; }
 
  private:
@@ -56,8 +57,8 @@ class upload {
   upload(const upload&) = delete;
   upload& operator=(const upload&) = delete;
 
-  /// Call it when the write of `first` has ended. `is_sent`: whether that write had no error. If so, begins to send the
-  /// rest of the body.
+  /// Call it when the write of `first` has ended. `is_sent`: whether this write had no error. If `is_sent` is true,
+  /// begins to send the rest of the body.
   void begin_after(const request_beginning& first, bool is_sent);
   /// Whether a part of the body is being sent.
   bool is_on() const noexcept { return is_on_; }
@@ -66,8 +67,8 @@ class upload {
   /// Returns when the upload ended.
   time_point over_at() const noexcept { return over_at_; }
 
-  /// Waits until the upload has ended, or until the deadline of the exchange. Sets `has_lost_rest` of the exchange. Call
-  /// it only while is_on().
+  /// Waits until the upload has ended, or until the deadline of the exchange. Sets `has_lost_rest` of the exchange.
+  /// Call it only while is_on().
   net::awaitable<void> await_rest();
   /// Stops the upload, and waits until its coroutine has ended, because that coroutine refers to the exchange.
   net::awaitable<void> finish();

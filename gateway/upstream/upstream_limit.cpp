@@ -10,8 +10,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Returns how many calls may hold a permit of this instance before they are sent. If the limits are shared, such calls
-/// wait for Redis.
+/// Returns how many calls may hold a permit of this instance's limit before they are sent. If instances share the
+/// limits, these calls still wait for a grant of Redis.
 std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahead : unlimited; }
 
 limiter_options limiter_options_of(const config& c, const upstream& u) {
@@ -120,7 +120,7 @@ std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit 
   const bool has_chosen = has_list_ && shared_ != nullptr && shared_->has_chosen(shared);
   const bool is_moved = has_chosen && shared.alternative() != local.alternative();
   if (is_moved) local.move_to(shared.alternative());
-  // If Redis keeps only the rates, it may have chosen a target whose cap is used up in this instance.
+  // If Redis keeps only the rates and no caps, it may have chosen a target whose cap is used up in this instance.
   if (is_moved && !shared_->has_leases() && is_over_cap(local.alternative())) {
     full |= target_set{1} << local.alternative();
     give_back(local, shared);
@@ -139,7 +139,7 @@ std::optional<upstream_place> upstream_limit::enter(permit local, redis::permit 
   return std::nullopt;
 }
 
-/// Whether more calls hold a place of the target than its `concurrency` allows.
+/// Whether more calls hold a permit of the target than its `concurrency` allows.
 bool upstream_limit::is_over_cap(std::size_t target) const {
   const std::lock_guard lock{mutex_};
   return local_.stats().alternatives[target].held > of_targets_[target].concurrency;

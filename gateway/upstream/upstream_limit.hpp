@@ -53,18 +53,18 @@ class upstream_limit {
   model_limits& models() noexcept { return models_; }
   /// The learned ratios of used tokens to estimated tokens, by model.
   token_ratios& ratios() noexcept { return ratios_; }
-  /// The budget that bounds how many calls get a second attempt beside the first one.
+  /// The budget that limits how many calls get a second, parallel attempt.
   retry_budget& hedges() noexcept { return hedges_; }
   /// The recent latencies: the time from a request to the first byte of its response.
   latency_window& latencies() noexcept { return latencies_; }
 
-  /// Returns the request to the limits that all instances share, for a call that holds a permit of this instance's
-  /// limit. The request names the targets that may take calls now. `again_at`: when another target may take calls; the
-  /// call should then end this request and ask again.
+  /// Returns the request for the limits that all instances share. The call already holds the permit `local` of this
+  /// instance's limit. The request names the targets that may take calls now. Lowers `again_at` to the time at which a
+  /// further target may take calls. At that time the call should end this request and ask again.
   request ask_all(const request& ask, const permit& local, time_point& again_at) const;
-  /// Begins a call that has permits of the limits. If the target may no longer take the call, gives the permits back
-  /// and returns nothing. The call must then wait again. An example is a breaker that has opened since the grant. If
-  /// the cap of the target that Redis has chosen is used up, adds this target to `full`.
+  /// Begins a call that has the permits of all limits. If the target may no longer take the call, gives the permits
+  /// back and returns nothing; the call must then wait again. For example, the breaker of the target may have opened
+  /// after the grant. If Redis has chosen a target whose cap is used up, adds this target to `full`.
   std::optional<upstream_place> enter(permit local, redis::permit shared, target_set& full);
   /// Gives the permits back, with all tokens that they took.
   void give_back(permit& local, redis::permit& shared) const;
@@ -75,9 +75,9 @@ class upstream_limit {
 
   /// Pauses a target for all calls until `until`. Does not shorten a pause that already lasts longer.
   void pause(std::size_t target, time_point until);
-  /// Returns the end of the next pause after the refusal of a call that began at `started`. Call it if the response
-  /// names no wait, or a wait of zero. The pauses grow separately for each tenant, or for all tenants together if
-  /// `tenant` is empty. `first`: see pause_growth.
+  /// Call it if a call that began at `started` was refused, and the response names no wait or a wait of zero. Returns
+  /// the end of the pause that follows. Repeated refusals make the pauses longer, separately for each tenant, or for
+  /// all tenants together if `tenant` is empty. `first`: the length of the first pause; see pause_growth.
   time_point end_of_growing_pause(std::size_t target, std::string_view tenant, time_point started, duration first) {
     return targets_[target]->end_of_growing_pause(tenant, started, first);
   }
@@ -85,16 +85,17 @@ class upstream_limit {
   /// paused, unless one of its models would then have no usable target: see target_limit::note_failure(). Returns true
   /// if it paused the target.
   bool note_failure(std::size_t target, time_point started);
-  /// Notes that a call that began at `started` has succeeded, so that the next growing pause is short again.
+  /// Notes that a call that began at `started` has succeeded. If the call began after the last pause, the next pause is
+  /// as short as the first one.
   void note_success(std::size_t target, std::string_view tenant, time_point started) {
     targets_[target]->note_success(tenant, started);
   }
-  /// Notes that the response to a call that began at `started` came to its end without a failure. This ends a row of
-  /// failures.
+  /// Notes that the response to a call that began at `started` came to its end without a failure. Such a response ends
+  /// a row of failures.
   void note_whole_response(std::size_t target, time_point started) { targets_[target]->note_whole_response(started); }
-  /// Pauses a target because it rejected its key in the response to a call that began at `started`. Returns true if it
-  /// paused the target. A target is not paused if one of its models would then have no usable target; clients get the
-  /// target's responses.
+  /// Call it if the response to a call that began at `started` rejects the target's API key. Pauses the target, unless
+  /// one of its models would then have no usable target. Without a pause, clients get the responses of this target.
+  /// Returns true if the target was paused.
   bool refuse_key(std::size_t target, time_point started);
   /// If a target's response reports quotas, lowers the tokens of this instance's rates to what is left of the quotas.
   void lower(std::size_t target, const told_limits& told);
@@ -105,22 +106,22 @@ class upstream_limit {
     return targets_[target]->find_spent(tenant, model);
   }
   std::vector<spent_quota> all_spent() const;
-  /// Pauses calls until `until` for an operator, or ends such a pause. resume_by_operator() also forgets used-up quotas
-  /// and rejected keys. `target`: the target to pause; none: all targets.
+  /// pause_by_operator() pauses calls until `until`, and resume_by_operator() ends such a pause. resume_by_operator()
+  /// also forgets failures, used-up quotas and rejected keys. `target`: the target to pause; none: all targets.
   void pause_by_operator(time_point until, std::optional<std::size_t> target = std::nullopt);
   void resume_by_operator(std::optional<std::size_t> target = std::nullopt);
 
   using status = target_limit::status;
   /// Returns the state of a target, including the pauses of this instance and those that all instances share.
   status of_target(std::size_t target) const;
-  /// Returns the state of the upstream. It is the state of the target that takes calls first, because the upstream
-  /// takes calls as soon as one of its targets does. `opened` is the sum over all targets.
+  /// Returns the state of the upstream. The upstream takes calls as soon as one of its targets does. So the state is
+  /// that of the target which can take calls earliest. `opened` is the sum over all targets.
   status now() const;
 
   /// Change the settings, also for calls that wait, in two steps. Between the steps, calls move to the flows of the
   /// next configuration. begin_change() applies slower rates, lower concurrency and larger bursts; end_change() applies
-  /// the rest. So between the steps no call is granted too early, and no call asks for more than a burst. The number
-  /// and the units of the rates must stay the same.
+  /// the other changes. So between the steps no call is granted too early, and no call asks for more than a burst. The
+  /// number and the units of the rates must stay the same.
   void begin_change(const upstream& next);
   void end_change(const upstream& next);
 
@@ -152,7 +153,7 @@ class upstream_limit {
   std::vector<std::unique_ptr<target_limit>> targets_;  // one element for each target; there is at least one
 
   mutable std::mutex mutex_;                          // guards the settings; is also held while the limits are changed
-  std::vector<std::vector<target_set>> substitutes_;  // for each listed target: the result of gateway::substitutes()
+  std::vector<std::vector<target_set>> substitutes_;  // for each listed target: which targets serve its models
   limit_terms terms_;
   std::vector<limit_terms> of_targets_;  // the settings of each target; empty if the upstream has no list of targets
   std::vector<model_limit> of_models_;

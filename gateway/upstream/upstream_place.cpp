@@ -17,7 +17,7 @@ constexpr std::uint64_t most_settled = std::uint64_t{1} << 31;
 net::awaitable<void> wait_for_loss(std::shared_ptr<redis::permit> held, std::shared_ptr<std::function<void()>> lost) {
   try {
     co_await held->lost();
-  } catch (const system_error&) {  // the permit was already given back
+  } catch (const system_error&) {  // lost() has thrown, because the permit was given back
     co_return;
   }
   if (*lost) (*lost)();
@@ -57,7 +57,7 @@ void upstream_place::give_back() {
 void upstream_place::release() noexcept {
   if (home_ == nullptr) return;
   if (lost_ != nullptr) *lost_ = nullptr;
-  // release() ends the wait in watch(), which then does not call its handler.
+  // release() ends wait_for_loss(), which then does not call its handler.
   if (shared_ != nullptr) shared_->release();
   shared_.reset();
   std::exchange(home_, nullptr)->targets_[target_]->leave(pass_, local_);

@@ -38,14 +38,14 @@ class [[nodiscard]] upstream_place {
   /// Returns the index of the target that serves the call.
   std::size_t target() const noexcept { return target_; }
 
-  /// Tells the breaker whether the call has failed. Returns true if this opens the breaker; the caller must then end
-  /// the waits that are now too long.
+  /// Reports to the breaker whether the call has failed. Returns true if the breaker opens. The caller must then end
+  /// the waits of other calls for this upstream that have become too long.
   bool report(bool failed) noexcept;
-  /// Tells the breaker that a response broke off after it was reported as a success. Returns true if this opens the
-  /// breaker, like report().
+  /// Reports to the breaker that a response was cut off after report() had reported its success. Returns true if the
+  /// breaker opens, like report().
   bool report_broken_off() noexcept;
-  /// If the permit in Redis is lost while this place is held, calls `lost` on `executor`, at most once. A permit is
-  /// lost if Redis does not answer for too long: then another instance may get it.
+  /// If the permit in Redis is lost while this place is held, calls `lost` on `executor`, at most once. The permit is
+  /// lost if Redis does not answer for too long. Another instance may then get it.
   void watch(const net::any_io_executor& executor, std::function<void()> lost);
   /// Charges the call for the amounts `used`, instead of the amounts that it requested.
   void settle(std::span<const token_amount> used);

@@ -42,7 +42,7 @@ bool leads_to_the_same(const upstream& a, const upstream& b) {
   return place(a) == place(b);
 }
 
-/// Whether two flows have the same rates, except for their speeds and periods.
+/// Whether the rates of two flows have the same units, bursts and windows. Tokens and periods of the rates may differ.
 bool has_same_bursts(const flow_options& a, const flow_options& b) {
   return std::ranges::equal(a.rates, b.rates, [](const rate_limit& x, const rate_limit& y) {
     return x.unit == y.unit && x.burst == y.burst && x.window == y.window;
@@ -138,8 +138,8 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
   for (const token_amount& a : amounts) {
     // The unit with the index 0 is that of the first rate.
     const std::size_t unit = limit_->number_of(a.unit);
-    // A request must take at least one token of the first unit. A token too many is given back when the call is
-    // settled.
+    // A request must take at least one token of the first unit. If the call uses no token, this token is given back
+    // when the call is settled.
     if (unit == 0) {
       r.tokens = std::max<std::uint64_t>(a.amount, 1);
     } else if (a.amount > 0) {
@@ -250,8 +250,8 @@ void upstream_queue::learn(std::size_t target, const told_limits& told) {
 
 bool upstream_queue::is_as_new(time_point now) const {
   const limiter_stats limit = limit_->local().stats();
-  // The statistics of the limit are checked, because calls that began before a reload use this limit, too, through the
-  // queue of the earlier configuration.
+  // Checks the statistics of the limit, not those of this queue. Calls that began before a reload use the same limit
+  // through the queue of the earlier configuration.
   if (limit.held > 0 || limit.waiting > 0) return false;
   for (std::size_t i = 0; i < limit.tokens.size(); ++i)
     if (limit.tokens[i] < 0 || static_cast<std::uint64_t>(limit.tokens[i]) < upstream_.rates[i].burst) return false;

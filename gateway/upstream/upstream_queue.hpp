@@ -32,11 +32,11 @@ inline constexpr std::size_t most_flows_of_a_host = 256;
 inline bool is_host(const upstream& u) noexcept { return u.prefix.empty(); }
 
 /// Calls reach an upstream, or a host of forward mode, through its queue. The queue has one limit for all loops, with a
-/// flow for each tenant, and one pool of connections for each loop. There may be many hosts, so their flows are made on
-/// first use.
+/// flow for each tenant. It has one pool of connections for each loop. There may be many hosts, so the flows of a host
+/// are created on first use.
 ///
-/// A queue belongs to one configuration. The queue of the next configuration takes over its limit and other lasting
-/// state.
+/// A queue belongs to one configuration. After a reload, the queue of the new configuration takes over the limit and
+/// the other lasting state of the old queue.
 class upstream_queue {
  public:
   /// The queue's limit runs on the first loop. Throws system_error for a setting that the library rejects.
@@ -71,17 +71,18 @@ class upstream_queue {
   std::size_t targets() const noexcept { return pools_.size(); }
   retry_budget& budget() noexcept { return *budget_; }
 
-  /// Returns how long a call without a response waits before it gets a second attempt beside the first one. Nothing: it
-  /// gets no second attempt, because none is configured or too few response times are known. Each call of this function
-  /// adds a share to the budget for such attempts.
+  /// Returns how long a call's first attempt may wait for a response before a second attempt starts beside it. Returns
+  /// std::nullopt if there is no second attempt: none is configured, or too few response times are known. If second
+  /// attempts are configured, each call of this function adds a fraction of an attempt to their budget.
   std::optional<duration> hedge_after();
 
   /// Returns the targets that may serve a tenant's call for this model: those that serve the model and whose quota for
-  /// it is not used up. If the result is 0, no target serves the model, or find_spent() returns the used-up quota.
+  /// it is not used up. If the result is 0, either no target serves the model, or find_spent() returns the quota that
+  /// is used up.
   target_set candidates(std::size_t tenant, std::string_view model) const;
 
-  /// Builds the request to the limit for a tenant's call for this model. `amounts`: one for each unit that the
-  /// upstream's rates count.
+  /// Builds the request that a tenant's call makes to the limit. `model`: the model that the call asks for. `amounts`:
+  /// one amount for each unit that the upstream's rates count.
   request ask(std::size_t tenant, int priority, time_point deadline, std::uint64_t tag,
               std::span<const token_amount> amounts, std::string_view model) const;
   /// Returns the name of the limit for which a request waits.
@@ -89,25 +90,27 @@ class upstream_queue {
   /// Lowers each amount of `r` to the largest that the tenant may ask for at the targets of `r`. Returns true if an
   /// amount was lowered.
   bool lower_to_most(request& r, std::size_t tenant) const;
-  /// Returns how long a refused call is told to wait. `wait`: the time until the call could be granted. Several calls
-  /// are told different times, so that they do not come back together. The calls of a tenant with limits of its own are
-  /// all told `wait`.
+  /// Returns the time after which the client of a refused call should send the call again. `wait`: the time until the
+  /// call could be granted. Clients get different times, so that they do not all send their calls again at the same
+  /// time. If the upstream has no rates, or the tenant has limits of its own, the result is always `wait`.
   duration return_after(const request& refused, std::size_t tenant, duration wait);
-  /// Returns the first waiters of the queue, as they were at most a second ago. The list is cached, because making it
-  /// sorts all waiters under the lock of the limit.
+  /// Returns a list of the first waiters of the queue. The list is at most a second old. It is cached, because a new
+  /// list needs a sort of all waiters under the lock of the limit.
   std::shared_ptr<const std::vector<waiting_request>> recent_line();
-  /// Returns the flow that a tenant's requests use. The flow lives at least as long as a caller holds the pointer.
+  /// Returns the flow in which a tenant's requests to the limit wait.
   std::shared_ptr<const flow> share(std::size_t tenant) const { return share_of(tenant); }
   /// Pauses a target until `until`, because its response asks for it. If tenants bring their own credentials, pauses
   /// only this tenant. Does not shorten a pause that already lasts longer.
   void pause(std::size_t target, std::size_t tenant, time_point until);
 
-  /// Returns the end of the pause after a refusal that names no wait, or a wait of zero. The pause grows for those
-  /// tenants that pause() would pause. `started`: when the refused call began. `first`: see pause_growth.
+  /// Returns the end of the pause after a target has refused a call without naming a wait, or with a wait of zero. Each
+  /// further refusal makes the pause longer. If tenants bring their own credentials, the pause is only for this tenant;
+  /// otherwise it is for all tenants. `started`: when the refused call began. `first`: see pause_growth.
   time_point end_of_growing_pause(std::size_t target, std::size_t tenant, time_point started, duration first) {
     return limit_->end_of_growing_pause(target, whose_pause(tenant), started, first);
   }
-  /// Notes that a call that began at `started` has succeeded, so that the next growing pause is short again.
+  /// Records that a call that began at `started` has succeeded. So after the next refusal, end_of_growing_pause()
+  /// begins again with a short pause.
   void note_success(std::size_t target, std::size_t tenant, time_point started) {
     limit_->note_success(target, whose_pause(tenant), started);
   }
@@ -120,22 +123,23 @@ class upstream_queue {
   bool refuse_key(std::size_t target, time_point started) {
     return !upstream_.credential.is_passed() && limit_->refuse_key(target, started);
   }
-  /// Notes that a target's response to the tenant's call reported a used-up quota: for the model `told.model`, or for
-  /// all models if that is empty. If the response named no reset, it is a daily quota. If tenants bring their own
-  /// credentials, the quota is that of this tenant.
+  /// Records that a target's response to the tenant's call reported a used-up quota. It is the quota for the model
+  /// `told.model`, or for all models if that is empty. If the response named no reset time, the quota is daily. If
+  /// tenants bring their own credentials, the quota is that of this tenant.
   void note_spent(std::size_t target, std::size_t tenant, spent_quota told);
-  /// Returns the used-up quota that forbids a call of the tenant for this model. Nothing: a target that serves the
-  /// model can take the call. If several quotas forbid the call, returns the one that resets first.
+  /// Returns the used-up quota that forbids a call of the tenant for this model. Returns std::nullopt if a target that
+  /// serves the model can take the call. If several quotas forbid the call, returns the one that resets first.
   std::optional<spent_quota> find_spent(std::size_t tenant, std::string_view model, target_set among) const;
-  /// Returns when the last pause of the target, or of this tenant, ends. A time in the past: there is no pause.
+  /// Returns the end of the target's last pause. If tenants bring their own credentials, returns the end of this
+  /// tenant's last pause. A time in the past: there is no pause.
   time_point paused_until(std::size_t target, std::size_t tenant) const;
 
-  /// Lowers the limits' tokens to the quotas that a target's response reports. Does nothing if tenants bring their own
-  /// credentials, because the quotas are then those of one tenant.
+  /// Lowers the available tokens of the limits to the remaining quotas that a target's response reports. Does nothing
+  /// if tenants bring their own credentials, because each tenant then has quotas of its own.
   void learn(std::size_t target, const told_limits& told);
 
-  /// Whether this queue does not differ from a new one: no call waits or runs, all rates are full, there is no pause,
-  /// and the breaker is closed. Call it only while no call uses the queue.
+  /// Whether this queue has the same state as a new queue: no call waits or runs, all rates are full, there is no
+  /// pause, and the breaker is closed. Call it only while no call uses the queue.
   bool is_as_new(time_point now) const;
 
  private:
@@ -146,8 +150,8 @@ class upstream_queue {
     return !limit_->find_spent(target, whose_pause(tenant), model);
   }
 
-  /// Returns the name under which pauses grow: the tenant's name if tenants bring their own credentials; otherwise the
-  /// empty name, for all tenants together.
+  /// Returns the name under which pauses and used-up quotas are stored: the tenant's name if tenants bring their own
+  /// credentials; otherwise the empty name, for all tenants together.
   std::string_view whose_pause(std::size_t tenant) const noexcept {
     return upstream_.credential.is_passed() ? std::string_view{tenants_[tenant].name} : std::string_view{};
   }
@@ -165,12 +169,12 @@ class upstream_queue {
   mutable std::map<std::size_t, std::shared_ptr<flow>> shares_;  // the flows of tenants, by the tenant's index
   // After most_flows_of_a_host tenants of a host have a flow of their own, all further tenants share this flow.
   mutable std::shared_ptr<flow> others_;
-  // The times that refused calls were told to come back, by priority and tenant.
+  // For each priority and tenant: the times at which the clients of refused calls were asked to come back.
   std::map<std::pair<int, std::size_t>, return_times> returns_;
   std::mutex line_mutex_;
   std::shared_ptr<const std::vector<waiting_request>> line_;
   time_point line_made_ = time_point::min();
-  std::vector<std::shared_ptr<pools>> pools_;  // the connections to each target, by its index
+  std::vector<std::shared_ptr<pools>> pools_;  // for each target: its connections
   std::shared_ptr<retry_budget> budget_;
 };
 
