@@ -43,8 +43,8 @@ namespace {
 
 constexpr int wrong = 2;
 
-/// Returns the versions of the libraries that only this program uses. tools::versions() adds those of all canigo
-/// programs.
+/// Returns the versions of the libraries that only this program uses. tools::versions() adds the versions of the
+/// libraries that all canigo programs use.
 std::string own_libraries() {
   return fmt::format("Boost/{}.{}.{} {} toml++/{}.{}.{} nlohmann_json/{}.{}.{}", BOOST_VERSION / 100'000,
                      BOOST_VERSION / 100 % 1000, BOOST_VERSION % 100, OpenSSL_version(OPENSSL_VERSION), TOML_LIB_MAJOR,
@@ -52,8 +52,8 @@ std::string own_libraries() {
                      NLOHMANN_JSON_VERSION_PATCH);
 }
 
-/// Writes to standard error. If the reader of a pipe is slow, waits for the reader for up to 5 s. Call it only when no
-/// requests are served.
+/// Writes to standard error. If standard error is a pipe with a slow reader, waits for the reader for up to 5 s. Call
+/// it only when no requests are served.
 void complain(const std::string& text) noexcept {
   canigo::gateway::write_to_standard_error(text, std::chrono::seconds{5});
 }
@@ -84,7 +84,7 @@ void add_preset_option(CLI::App& app) {
          "--print-preset",
          [](const std::string& name) {
            std::string text{canigo::gateway::find_preset(name)->text};
-           text.pop_back();  // removes the line end, because the command line's parser adds one after the text
+           text.pop_back();  // removes the last line end of the text, because CLI11 adds one
            throw CLI::CallForVersion{text, 0};
          },
          "Print what an upstream of a provider has where the configuration says nothing else")

@@ -87,7 +87,8 @@ std::string byte_stream::why_not_secured(const error_code& error) const {
 net::awaitable<std::size_t> byte_stream::read_some(net::mutable_buffer to, duration limit, error_code& error) {
   if (!tls_) co_return co_await socket_.async_read_some(to, within(limit, error));
   const std::size_t n = co_await tls_->stream.async_read_some(to, within(limit, error));
-  // A truncated TLS stream is an error. Otherwise a message that ends with the stream would seem complete; see relay().
+  // If a TLS stream ends without the closing message, that is an error. Otherwise a truncated message would seem
+  // complete if the message has no length and lasts until the end of the stream; see relay().
   if (error == net::ssl::error::stream_truncated) error = net::error::connection_reset;
   co_return n;
 }
@@ -97,7 +98,7 @@ net::awaitable<void> byte_stream::write(std::span<net::const_buffer> pieces, dur
   while (!pieces.empty() && !error) {
     std::size_t n = 0;
     if (tls_) {
-      // OpenSSL makes a TLS record of each buffer, and sends one record at a time. So small buffers are joined.
+      // OpenSSL makes a TLS record from each buffer, and sends one record at a time. So small buffers are joined first.
       const std::string record = joined(pieces);
       const net::const_buffer next = record.empty() ? pieces.front() : net::buffer(record);
       n = co_await tls_->stream.async_write_some(next, within(stall, error));

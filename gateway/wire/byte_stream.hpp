@@ -73,8 +73,8 @@ class byte_stream {
   /// Whether nothing has arrived since the last message: neither a byte nor the end of the stream. Precondition: no
   /// other read is running.
   ///
-  /// With TLS, bytes that the TLS engine has already read from the socket are found, too. If there are such bytes, one
-  /// of them is lost, and the connection can't be used any more.
+  /// With TLS, the function also finds bytes that the TLS engine has already read from the socket. If there are such
+  /// bytes, one of them is lost, and the connection can't be used any more.
   bool is_quiet() noexcept;
   /// Whether the socket holds nothing: neither bytes nor the end of the stream. Consumes nothing.
   bool is_socket_quiet() noexcept;

@@ -7,8 +7,8 @@
 
 namespace canigo::gateway {
 
-/// Reports when the peer of a socket disconnects, even if bytes of the peer are unread. An event loop needs one such
-/// object.
+/// Reports when the peer of a socket disconnects, even if bytes of the peer are unread. Each event loop needs one
+/// object of this class.
 ///
 /// A read can't detect a disconnect early: while a body is arriving, the socket is always readable. So this class asks
 /// the kernel only for the end of the peer's stream (EPOLLRDHUP): a close, a reset or a half-close. Threads: only the
@@ -38,8 +38,8 @@ class disconnect_watch {
     entry& operator=(const entry&) = delete;
 
     /// Calls `whom.peer_left()` once when the peer disconnects; calls it immediately if the peer has already
-    /// disconnected. `whom` must not destroy this entry. `whom` must outlive this entry, or must be valid until
-    /// tell_no_more().
+    /// disconnected. `whom` must not destroy this entry. `whom` must live until this entry is destroyed, or until
+    /// tell_no_more() is called.
     void tell(listener& whom) noexcept;
     void tell_no_more() noexcept { whom_ = nullptr; }
 

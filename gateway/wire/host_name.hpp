@@ -28,9 +28,9 @@ struct host_name {
 /// refused, because some resolvers read "0x7f.1" as an address.
 std::optional<host_name> parse_host(std::string_view text);
 
-/// A host, and its port if one follows: "example.com:443", "[::1]:80", "example.com".
+/// A host, with an optional port: "example.com:443", "[::1]:80", "example.com".
 ///
-/// A port consists of digits and is in the range 1 to 65535. A colon that no port follows is refused.
+/// A port consists of digits and is in the range 1 to 65535. A colon without a port after it is refused.
 struct host_and_port {
   host_name host;
   std::optional<std::uint16_t> port;

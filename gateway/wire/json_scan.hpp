@@ -37,9 +37,9 @@ inline constexpr std::size_t told_of_text = 64;
 /// The max depth of nested lists and objects. It is bounded, because each level uses a part of the stack.
 inline constexpr std::size_t most_json_depth = 500;
 
-/// Reads one document, and passes its parts to the visitor. Builds no tree, because a small document can make a large
-/// tree. Returns false if the document is no JSON (RFC 8259, in UTF-8, with or without a byte order mark), or is nested
-/// too deeply. The visitor may then have received a part of it.
+/// Reads one document, and passes its parts to the visitor. Builds no tree, because the tree of a small document can be
+/// large. Returns false if the document is no JSON (RFC 8259, in UTF-8, with or without a byte order mark), or is
+/// nested too deeply. The visitor may then have received a part of it.
 bool scan_json(std::string_view document, json_visitor& visitor, json_end end = json_end::blanks);
 
 }  // namespace canigo::gateway

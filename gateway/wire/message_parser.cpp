@@ -123,7 +123,8 @@ class beast_parser final : public Machine, private http::basic_parser<IsRequest>
   void on_chunk_header_impl(std::uint64_t size, beast::string_view, beast::error_code& e) override {
     e = {};
     this->chunk_left = size;
-    // After the chunk of size 0 only the trailer follows, which Boost from 1.90 on reads in a separate step.
+    // No chunk follows the chunk of size 0. From Boost 1.90 on, the trailer is read in a separate step. In that step,
+    // `is_chunked` must be false, so that the lines of the trailer are not taken for sizes of chunks.
     if (size == 0) this->is_chunked = false;
   }
   std::size_t on_chunk_body_impl(std::uint64_t, beast::string_view body, beast::error_code& e) override {
@@ -161,8 +162,8 @@ message_parser::step message_parser::read(read_buffer& buffer) {
   const bool is_chunk_line = machine_->is_chunked && machine_->chunk_left == 0;
   std::optional<mended_text> mended;
   if (!machine_->reads_requests && is_chunk_line) {
-    // The whole line of a chunk's size is awaited: Beast counts the bytes of an unfinished line, but some of them may
-    // be blanks that are dropped later.
+    // The line with a chunk's size is given to Beast only when it is complete. Beast counts the bytes of an incomplete
+    // line, but some of them may be blanks that are dropped later.
     if (!has_chunk_line(input)) {
       s.wants_more = true;
       return s;
@@ -176,9 +177,9 @@ message_parser::step message_parser::read(read_buffer& buffer) {
     mended = mend_status_line(input);
   }
   if (mended) input = mended->text;
-  // Beast aborts the program if it gets the last chunk, "0" and two line ends, in more than one step. These are 5
-  // bytes. After the line of a chunk's size begins, no message ends with fewer bytes. So Beast gets such a line only
-  // when at least 5 bytes have arrived.
+  // Beast aborts the program if it gets the last chunk ("0" and two line ends, 5 bytes) in several steps. From the
+  // start of a line with a chunk's size, each message has at least 5 bytes left. So Beast gets such a line only when at
+  // least 5 bytes have arrived.
   constexpr std::size_t least = 5;
   if (is_chunk_line && !(mended && mended->is_line) && input.size() < least) {
     s.wants_more = true;
@@ -188,7 +189,7 @@ message_parser::step message_parser::read(read_buffer& buffer) {
   const std::size_t used = machine_->put(input, e);
   buffer.consume(mended ? mended->of_server(used) : used);
   s.piece = machine_->piece;
-  // Beast limits only the bytes of one step, so this function counts the bytes of all steps of a head.
+  // Beast limits the bytes of a head only within one step. So this function counts the bytes of all steps of a head.
   if (!known().has_head) machine_->head_bytes += used;
   const std::size_t unread = e == http::error::need_more && !known().has_head ? input.size() - used : 0;
   if (machine_->head_bytes + unread > machine_->most_head) e = http::error::header_limit;

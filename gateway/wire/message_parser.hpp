@@ -24,12 +24,12 @@ std::string_view reason_of(int status) noexcept;
 /// The reason why a message can't be parsed.
 enum class parse_failure : std::uint8_t { none, malformed, head_too_large, body_too_large, target_too_large };
 
-/// Parses one HTTP/1.1 message: first its head, then its body in pieces that are not copied. It uses the parser of
-/// Boost.Beast.
+/// Parses one HTTP/1.1 message with the parser of Boost.Beast: first the head, then the body in pieces. The pieces are
+/// not copied.
 class message_parser {
  public:
   static message_parser of_request(const parser_limits& limits);
-  /// `to_head`: the method of the request was HEAD, so the response has no body.
+  /// `to_head`: whether the method of the request was HEAD, so that the response has no body.
   static message_parser of_response(const parser_limits& limits, bool to_head);
   message_parser(message_parser&& other) noexcept;
   message_parser& operator=(message_parser&& other) noexcept;
@@ -45,7 +45,8 @@ class message_parser {
   /// The step consumes the bytes that it parses. So when is_done() is true, the buffer begins with the first byte after
   /// the message, even if pieces are still in use.
   step read(read_buffer& input);
-  /// Call it when the peer has ended the stream. If the body ends with the stream, the message is then done.
+  /// Call it when the peer has ended the stream. If the body ends with the stream, the message is then done. An
+  /// incomplete message becomes malformed.
   void end();
 
   bool has_begun() const noexcept;
@@ -56,10 +57,11 @@ class message_parser {
   /// Moves the head out of the parser. Call it once. If is_done(), this also frees the parser's memory.
   message_head take_head() noexcept;
 
-  /// Whether the message has a body; and the body's length, if the head names it. Precondition: has_head().
+  /// has_body(): whether the message has a body. length(): the body's length, if the head contains it. Precondition:
+  /// has_head().
   bool has_body() const noexcept;
   std::optional<std::uint64_t> length() const noexcept;
-  /// Whether only the end of the stream ends the body.
+  /// Whether the body ends only when the peer ends the stream.
   bool ends_with_stream() const noexcept;
   /// Returns 10 for HTTP/1.0 and 11 for HTTP/1.1; 0 if the head has not arrived yet.
   int version() const noexcept;
@@ -82,7 +84,7 @@ class message_parser {
   const facts& known() const noexcept;
 
   std::unique_ptr<machine> machine_;
-  facts last_;  // the facts about the message, kept after machine_ was freed
+  facts last_;  // the facts about the message, copied from machine_ before it is freed
   parse_failure failure_ = parse_failure::none;
 };
 

@@ -44,12 +44,13 @@ class kept_bytes {
 /// The body of a request. It reads a piece from the client only when a caller asks for the piece.
 ///
 /// The bytes read so far are kept up to a limit, so that the body can be sent again. A longer body is not kept, and
-/// can't be sent again. Bytes that were read ahead are kept until they have been given out.
+/// can't be sent again. Bytes that were read ahead are kept until next() or next_now() has returned them.
 class request_body {
  public:
   enum class status : std::uint8_t { good, interrupted, client_failed, timed_out, malformed, too_large };
 
-  /// `input`: contains bytes that came together with the head; further bytes are read into it.
+  /// `input`: the buffer that contains the bytes that came together with the head. Further bytes are read into this
+  /// buffer.
   request_body(byte_stream& client, message_parser& parser, read_buffer& input, duration idle, std::uint64_t most_kept,
                kept_bytes& all_kept)
       : client_{client}, parser_{parser}, input_{input}, idle_{idle}, most_kept_{most_kept}, all_kept_{all_kept} {}
@@ -66,11 +67,11 @@ class request_body {
   /// Stores the next pieces in `to`, as many as have already arrived and fit. Returns the number of pieces. They are
   /// valid until the next call.
   std::size_t next_now(std::span<std::span<const char>> to);
-  /// Whether the whole body has been given out by next() or next_now().
+  /// Whether next() or next_now() has returned the whole body.
   bool is_given_out() const noexcept { return parser_.is_done() && sent_ == kept_.size(); }
 
-  /// Reads about `most` bytes before anything is sent; the last piece may exceed `most`. Reads less if the bytes kept
-  /// for all bodies reach their limit. Afterwards next() begins with these bytes.
+  /// Reads about `most` bytes before any of the body is sent to the upstream; the last piece may exceed `most`. Reads
+  /// less if the bytes kept for all bodies reach their limit. Afterwards next() begins with these bytes.
   net::awaitable<void> read_ahead(std::uint64_t most);
   /// Like read_ahead(), but takes only bytes that have already arrived. Returns false if read_ahead() would read more
   /// bytes.
@@ -85,12 +86,12 @@ class request_body {
   void rewind() noexcept { sent_ = 0; }
   bool can_repeat() const noexcept { return is_replaced_ || kept_.size() == read_; }
 
-  /// Makes reads possible again after a cancellation on the client's stream. A cancellation loses no byte.
+  /// Makes reads possible again after a read of the client's stream was cancelled. A cancellation loses no byte.
   void resume() noexcept {
     if (status_ == status::interrupted) status_ = status::good;
   }
   status state() const noexcept { return status_; }
-  /// Whether the client has sent the whole body, and all of it was taken out of `input`.
+  /// Whether the client has sent the whole body, and the parser has taken all of it out of `input`.
   bool is_read() const noexcept { return parser_.is_done(); }
   bool has_failed() const noexcept { return status_ != status::good && status_ != status::interrupted; }
   std::uint64_t bytes() const noexcept { return read_; }
@@ -109,7 +110,7 @@ class request_body {
   const std::uint64_t most_kept_;
   kept_bytes& all_kept_;
   std::string kept_;
-  std::size_t sent_ = 0;    // how many bytes of kept_ were given out since the last rewind()
+  std::size_t sent_ = 0;    // how many bytes of kept_ next() and next_now() have returned since the last rewind()
   std::uint64_t read_ = 0;  // how many bytes of the body were read so far
   bool keeps_ = true;
   bool continues_ = false;

@@ -12,11 +12,11 @@ namespace canigo::gateway {
 struct mended_text {
   std::string text;
   std::size_t at = 0;       ///< where the text first differs from the server's bytes
-  std::size_t added = 0;    ///< the number of bytes in the text that the server has not sent
-  std::size_t dropped = 0;  ///< the number of the server's bytes that the text leaves out
+  std::size_t added = 0;    ///< the number of bytes that are in the text although the server did not send them
+  std::size_t dropped = 0;  ///< the number of bytes that the server sent and that are not in the text
   bool is_line = false;     ///< true: the text is one complete line; input after the line is not a part of it
 
-  /// Returns to how many of the server's bytes the first `used` bytes of the text correspond.
+  /// Returns the number of bytes from the server that the first `used` bytes of the text stand for.
   std::size_t of_server(std::size_t used) const noexcept { return used <= at ? used : used - added + dropped; }
 };
 

@@ -13,7 +13,8 @@
 namespace canigo::gateway {
 
 void write_to_standard_error(std::string_view text, duration patience) noexcept {
-  // Without this lock, two threads could find the same free space in the pipe, and the second write would block.
+  // Without this lock, two threads could find the same free space in the pipe of standard error, and the second write
+  // would block.
   static std::mutex mutex;
   const std::lock_guard lock{mutex};
   const auto end = std::chrono::steady_clock::now() + patience;
@@ -23,7 +24,7 @@ void write_to_standard_error(std::string_view text, duration patience) noexcept 
     const int ready = ::poll(&room, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;  // a signal has interrupted the call: repeat it
     if (ready <= 0) return;
-    // A pipe that is ready for writing accepts a piece of this size without blocking.
+    // If standard error is a pipe that is ready for writing, it accepts PIPE_BUF bytes without blocking.
     const auto n = ::write(STDERR_FILENO, text.data(), std::min<std::size_t>(text.size(), PIPE_BUF));
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return;

@@ -9,8 +9,9 @@
 
 namespace canigo::gateway {
 
-/// Writes to standard error as much of the text as its reader accepts within `patience`. The rest is lost, because a
-/// reader that stops or ends must neither block calls nor end the program.
+/// Writes the text to standard error, for at most `patience`. If the reader of standard error accepts only a part of
+/// the text in this time, the rest is lost. So a reader that stops reading does not block calls, and a reader that has
+/// ended does not end the program.
 ///
 /// Threads: any.
 void write_to_standard_error(std::string_view text, duration patience) noexcept;

@@ -18,7 +18,7 @@ class websocket_frames {
   /// to the next call. If bytes remain, the first of them begins a message: call begin() when this message may be
   /// passed on.
   std::size_t pass(std::string_view bytes) noexcept;
-  /// Allows the message that begins at the current byte to be passed on.
+  /// Allows the next message to be passed on. Call it when pass() has stopped before this message.
   void begin() noexcept { is_let_ = true; }
 
  private:
