@@ -100,6 +100,8 @@ TARGETS = [
     ("B23r", "ns", "scheduler.acquire", "Rust: governor until_ready", 1.2),
     ("K2", "bytes", "keyed_scheduler.try_acquire", "value", 100),
 ]
+# The object whose memory a benchmark measures.
+OBJECTS = {"B11": "deadline", "B12": "waiting callback", "B17n": "key", "K2": "key"}
 # In these benchmarks bare Asio works in another way, so it is no bound of what is possible.
 NO_FLOOR = ["B10", "B11"]
 # The contestants that may allocate nothing in steady state.
@@ -229,9 +231,9 @@ class Run:
                 least = round(self.ratio(work, floor, other, what), 5)
             ratio = self.figure(work, ours, what) if other == "value" else self.ratio(work, ours, other, what)
             label = {"ns": "time in ns" if other == "value" else "time", "cpu": "CPU time",
-                     "bytes": "memory in bytes", "missed": "missed share of the rate",
+                     "bytes": f"memory for each {OBJECTS.get(work)}, in bytes", "missed": "missed share of the rate",
                      "peak": "peak in 100 ms as a multiple of the rate", "lost": "lost share of the goodput"}[what]
-            found.append({"id": work, "what": label, "than": "" if other == "value" else other,
+            found.append({"id": work, "what": label, "ours": ours, "than": "" if other == "value" else other,
                           "ratio": round(ratio, 5), "target": round(most, 4), "met": ratio <= most, "floor": least})
         for work, ours in NO_ALLOCATIONS.items():
             if self.has(work, ours):
