@@ -5,56 +5,69 @@ import datetime
 HEAD = """\
 # Client libraries behind canigo-gateway
 
-While a call waits in the queue of [canigo-gateway](gateway.md), its client receives nothing. Each client
-library has its own time limit for a connection without data, and its own rules for repeating calls. This page
-shows the behaviour of {libraries} libraries with a real gateway on {date}. `tests/clients/run.py` writes this
-page. `scripts/test --variant clients` tests all libraries again, and names each library whose behaviour has
-changed.
+While a call waits in the queue of [canigo-gateway](gateway.md), the call's client receives no data, unless the gateway
+sends comments (`keep_alive`) or interim responses. Each client library has its own time limit for a connection without
+data, and its own rules for repeating calls. This page shows the behaviour of {libraries} client libraries with a \
+real gateway on
+{date}. `tests/clients/run.py` writes this page. `scripts/test --variant clients` tests all client libraries again,
+and names each library whose behaviour has changed.
 
 ## In short
 
-- Set `max_wait` of a tenant to a little less than the time limit of its clients. With such a `max_wait`, the gateway
-  refuses a call with a reason and a Retry-After before its client gives up.
-- Or raise the client's time limit, so that the client waits for the call's turn.
-- Libraries of model providers show the gateway's reason in the text of their errors. With a general HTTP client, read
-  the member `message` of the answer's JSON body.
-- Some libraries repeat a call although the answer has `X-Should-Retry: false`. The
-  [last table](#what-they-do-when-the-upstream-fails) names these libraries. For calls that may not run twice, turn off
-  the retries of the library.
+- Set `max_wait` of a tenant to a little less than the time limit of the tenant's clients. If `max_wait` is shorter than
+  the client's time limit, the gateway refuses a call, with a reason and a Retry-After, before the call's client gives
+  up.
+- Instead of setting `max_wait`, you can raise the client's time limit, so that the client waits until the gateway sends
+  the call.
+- If the gateway refuses a call, libraries of model providers show the gateway's reason in the text of their errors.
+  With a general HTTP client, read the gateway's reason from the member `message` of the refusal's JSON body.
+- Some client libraries repeat a call although the answer has `X-Should-Retry: false`; see the
+  [last table](#what-they-do-when-the-upstream-fails). For calls that the upstream must not execute twice, turn off the
+  repeats of the client library.
 
 ## How long they wait
 
-Calls of each client waited in the queue for 8, 20 and 70 seconds. Time limits of more than 70 seconds were not
-measured; they are the library's own values. Each setting in the last column was tested with a wait of 70 seconds.
-Some clients [send their time limit](gateway.md#priorities-and-waits). The gateway does not send a call that would end
-after this limit.
+For the following table, calls of each client waited in the gateway's queue for 8, 20 and 70 seconds. Time limits above
+70 seconds were not measured; the following table shows the library's own value, or "more than 70 s". Each setting in
+the last column of the following table was tested with a wait of 70 seconds. Some clients send the gateway
+[their time limit](gateway.md#priorities-and-waits). The gateway does not send a call to the upstream if the call would
+end after the client's time limit.
 
-| client | language | version | gives up after | what it does then | sends its time limit | setting to wait longer |
+| client library | language | version | time limit for a waiting call | behaviour at the time limit | \
+sends its time limit to the gateway | setting for a longer time limit |
 |---|---|---|---|---|---|---|
 """
 
 REFUSALS = """
 ## What they do with a refusal
 
-The gateway refused a call with 429 or 503, and with a wait of 20 or 130 s in `Retry-After` and `Retry-After-Ms`.
-"Repeats after the wait" means that the client repeated the call after that time, and was answered. "Repeats too soon"
-means that the client repeated the call before that time. For the last three columns the gateway refused every attempt.
-The last three columns show how often the call was sent in total, the final error, and whether the error contains the
-gateway's reason. Clients without an error return the answer with its status. The errors of requests, httpx, aiohttp and
-reqwest are those of `raise_for_status` or `error_for_status`.
+For the following table, the gateway refused a call with 429 or 503; `Retry-After` and `Retry-After-Ms` named a wait of
+20 or 130 seconds. "Repeats after the wait" means that the client repeated the call after the named wait, and got an
+answer. "Repeats too soon" means that the client repeated the call before the end of the named wait. For the last three
+columns of the following table, the gateway refused every attempt of a call. The last three columns of the following
+table show how often the client sent the call in total, the final error, and whether this error contains the gateway's
+reason. In the tables of this page, "no error" means that the client library returned the gateway's answer with its
+status. For requests, httpx, aiohttp and reqwest, the following table shows the error that `raise_for_status` or
+`error_for_status` reports.
 
-| client | after 429, 20 s | after 429, 130 s | after 503, 20 s | always refused | final error | reason in the error |
+| client library | after 429 with a Retry-After of 20 s | after 429 with a Retry-After of 130 s | \
+after 503 with a Retry-After of 20 s | if every attempt is refused, a call is | \
+final error if every attempt is refused | place of the gateway's reason in this error |
 |---|---|---|---|---|---|---|
 """
 
 FAILURES = """
 ## What they do when the upstream fails
 
-The following table says how often each client sent its call in total. If the gateway could not connect, the upstream
-has not received the call. After a lost connection or a timeout, the upstream may already have executed the call. The
-gateway itself repeats calls that are safe to repeat. To other calls it answers with `X-Should-Retry: false`.
+The following table shows how often each client sent its call in total, if the upstream failed at every attempt. If the
+gateway could not connect to the upstream, the upstream has not received the call. If the connection to the upstream was
+lost, or the upstream did not answer in time, the upstream may already have executed the call. The gateway itself
+repeats calls that are safe to repeat. If a failed call is not safe to repeat, and the upstream may have executed this
+call, the gateway answers with `X-Should-Retry: false`.
 
-| client | call | 502, no connection | 502, connection lost | 504, timeout | final error | mark of a repeated call |
+| client library | method of the call | if no connection to the upstream is possible (502) | \
+if the connection to the upstream is lost (502) | if the upstream does not answer in time (504) | final error | \
+request field that marks a repeat |
 |---|---|---|---|---|---|---|
 """
 
@@ -73,9 +86,10 @@ def wait_row(client, facts):
         after = f"{min(wait['gives up after'] for wait in given_up)} s"
         then = "repeats the call" if given_up[0]["again"] else f"`{given_up[0]['end']}`"
     else:
-        after, then = f"{facts['limit']:g} s" if "limit" in facts else "more than 70 s", ""
-    tells = "sends it" if facts["tells"] else "does not send it"
-    return row(client.name, client.ecosystem.capitalize(), facts["version"], after, then, tells, client.setting)
+        after, then = f"{facts['limit']:g} s" if "limit" in facts else "more than 70 s", "not measured"
+    tells = "yes" if facts["tells"] else "no"
+    setting = client.setting or "none tested"
+    return row(client.name, client.ecosystem.capitalize(), facts["version"], after, then, tells, setting)
 
 
 def error_of(client, fact):
@@ -100,7 +114,7 @@ def refusal_row(client, facts):
 def failure_row(client, facts):
     cases = [facts[case] for case in ("unreachable", "lost", "slow")]
     errors = ", ".join(dict.fromkeys(error_of(client, case) for case in cases))
-    marks = ", ".join(f"`{mark}`" for mark in facts.get("marks", []))
+    marks = ", ".join(f"`{mark}`" for mark in facts.get("marks", [])) or ("none" if "marks" in facts else "not tested")
     return row(client.name, client.method, *[times_sent(case) for case in cases], errors, marks)
 
 
