@@ -21,8 +21,8 @@ int next_descriptor() noexcept;
 /// configuration can be read.
 struct descriptor_shares {
   std::size_t clients = std::numeric_limits<std::size_t>::max();  ///< how many clients may be connected
-  int first_reserved =
-      std::numeric_limits<int>::max();  ///< the lowest descriptor that only the admin interface and files may use
+  /// the lowest descriptor that only the admin interface and files may use
+  int first_reserved = std::numeric_limits<int>::max();
 };
 
 /// Divides the descriptors of a process that may open `files` files. The descriptors that are already open now can't be
