@@ -95,6 +95,7 @@ std::error_code easy_handle::begin(transfer& t) noexcept {
   no_socket_ = {};
   has_opened_ = false;
   newest_socket_ = CURL_SOCKET_BAD;
+  was_reached_ = false;
   local_port_ = 0;
   sent_hop_ = -1;
   sent_connects_ = 0;
@@ -151,6 +152,7 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
 /// that. Over HTTP/2 nothing follows from this call, because the transfer may be waiting for other transfers of its
 /// connection.
 void easy_handle::waits_for_nothing() noexcept {
+  if (is_connecting()) was_reached_ = is_reached();
   if (transfer_ == nullptr || !is_paused_ || is_starved_) return;
   const int version = number(CURLINFO_HTTP_VERSION);
   if (version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1) transfer_->sends_no_more();
@@ -320,6 +322,7 @@ curl_socket_t easy_handle::on_open(void* self, curlsocktype, curl_sockaddr* addr
   if (!h.may_connect(*address)) return CURL_SOCKET_BAD;
   const curl_socket_t fd = h.source_->open_socket(*address);
   h.newest_socket_ = fd;
+  h.was_reached_ = false;
   h.has_opened_ = h.has_opened_ || fd != CURL_SOCKET_BAD;
   if (fd == CURL_SOCKET_BAD && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
     h.no_socket_ = {errno, std::system_category()};

@@ -77,6 +77,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// Whether the handle has a transfer whose request is not sent yet, or is not sent yet to the target of its last
   /// redirect.
   bool is_connecting() const noexcept { return transfer_ != nullptr && !was_sent_in_this_hop(); }
+  /// Returns a text for an error message: client_options.connect_timeout has passed, and which step was missing.
+  std::string passed_connect_timeout() const;
   /// Returns a text for an error message: the step that was missing before the request could be sent.
   const char* missing_to_send() const noexcept;
   /// Copies curl's information into the transfer's response, and returns how the transfer ended.
@@ -114,6 +116,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   void set_headers(const request& r, bool has_body);
   bool may_send(int local_port) noexcept;
   bool was_sent_in_this_hop() const noexcept;
+  /// Whether newest_socket_ is connected.
+  bool is_reached() const noexcept;
   /// Whether the TLS engine of the connection has bytes that curl has not read.
   bool has_unread_tls() const noexcept;
   std::error_code reason(CURLcode result) const noexcept;
@@ -142,6 +146,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool is_http2() const noexcept;
   void fill(response& r) const;
 
+  const duration connect_timeout_;
   const std::size_t max_headers_;
   const std::size_t max_body_;
   const int max_redirects_;
@@ -167,6 +172,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   std::error_code no_socket_;  // why no socket could be opened for the transfer
   bool has_opened_ = false;    // whether a socket was opened since the last redirect
   curl_socket_t newest_socket_ = CURL_SOCKET_BAD;
+  bool was_reached_ = false;  // whether newest_socket_ was connected when curl stopped waiting for its events
   net::ip::address refused_address_;
   int local_port_ = 0;
   int sent_hop_ = -1;      // the number of redirects before the request was last sent; -1: not sent yet

@@ -34,7 +34,8 @@ long number_of(http_version v, bool sends_body) noexcept {
 
 easy_handle::easy_handle(const client_options& options, const trust& trusted, connection_source& source,
                          curl_closesocket_callback close, void* closer)
-    : max_headers_{options.max_headers},
+    : connect_timeout_{options.connect_timeout},
+      max_headers_{options.max_headers},
       max_body_{options.max_body},
       max_redirects_{options.max_redirects},
       decodes_{options.decode_body},

@@ -44,6 +44,8 @@ bool curl_uses_openssl() noexcept {
 
 std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode result) const {
   if (ec == errc::too_large) return passed_bound(t, result);
+  // The connect timeout is the only time limit that curl itself watches.
+  if (result == CURLE_OPERATION_TIMEDOUT) return passed_connect_timeout();
   if (ec == error::address_refused) return "client_options.allow_address refuses " + refused_address_.to_string();
   const std::string said = said_.data();
   if (ec == error::bad_content_encoding) {
@@ -61,16 +63,23 @@ std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode
   return is_explained ? said : std::string{};
 }
 
+std::string easy_handle::passed_connect_timeout() const {
+  return "client_options.connect_timeout of " + to_string(connect_timeout_) + " passed before " + missing_to_send();
+}
+
+bool easy_handle::is_reached() const noexcept {
+  sockaddr_storage peer{};
+  socklen_t size = sizeof peer;
+  return ::getpeername(newest_socket_, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+}
+
 const char* easy_handle::missing_to_send() const noexcept {
   curl_off_t microseconds = 0;
   curl_easy_getinfo(get(), CURLINFO_NAMELOOKUP_TIME_T, &microseconds);
   if (microseconds == 0) return "the address of the server, or of its proxy, was known";
-  // curl reports the time of the TCP connect only together with the time of TLS. So this function asks the socket
-  // whether it is connected.
-  sockaddr_storage peer{};
-  socklen_t size = sizeof peer;
-  const bool is_connected = ::getpeername(newest_socket_, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
-  return is_connected ? "TLS was set up, or a proxy had reached the server" : "the server was reached";
+  // curl reports the time of the TCP connect only together with the time of TLS. So the socket is asked. If curl has
+  // closed the socket, was_reached_ has the socket's last answer.
+  return was_reached_ || is_reached() ? "TLS was set up, or a proxy had reached the server" : "the server was reached";
 }
 
 std::string easy_handle::passed_bound(const transfer& t, CURLcode result) const {

@@ -81,9 +81,7 @@ std::string engine::passed_limit(const transfer& t) const noexcept {
                         : t.response_.headers.empty() ? "a header of the response came"
                                                       : "the response was complete";
   try {
-    if (is_connecting && t.connect_by_ <= t.done_by_) {
-      return "client_options.connect_timeout of " + to_string(options_.connect_timeout) + " passed before " + missing;
-    }
+    if (is_connecting && t.connect_by_ <= t.done_by_) return easy_handle::of(t).passed_connect_timeout();
     const bool is_own = t.request_.timeout.has_value();
     return (is_own ? "request.timeout of " : "client_options.timeout of ") +
            to_string(is_own ? *t.request_.timeout : options_.timeout) + " passed before " + missing;
