@@ -52,7 +52,8 @@ struct shared_cap_options {
 /// Threads: any thread may call any member at any time. Allocates: in the constructor.
 class shared_cap {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   explicit shared_cap(const shared_cap_options& options);
   shared_cap(const shared_cap& other) = default;  // there is no move, because a moved-from cap would have no slots
   shared_cap& operator=(const shared_cap& other) = default;
@@ -231,9 +232,10 @@ class sublimit_handle {
 ///     call(p.alternative_name());
 ///
 /// An alternative can serve a request if all of its rates and its cap allow it. If several alternatives can, the
-/// limiter takes the one with the lowest `prefer`, then the one with the largest free part of its burst, then the first
-/// one. `request.alternatives` names the alternatives that may serve the request. Waiters keep their order: the first
-/// waiter takes the first free capacity that it can use. Later waiters, even smaller ones, can't take capacity of the
+/// limiter takes the one with the lowest `prefer`, then the one with the largest free part, then the first one. The
+/// free part of an alternative is the smallest free part of its cap and of the bursts that the request needs.
+/// `request.alternatives` names the alternatives that may serve the request. Waiters keep their order: the first waiter
+/// takes the first free capacity that it can use. Later waiters, even smaller ones, can't take capacity of the
 /// alternatives that the first waiter waits for. They can take capacity of other alternatives. Flows share all
 /// alternatives together, by weight; a flow gets no compensation for a wait for its alternatives.
 ///
@@ -250,7 +252,8 @@ class sublimit_handle {
 /// Errors, cancellation, threads and lifetime are those of canigo::scheduler and canigo::semaphore.
 class limiter : public limit_handle<detail::permit_waiter> {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   limiter(const net::any_io_executor& executor, const limiter_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

@@ -20,8 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// The delays between calls during an outage. They are short, because the client has its own delays for an unreachable
-// server: both together are less than 2 s.
+// The delays between calls to Redis during an outage. They are short, because the Redis client adds its own delays if
+// it can't reach the server. The sum of both delays is less than 2 s.
 constexpr backoff after_failures{.first = milliseconds{50}, .cap = milliseconds{500}};
 
 // During this time after a failed call to Redis, requests are decided without Redis. If another call begins in this
@@ -189,8 +189,8 @@ time_point sync_plan::next_look(const needs& n, time_point now) const noexcept {
   return t;
 }
 
-/// Returns the time limit of the next call. The limit is longer on a slow connection, up to a bound that depends on the
-/// length of the lease.
+/// Returns the time limit of the next call to Redis. The limit is longer on a slow connection, up to a bound that
+/// depends on the length of the lease.
 duration sync_plan::time_limit(const needs& n, duration answer_within) const noexcept {
   // Without a registered session no lease can be lost, so the call may wait longer for a connection.
   const duration least = milliseconds{n.is_registered ? 20 : 1000};
@@ -232,7 +232,7 @@ std::error_code sync_plan::decide(time_point now, const canigo::detail::demand& 
 }
 
 /// Finds the alternative that serves a request: the one with the lowest `prefer` among the alternatives with free
-/// capacity. If several have the same lowest `prefer`, chooses the one with the largest free part of its burst. Returns
+/// capacity. If several have the same lowest `prefer`, chooses the one with the largest free part. Returns
 /// would_block if a later attempt may find an alternative.
 std::error_code sync_plan::choose(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
                                   std::size_t& from) noexcept {

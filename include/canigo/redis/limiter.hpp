@@ -23,9 +23,10 @@ namespace canigo::redis {
 
 struct limiter_options {
   /// All of these rates must admit a request. Up to 16 rates are allowed, with up to 5 units. The list may be empty
-  /// only if there is a cap. Each burst is 1 to 2^31, and each bucket must fill in less than 285 years. If the reduced
-  /// rate is n tokens per whole number of µs, n times the burst must also be below 2^53. The error message names the
-  /// greatest allowed burst. `initial_tokens` must be 0: buckets start empty. `window` must be rate_window::average.
+  /// only if there is a cap. Each burst is 1 to 2^31, and each bucket must fill in less than 285 years. Written as
+  /// a reduced fraction, a rate is n tokens per m µs with whole n, m. Then n times the burst must also be below 2^53.
+  /// The error message names the greatest allowed burst. `initial_tokens` must be 0: buckets start empty. `window` must
+  /// be rate_window::average.
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;  ///< max number of permits in use, in all processes; 1 to 2^31, or unlimited
   /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
@@ -108,11 +109,12 @@ class alternative_handle {
 /// limiter with a cap ends with its lease, as that of a semaphore does.
 ///
 /// With `alternatives`, a request also takes from exactly one of them, in the same step of Redis. An alternative can
-/// serve a request if all of its limits and all common limits allow it. If several alternatives can, the limiter takes
-/// the one with the lowest `prefer`, then the one with the largest free part of its burst, then the first one.
-/// `p.alternative()` of the permit says which one; the slot and the tokens of the permit return to that alternative.
-/// The first waiter of all processes takes the first free capacity that it can use. Later waiters can't take capacity
-/// of the alternatives that the first waiter waits for. They can take capacity of other alternatives.
+/// serve a request if all of its limits and all common limits allow it. If several can serve it, the limiter takes the
+/// one with the lowest `prefer`, then the one with the largest free part, then the first one. The free part of an
+/// alternative is the smallest free part of its cap and of the bursts that the request needs. `p.alternative()` of the
+/// permit says which one was taken; the slot and the tokens of the permit return to that alternative. The first waiter
+/// of all processes takes the first free capacity that it can use. Later waiters can't take capacity of the
+/// alternatives that the first waiter waits for. They can take capacity of other alternatives.
 ///
 /// At most 256 different sets of alternatives wait at once; a request with a further set ends with errc::queue_full. A
 /// request that no alternative of its set can ever serve ends with errc::too_large. When a request arrives, an

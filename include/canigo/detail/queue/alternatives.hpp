@@ -66,14 +66,15 @@ class alternatives {
 
   struct choice {
     std::size_t index = no_alternative;  ///< the index of the alternative; no_alternative: none has free capacity
-    /// the time since when the chosen alternative has free capacity; without a choice: the time from which the first
+    /// the time from which the chosen alternative has free capacity; if none is chosen: the earliest time at which an
     /// alternative will have free capacity
     time_point ready = time_point::max();
   };
   /// Chooses the alternative that serves a request: the one with the lowest `prefer` among those in the set with free
-  /// capacity at `now`. Among several with the same `prefer`, chooses the alternative with the largest free part of its
-  /// burst; if these parts are equal, the first alternative. Tokens that were released since `as_of` count from the
-  /// instant of their release.
+  /// capacity at `now`. Among several with the same `prefer`, chooses the alternative with the largest free part; if
+  /// these parts are equal, the first alternative. The free part of an alternative is the smallest free part of its cap
+  /// and of the bursts that the request needs. Tokens that were released since `as_of` count from the instant of their
+  /// release.
   choice choose(std::uint64_t set, time_point as_of, time_point now, demand d) const noexcept;
 
   /// Takes the demand of a request from alternative `i` at `now`. The alternative's rates count the tokens as taken at
@@ -94,7 +95,7 @@ class alternatives {
   wait_reason what_binds(std::uint64_t set, time_point now, demand d) const noexcept;
 
  private:
-  // The part of an alternative's burst that is available now.
+  // The free part of an alternative's cap or of one of its bursts: the fraction left / of.
   struct room {
     std::uint64_t left = 1;
     std::uint64_t of = 1;
