@@ -182,7 +182,8 @@ net::awaitable<void> service_core::report_end(std::shared_ptr<service_core> core
   }
 }
 
-/// Reports the end of a run to the store, and repeats that until it succeeds.
+/// Reports the end of a run to the store, and repeats the report after a failure. Gives up if the store has stopped, if
+/// abandon() was called, or if the lease ends while the service stops.
 net::awaitable<void> service_core::tell(queue& q, running r, run_report report) {
   for (std::uint32_t failures = 0;;) {
     std::exception_ptr failed;
@@ -213,8 +214,8 @@ net::awaitable<void> service_core::tell(queue& q, running r, run_report report) 
       if (time_.now() >= over) co_return;
       pause = std::min(pause, over - time_.now());
     }
-    // sleep_for() is used, because pause_after() does not wait while the service stops. The report must be repeated
-    // even then.
+    // The report is repeated even while the service stops. The pause before it uses sleep_for(), because pause_after()
+    // does not wait while the service stops.
     co_await sleep_for(pause);
   }
 }

@@ -156,8 +156,8 @@ struct job_info {
 struct queue_count {
   std::string queue;
   bool is_paused = false;
-  std::size_t by_state[5] = {};  ///< jobs in each job_state; `done` is counted only among the jobs that ended last
-  bool has_more[5] = {};         ///< indexed by job_state; true: there are more jobs than the number in by_state
+  std::size_t by_state[5] = {};  ///< jobs in each job_state; `done`: only those of the last most_counted ended jobs
+  bool has_more[5] = {};         ///< indexed by job_state; true: there may be more jobs than the number in by_state
   /// How long the earliest due job has been due; 0: no job is due.
   duration oldest = duration::zero();
   std::size_t of(job_state s) const noexcept { return by_state[static_cast<std::size_t>(s)]; }

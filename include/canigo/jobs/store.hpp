@@ -128,8 +128,8 @@ class store {
   /// Ends the job with a result. A holder whose lease has ended may still call complete() successfully, if no other
   /// process has claimed the job since.
   virtual net::awaitable<verdict> complete(lease l, std::string result) = 0;
-  /// Ends a failed run. The job waits for `retry_in` before its next run. The job is dead if that was its last attempt,
-  /// or if `retry_in` is max. A job that was marked as cancelled ends as cancelled.
+  /// Ends a failed run. The job waits for `retry_in` before its next run. The job is dead if this run was its last
+  /// attempt, or if `retry_in` is duration::max(). A job that was marked as cancelled ends as cancelled.
   virtual net::awaitable<verdict> fail(lease l, std::string text, duration retry_in) = 0;
   /// Ends a run, and lets the job wait for `d`, 0 or more, before its next run. This run does not count as an attempt.
   /// A job that was marked as cancelled ends as cancelled.
@@ -140,20 +140,20 @@ class store {
   virtual net::awaitable<extension> extend(lease l, duration d, std::optional<std::string> progress) = 0;
 
   virtual net::awaitable<cancel_answer> cancel(job_id id) = 0;
-  /// Lets an ended job run again immediately. The job gets at least one more attempt; the number of its crashes and a
-  /// passed deadline are reset.
+  /// Lets an ended job run again immediately. The job gets at least one more attempt. The number of its crashes becomes
+  /// 0. If its deadline has passed, the job has no deadline anymore.
   virtual net::awaitable<requeue_answer> requeue(job_id id) = 0;
   /// Removes a job that does not run.
   virtual net::awaitable<remove_answer> remove(job_id id) = 0;
   /// Removes ended jobs, oldest first, and returns their number. Call it again until it returns 0.
   virtual net::awaitable<std::size_t> trim(trim_request r) = 0;
 
-  /// Pauses a queue: claim() returns no jobs of it. Idempotent. The queue need not exist.
+  /// Pauses a queue: until resume(), claim() returns no jobs of this queue. Idempotent. The queue need not exist.
   virtual net::awaitable<void> pause(std::string queue) = 0;
   virtual net::awaitable<void> resume(std::string queue) = 0;
 
-  /// The time until claim() can return more jobs than now. It can return more when a job of the queue becomes due, or
-  /// when a lease or a deadline of a job in any queue ends. 0: immediately; max: no such time is known.
+  /// The time until claim() can return more jobs than now. That is the time until a job of the queue becomes due, or
+  /// until a lease or a deadline of a job in any queue ends. 0: immediately; duration::max(): no such time is known.
   virtual net::awaitable<duration> next_due(std::string queue) = 0;
   /// The current time of the store's clock.
   virtual net::awaitable<instant> clock() = 0;
