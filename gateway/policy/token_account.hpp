@@ -53,7 +53,8 @@ class token_account {
   /// Returns the amounts to settle for a refused attempt whose response is dropped. A refused attempt has used no
   /// tokens.
   std::vector<token_amount> settle_refused() const;
-  /// Returns the amounts to settle for an attempt that costs no money if its response is dropped.
+  /// Returns the amounts to settle for an attempt that costs no money and whose response is dropped: 0 USD. Empty if
+  /// ask() requested no USD.
   std::vector<token_amount> settle_free_of_charge() const;
 
   /// Returns the usage; empty if it is not known. Call settle() first.

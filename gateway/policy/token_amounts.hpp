@@ -28,7 +28,8 @@ std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::strin
 
 /// Returns the amount of each unit that a request takes from its upstream's rates: the estimate times `learned`, and at
 /// least `least` of "tokens". For a strict window, a `learned` below 1 counts as 1. Each amount is at least 1 and at
-/// most most_amount(). A free request may take 0, and a request without output may take 0 of "output_tokens".
+/// most most_amount(). But a request that uses no tokens (token_estimate::is_free) may take 0 of each unit. A request
+/// without output may take 0 of "output_tokens", and each request may take 0 of "usd".
 ///
 /// `own`: the rates of the tenant, whose bursts also bound the amounts; null: the tenant has none. `of`: the targets
 /// that may serve the request. `cost`: the amount of "usd".

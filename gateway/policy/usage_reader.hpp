@@ -43,17 +43,19 @@ struct usage_numbers {
   std::optional<std::uint64_t> total;
   std::optional<std::uint64_t> cached_input;
   std::optional<std::uint64_t> more_cached_input;
-  bool is_unreadable = false;  ///< a value is no valid number of tokens; then the other numbers are not used either
+  /// Whether a number of tokens is invalid. If so, no number is used. An invalid number of cached tokens is ignored.
+  bool is_unreadable = false;
 
   std::optional<token_usage> sum() const noexcept;
 };
 
 /// Reads the usage from the body of a response, which is given to it in pieces.
 ///
-/// A dotted name in `names` starts at the top level of a document, in its member `message`, `response`, `delta` or
-/// `interaction`, or in an object of a list. A document of up to 1 MiB is kept; of a larger one only the last 16 KiB
-/// are kept. An event of up to 256 KiB is kept; a larger one is skipped. If only a part of a document is kept, only
-/// complete objects in that part are read.
+/// A dotted name in `names`, such as "usage.input_tokens", starts at the top level of a document, or in its member
+/// `message`, `response`, `delta` or `interaction`. If the whole document is a list, the name may start in an object of
+/// this list. A document of up to 1 MiB is kept; of a larger document only the last 16 KiB are kept. An event of up to
+/// 256 KiB is kept; a larger event is skipped. If only a part of a document is kept, only complete objects in that part
+/// are read.
 class usage_reader {
  public:
   static constexpr std::size_t most_document = std::size_t{1} << 20;
