@@ -36,9 +36,11 @@ struct limit_stats : queue_stats {
   wait_histogram round_trip;          ///< how long the answered calls of the Redis script took
   bool available = true;              ///< whether the last call of the Redis script was answered
   bool has_session = false;           ///< whether Redis has a session of this process; it ends some time after stop()
-  std::string last_error = {};        ///< why the last call failed, or why no messages arrive; empty: no problem
+  /// why the last call of the Redis script failed, why no messages of Redis arrive, or that the connection is too slow
+  /// for the lease; empty: no problem
+  std::string last_error = {};
   std::error_code last_error_code = {};
-  std::uint64_t held_by_all = 0;   ///< the sum of the weights of all processes' permits, in the latest answer
+  std::uint64_t held_by_all = 0;   ///< the sum of the weights of all processes' permits, in the latest answer of Redis
   std::size_t waiting_of_all = 0;  ///< number of waiting requests of all processes, in the latest answer of Redis
   duration quarantine{};           ///< how much longer Redis grants nothing (its quarantine), in its latest answer
   /// the end of the limit's pause; an instant in the past means: not paused
