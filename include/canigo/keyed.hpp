@@ -41,8 +41,8 @@ class keyed;
 /// shares one limit with all other new keys. Known keys keep their state. Each process seeds the hash differently, so
 /// an attacker can't choose keys that collide.
 ///
-/// While the table is full, each request checks a few entries for keys that can be dropped. So if few keys can be
-/// dropped, several requests may pass until such a key is found.
+/// While the table is full, each request with a new key checks a few entries for keys that can be dropped. If few keys
+/// can be dropped, several such requests may come before a key to drop is found.
 ///
 /// Errors of acquire(); a failed acquire() consumes nothing:
 /// - errc::too_many_keys for a new key, with overflow_of_keys::refuse;
@@ -59,7 +59,8 @@ class keyed<scheduler, Key, Hash> {
   using core = detail::keyed_core<Key, Hash, detail::keyed_tokens>;
 
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   keyed(const net::any_io_executor& executor, const keyed_scheduler_options& options, const Hash& hash = Hash{})
       : core_{core::open(executor, detail::checked(options), hash)} {}
   template <class ExecutionContext>
@@ -80,7 +81,7 @@ class keyed<scheduler, Key, Hash> {
 
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
-  /// A request that is granted immediately does not pass through the event loop, except for one of 128 such requests.
+  /// Of the requests that are granted immediately, only one in 128 passes through the event loop.
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r = {}) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
@@ -177,7 +178,8 @@ class keyed<semaphore, Key, Hash> {
  public:
   using permit = keyed_permit<Key>;
 
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   keyed(const net::any_io_executor& executor, const keyed_semaphore_options& options, const Hash& hash = Hash{})
       : core_{core::open(executor, detail::checked(options), hash)} {}
   template <class ExecutionContext>
@@ -201,7 +203,7 @@ class keyed<semaphore, Key, Hash> {
 
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
-  /// A request that is granted immediately does not pass through the event loop, except for one of 128 such requests.
+  /// Of the requests that are granted immediately, only one in 128 passes through the event loop.
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(Key key, request r = {}) {
     return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
