@@ -107,8 +107,8 @@ class token_bucket {
   std::uint64_t burst() const noexcept { return burst_; }
 
  private:
-  // tokens_ per period_ nanoseconds are below 2^63, and burst_ is at most 2^62. So after a take and reanchor(), taken_
-  // is at most burst_ + tokens_ <= most_taken, and no sum or product below overflows.
+  // tokens_ and period_ are below 2^63, and burst_ is at most 2^62. So after a take and reanchor(), taken_ is at most
+  // burst_ + tokens_ <= most_taken, and no sum or product below overflows.
   static constexpr std::uint64_t most_taken = (std::uint64_t{1} << 63) + (std::uint64_t{1} << 62) - 1;
   static constexpr std::uint64_t reanchor_above = std::uint64_t{1} << 62;
 
@@ -125,9 +125,9 @@ class token_bucket {
   }
   bool full(uint128 credit) const noexcept { return spent(taken_) <= credit; }
 
-  // Whether the bucket has been full for a nanosecond or longer. If it has been full for a shorter time, the bucket
-  // keeps the credit that exceeds a full bucket. Without this credit, the schedule would shift after a token that was
-  // due between two nanoseconds.
+  // Whether the bucket has been full for a nanosecond or longer. If it has been full for less than a nanosecond, it
+  // keeps the credit beyond `burst` tokens. Without this credit, the schedule of later tokens would shift if a token
+  // was due between two nanoseconds.
   bool overflows(uint128 credit) const noexcept { return spent(taken_) + tokens_ <= credit; }
 
   void fill(time_point now) noexcept;

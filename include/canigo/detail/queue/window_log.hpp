@@ -33,8 +33,8 @@ class window_log {
   std::uint64_t most() const noexcept { return most_; }
 
   bool has_room(time_point now, std::uint64_t tokens) const noexcept { return fits(used_at(now), tokens); }
-  /// The instant at which the window has room for these tokens. If they are more than one window can hold, it is the
-  /// instant at which the last token fits. Each earlier token is then assumed to be taken as soon as it fits.
+  /// The instant at which the window has room for `tokens` more tokens. If `tokens` exceeds most(), it is the instant
+  /// at which the last token fits, if each earlier token is taken as soon as it fits.
   time_point ready_at(time_point now, std::uint64_t tokens) const noexcept;
   /// The number of tokens for which the window has room; negative if it already holds more tokens than the rate allows.
   std::int64_t room(time_point now) const noexcept { return room_beside(used_at(now)); }
@@ -42,7 +42,7 @@ class window_log {
   /// Call it before the bucket `b` grants `tokens` at `now`. Forgets grants that have left the window. Removes from `b`
   /// the tokens that it gained while the window had no room, but leaves at least `tokens` in `b`.
   void pass(time_point now, std::uint64_t tokens, token_bucket& b) noexcept;
-  /// Adds tokens to the log. The sum saturates at 2^63.
+  /// Adds tokens to the log. The sum of all tokens in the log saturates at 2^63 - 1.
   void add(time_point now, std::uint64_t tokens) noexcept;
   /// Removes tokens that were added at `granted_at` from the log, if they are still in the window.
   void give_back(time_point granted_at, std::uint64_t tokens) noexcept;
@@ -57,8 +57,8 @@ class window_log {
   };
 
   static constexpr std::int64_t parts = 64;
-  // The window has 64 parts, and may overlap one more part, because it includes both ends. The other slots are for old
-  // parts that a late wake-up has not removed yet.
+  // The window is as long as 64 parts, but may touch 65 parts, because it includes both ends. The other slots are for
+  // parts that have left the window, but were not removed yet because of a late wake-up.
   static constexpr std::size_t most_slots = parts + 4;
 
   const slot& at(std::size_t i) const noexcept { return slots_[(first_ + i) % most_slots]; }
@@ -80,7 +80,7 @@ class window_log {
   std::vector<slot> slots_;  // the slots of the window, as a ring buffer
   std::size_t first_ = 0;
   std::size_t size_ = 0;
-  std::uint64_t used_ = 0;                    // the sum of all slots; at most 2^63 - 1
+  std::uint64_t used_ = 0;                    // the sum of the tokens in all slots; at most 2^63 - 1
   time_point forgotten_ = time_point::min();  // the time of the last grant that is no longer in a slot
 };
 
