@@ -17,7 +17,7 @@ constexpr double ms = 1e6, second = 1e9;
 constexpr int windows_to_learn = 4;
 constexpr int most_steps = 8;
 constexpr double probe_share = .6;
-// with fewer calls than this in a window, a large share of dropped calls may be chance
+// if a window has fewer calls than this number, a large share of dropped calls in it may be chance
 constexpr std::uint64_t drops_need = 250;
 constexpr std::uint64_t least_ok = 25;
 constexpr std::uint64_t starved_from = 20;
@@ -108,7 +108,8 @@ bool knee_control::has_cut_in_vain() const noexcept {
 
 /// Lowers the limit to the number of calls that succeed at the same time, which is the callee's capacity. The limit is
 /// not lowered by the share of refused calls. That share overstates the load, because a refused call frees its slot
-/// immediately. If hardly any calls succeed, the number of successes says nothing about the capacity.
+/// immediately. If hardly any calls succeed, the number of successes says nothing about the capacity. In this case the
+/// limit is set to half of carried_, but at least to half of the old limit, and at most to the old limit.
 void knee_control::cut_to_what_succeeds(time_point now) noexcept {
   if (trial_back_ == 0) trial_back_ = limit_;
   if (trial_back_ == limit_ || limit_ <= .75 * trial_limit_) {
@@ -126,9 +127,9 @@ void knee_control::cut_to_what_succeeds(time_point now) noexcept {
 }
 
 /// Handles a call that its caller gave up before the call could end. A single such call says nothing about the callee.
-/// But if most callers give up after a long wait for a slot, the limit is raised. Callers that often cancel for another
-/// reason, such as the losers of a race, have not waited long. If such callers have waited long, hardly more calls
-/// succeed after the raise, and the raise is taken back.
+/// But if most callers give up after a long wait for a slot, the limit is raised. Callers that cancel for another
+/// reason, such as the losers of a race, usually have not waited long for a slot. If they have waited long, the raise
+/// hardly lets more calls succeed. Then the raise is taken back.
 void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {
   if (s.in_flight < limit() || s.waited <= s.latency || limit_ >= most_ || now < raise_again_at_) return;
   ++given_up_early_;

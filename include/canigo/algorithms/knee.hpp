@@ -28,9 +28,9 @@ struct knee {};
 /// Otherwise each client would measure the queue that the other clients cause.
 ///
 /// A cancelled call counts only if it ran for more than twice the latency. If most calls at the limit are cancelled
-/// after they had waited longer than they ran, L grows by half. Their callers lost their time while they waited for a
-/// slot. If hardly more calls succeed then, L goes back, and does not grow in this way for 30 s. So callers may start
-/// several calls and cancel the slower ones.
+/// after they had waited longer than they ran, L grows by half. The callers of such calls lost most of their time in
+/// the wait for a slot. If hardly more calls succeed with the greater L, L returns to its former value, and does not
+/// grow in this way for 30 s. So callers may start several calls and cancel the slower ones.
 ///
 /// Source: found by simulation; docs/policies.md has the results, and tests/adaptive repeats them. The gradient is that
 /// of Netflix' concurrency-limits, with room for a queue that grows by the square root. The probes are those of BBR and
@@ -69,7 +69,7 @@ class knee_control : public detail::windowed_limit {
   double baseline_ = 0;   // r0, the latency without load
   double smoothed_ = 0;   // R, the smoothed median latency; 0: not known
   double reference_ = 0;  // the greatest limit since the last probe
-  double top_ = 0;        // the limit after the last cut because of dropped calls
+  double top_ = 0;        // the value to which dropped calls last lowered the limit
   // The number of concurrent calls that succeed while the latency is below 1.25 * baseline_. This value falls slowly.
   double carried_ = 0;
   double usual_drops_ = 0;                     // the share of dropped calls that does not depend on the limit
@@ -96,8 +96,8 @@ class knee_control : public detail::windowed_limit {
   int streak_ = 0;   // number of windows in a row in which calls use up the limit and the latency is near the baseline
   int low_ = 0;      // number of windows in a row with a latency below the baseline
 
-  // The number of calls in this window that were cancelled within twice the latency, after a longer wait for a slot.
-  // Counts only while calls use up the limit.
+  // The number of calls in this window that were cancelled early, after a long wait for a slot. Such a call ran for at
+  // most twice the latency, and waited longer than it ran. Counts only while calls use up the limit.
   std::uint64_t given_up_early_ = 0;
   double low_sum_ = 0;
 
