@@ -17,8 +17,8 @@ inline constexpr unsigned cluster_slots = 16384;
 /// hashed.
 unsigned slot_of(std::string_view key) noexcept;
 
-/// Returns the slot of a command's first key, which must be at the position that most commands use. Nothing for a
-/// command without keys.
+/// Returns the slot of a command's first key. For most commands, the key is taken to be the first argument; the
+/// function knows some exceptions, such as EVAL and BITOP. Returns nothing for a command without keys.
 std::optional<unsigned> slot_of(const command& c);
 
 /// The parsed MOVED or ASK reply by which one node names the node that has a slot.
