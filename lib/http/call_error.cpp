@@ -51,7 +51,8 @@ bool may_pass(const std::error_code& code, int status) noexcept {
 
 std::optional<duration> wait_before(const std::error_code& code, const request& r, const response& answer) {
   const bool is_refused = (is_refusal(answer.status) && code == errc::overloaded) || was_not_executed(code);
-  // A server that has redirected the request may have executed it before, for example with 303 after a POST.
+  // A server that answers with a redirect may have executed the request first, for example a POST that it answers with
+  // 303.
   const bool is_harmless = is_refused && answer.redirects == 0;
   const bool may_help = is_refused || may_pass(code, answer.status);
   if (!is_harmless && !(may_help && detail::is_idempotent(r.method))) return std::nullopt;

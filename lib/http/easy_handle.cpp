@@ -250,8 +250,8 @@ bool easy_handle::take(std::string_view part) {
     is_body_too_large_ = true;
     return false;
   }
-  // Pauses the transfer after this part instead of refusing the part. After a refusal curl would repeatedly copy the
-  // rest of its read. A newer curl also drops refused bytes when the connection breaks.
+  // Stores this part and then pauses the transfer, instead of refusing the part. After a refusal curl would repeatedly
+  // copy the bytes that it has already read. A newer curl also drops refused bytes when the connection breaks.
   if (transfer_->ahead() != 0 && !is_http2()) pause();
   return true;
 }
@@ -267,8 +267,8 @@ bool easy_handle::refuses(std::size_t size) noexcept {
 }
 
 std::size_t easy_handle::most_unread() const noexcept {
-  // Without decoding, a part of the body is at most one read of curl, and the transfer pauses after that part. Storing
-  // such a part is always allowed, even if max_body_ is smaller.
+  // If the body is not decoded, a part of it is no larger than one read of curl, and the transfer pauses after each
+  // part. Storing such a part is always allowed, even if max_body_ is smaller than the part.
   return decodes_ || must_read() ? max_body_ : std::max(max_body_, most_ahead);
 }
 

@@ -26,8 +26,8 @@ class connection_source {
  public:
   /// Opens a socket for a new connection. Returns CURL_SOCKET_BAD, with errno set, if that fails.
   virtual curl_socket_t open_socket(const curl_sockaddr& address) noexcept = 0;
-  /// Shuts down the idle connection with this local port if it has bytes that belong to no response. `has_more`: some
-  /// of these bytes were already read from its socket. Returns whether it has shut down a connection.
+  /// Shuts down the idle connection with this local port if bytes have arrived on it that belong to no response.
+  /// `has_more`: some of these bytes were already read from its socket. Returns whether it has shut down a connection.
   virtual bool spoil_if_unclean(int local_port, bool has_more) noexcept = 0;
   /// Shuts down all idle HTTP/1 connections. Returns whether one of them had this local port.
   virtual bool spoil_idle(int local_port) noexcept = 0;
@@ -77,9 +77,11 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// Whether the handle has a transfer whose request is not sent yet, or is not sent yet to the target of its last
   /// redirect.
   bool is_connecting() const noexcept { return transfer_ != nullptr && !was_sent_in_this_hop(); }
-  /// Returns a text for an error message: client_options.connect_timeout has passed, and which step was missing.
+  /// Returns an error text which says that client_options.connect_timeout has passed, and names the missing step, such
+  /// as setting up TLS.
   std::string passed_connect_timeout() const;
-  /// Returns a text for an error message: the step that was missing before the request could be sent.
+  /// Returns a part of an error text: the first missing step before the request can be sent, such as "the server was
+  /// reached".
   const char* missing_to_send() const noexcept;
   /// Copies curl's information into the transfer's response, and returns how the transfer ended.
   std::error_code end(CURLcode result) noexcept;
@@ -168,7 +170,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool is_paused_ = false;
   bool is_starved_ = false;    // whether curl waits for the caller's next bytes to send
   bool follows_ = false;       // whether curl follows redirects
-  bool head_told_ = false;     // whether the head was passed to the stream
+  bool head_told_ = false;     // whether the response's head was passed to the stream
   std::error_code no_socket_;  // why no socket could be opened for the transfer
   bool has_opened_ = false;    // whether a socket was opened since the last redirect
   curl_socket_t newest_socket_ = CURL_SOCKET_BAD;
@@ -176,7 +178,7 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   net::ip::address refused_address_;
   int local_port_ = 0;
   int sent_hop_ = -1;      // the number of redirects before the request was last sent; -1: not sent yet
-  int sent_connects_ = 0;  // how many connections the transfer had made when its request was sent last
+  int sent_connects_ = 0;  // how many connections the transfer had made when the request was last sent
   bool is_worn_ = false;
   // whether the client has shut down the connection, so that curl must use another one; until curl does, the request's
   // body is not sent

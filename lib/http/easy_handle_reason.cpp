@@ -77,8 +77,8 @@ const char* easy_handle::missing_to_send() const noexcept {
   curl_off_t microseconds = 0;
   curl_easy_getinfo(get(), CURLINFO_NAMELOOKUP_TIME_T, &microseconds);
   if (microseconds == 0) return "the address of the server, or of its proxy, was known";
-  // curl reports the time of the TCP connect only together with the time of TLS. So the socket is asked. If curl has
-  // closed the socket, was_reached_ has the socket's last answer.
+  // curl reports the time of the TCP connect only together with the time of TLS. So is_reached() asks the socket
+  // whether it is connected. If curl has closed the socket, was_reached_ has the last answer of is_reached().
   return was_reached_ || is_reached() ? "TLS was set up, or a proxy had reached the server" : "the server was reached";
 }
 
@@ -99,8 +99,8 @@ std::error_code easy_handle::reason(CURLcode result) const noexcept {
   // caused by a lack of memory.
   constexpr std::size_t longest_line = 1 << 20;
   constexpr int too_large = 100;  // the value of CURLE_TOO_LARGE, which exists since curl 8.6
-  // curl limits a response's head to 300 KiB. The line that exceeds the limit, of at most 100 KiB, is not counted in
-  // the size of the head. So the head may have exceeded the limit although only 200 KiB were counted.
+  // curl limits a response's head to 300 KiB. head_.bytes() does not count the line that exceeds the limit, and that
+  // line may have up to 100 KiB. So the head may have exceeded the limit although only 200 KiB were counted.
   constexpr std::size_t near_bound_of_head = std::size_t{200} << 10;
   switch (static_cast<int>(result)) {
     case CURLE_OK:

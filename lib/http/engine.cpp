@@ -58,7 +58,8 @@ void engine::unreferenced() noexcept {
   {
     const std::lock_guard use{context_use_};
     if (!context_gone_) {
-      // The context may be destroyed right after remove(), but not while this thread holds context_use_.
+      // The context may be destroyed right after remove(). Before that, it exists while this thread holds context_use_.
+      // So the engine first releases its objects of the context.
       let_go_of_context();
       is_left_to_context_ = !context_->remove(*this);
       if (is_left_to_context_) return;
@@ -72,7 +73,7 @@ void engine::let_go_of_context() noexcept {
   std::ignore = alarm_.disarm();
   work_guard_ = {};
   loop_executor_ = {};
-  executor_ = {};  // released here, because the executor of a strand would use its context in its destructor
+  executor_ = {};  // released while the context exists, because a strand's executor uses the context in its destructor
 }
 
 void engine::context_shutdown() noexcept {
@@ -99,7 +100,8 @@ void engine::context_shutdown() noexcept {
     let_go_of_context();
     is_mine = is_left_to_context_;
   }
-  // No lock is held here, because the coroutine frames of callers may own any object, including this client.
+  // No lock is held here, because destroy() destroys coroutine frames of callers. These frames may own any object,
+  // including this client.
   while (transfer* t = doomed.pop()) t->destroy();
   if (is_mine) delete this;
 }

@@ -172,7 +172,7 @@ std::string engine::with_place(const transfer& t, std::error_code ec) noexcept {
 
 void engine::give_up(transfer& t, std::error_code ec) noexcept {
   const duration more = t.lingers();
-  // If the request has `linger`, and the server has received the whole request, the server may be working on it. Then
+  // If the request has `linger`, and curl has sent the whole request, the server may be working on the request. Then
   // the transfer continues for a while without its caller. In all other cases the transfer ends now, and the rest of
   // the body is not sent.
   if (more == duration::zero() || t.easy_ == nullptr || !easy_handle::of(t).has_sent_all()) return finish(t, ec);

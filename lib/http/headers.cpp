@@ -29,8 +29,8 @@ void headers::add(std::string_view name, std::string_view value) {
   if (wanted <= text_.capacity()) {
     text_.append(name).append(value);
   } else {
-    // The new text is built separately, because the arguments may be views into the old one, which a reallocation would
-    // free.
+    // The new text is built separately, because the arguments may be views into the old text. A reallocation would free
+    // the old text.
     std::string grown;
     grown.reserve(std::max({wanted, text_.capacity() * 2, first_text}));
     grown.append(text_).append(name).append(value);

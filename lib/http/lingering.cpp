@@ -11,7 +11,8 @@ void lingering_call::request_cancel() noexcept { request_->cancel(); }
 const net::any_io_executor& lingering_call::home_executor() const noexcept { return request_->executor(); }
 
 void start(lingering_call& c) noexcept {
-  // The operation may end inside ask(), and then releases its reference to the request. `keep` keeps the request alive.
+  // The operation `c` may end inside ask(). It then releases its reference to the request. `keep` keeps the request
+  // alive.
   const auto keep = c.request_;
   keep->ask(c);
 }
@@ -52,7 +53,9 @@ void lingering::tell() {
 
 void lingering::post() {
   if (!is_left_ && waiting_ != nullptr) end_ = {error_, std::move(response_)};
-  is_left_ = true;  // set before tell(): if tell() throws for lack of memory, the engine calls post() again
+  // If tell() throws for lack of memory, the engine calls post() again. That second call must not move `response_`
+  // again, so `is_left_` is set before tell().
+  is_left_ = true;
   tell();
   const auto keep = std::move(self_);
 }

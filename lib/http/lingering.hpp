@@ -52,8 +52,8 @@ class lingering_call : public canigo::detail::suspended {
 /// When the caller has stopped waiting, the answer is dropped. The request owns itself from its start to its end.
 class lingering final : public transfer, public std::enable_shared_from_this<lingering> {
  public:
-  /// `executor`: the executor of the caller. If it carries the executor_mark of work that holds a permit, the permit is
-  /// kept while this object exists. Throws std::bad_alloc.
+  /// `executor`: the executor of the caller. If this executor carries the executor_mark of work that holds a permit,
+  /// the permit is kept while this object exists. Throws std::bad_alloc.
   lingering(std::shared_ptr<engine> e, request&& r, const net::any_io_executor& executor)
       : transfer{std::move(e), own_request_}, places_{executor}, own_request_{std::move(r)} {}
   ~lingering() = default;
@@ -78,8 +78,9 @@ class lingering final : public transfer, public std::enable_shared_from_this<lin
 
   const canigo::detail::kept_places places_;
   request own_request_;
-  std::shared_ptr<lingering> self_;  // keeps this object alive while the engine has the request
-  // the call that waits for the end of the request; after the start, only the client's working thread uses it
+  std::shared_ptr<lingering> self_;  // keeps this object alive while the engine has the request.
+  // The call that waits for the end of the request. Once the request has started, only the client's working thread uses
+  // this pointer.
   lingering_call* waiting_ = nullptr;
   ended_transfer end_;  // the response and the error for the caller
   bool is_left_ = false;

@@ -95,7 +95,7 @@ class multi : private connection_source {
   std::vector<std::unique_ptr<easy_handle>> handles_;
   std::vector<easy_handle*> idle_handles_;
   linked_list<easy_handle, in_unwatched> unwatched_;  // the handles with a socket that could not be watched
-  std::size_t taken_ = 0;                             // the bytes of bodies that were accepted during one call of curl
+  std::size_t taken_ = 0;                             // number of body bytes accepted during the latest call of curl
   bool is_due_ = false;
   bool has_lost_socket_ = false;  // whether a connecting transfer has no socket any more; see go_on_connecting()
   time_point alarm_at_ = time_point::max();

@@ -62,7 +62,7 @@ trust curls_own() {
 
 trust trust_in(const char* file, const char* folder) {
   if (folder != nullptr) {
-    // The folder is enough without the file if it contains all certificates of the file, as on Debian.
+    // If the folder contains all certificates of the file, as on Debian, the file is not needed.
     const std::size_t hashes = hashes_in(folder);
     const bool has_all = hashes > 0 && (file == nullptr || hashes >= count_in(file, "CERTIFICATE-----"));
     return has_all ? trust{.folder = folder, .is_known = true} : trust{};

@@ -24,8 +24,8 @@ struct trust {
 /// Returns curl's default file or its default folder as the location of certificates. `file` and `folder` may be null.
 trust trust_in(const char* file, const char* folder);
 
-/// Returns the location that `options` names. If it names none: the file in CURL_CA_BUNDLE or SSL_CERT_FILE, else
-/// curl's default.
+/// Returns where the trusted certificates are: the location that `options` names. If `options` names none: the file in
+/// CURL_CA_BUNDLE or SSL_CERT_FILE, or else curl's default location.
 trust trust_of(const client_options& options);
 
 /// Makes curl trust the certificates of `trusted`, which must outlive `easy`. From libcurl 7.87 on, curl reads a file

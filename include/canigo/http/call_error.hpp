@@ -22,7 +22,7 @@ class call_error : public canigo::detail::error_at {
  public:
   call_error(std::error_code code, const request& r, http::response answer);
 
-  /// The server's answer; its status is 0 if there was none. The exception's text contains its `problem`.
+  /// The server's answer. If no answer came, the status is 0. The exception's text contains response::problem.
   const http::response& response() const noexcept { return *response_; }
 
   /// The minimum wait before another attempt: the wait that the server asks for, or zero. std::nullopt if another

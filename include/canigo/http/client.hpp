@@ -69,10 +69,10 @@ struct client_options {
   /// Max size in bytes of the header fields of a response, all redirects together. libcurl itself accepts about 300 kB
   /// per response, and 100 kB per line.
   std::size_t max_headers = 64 << 10;
-  /// Whether to request an encoded body, in all of gzip, br and zstd that libcurl supports, and decode it. A header
-  /// field Accept-Encoding of the request replaces that list. Content-Encoding and Content-Length stay as the server
-  /// sent them. Off by default: then the body stays encoded as these fields say, and the loop spends no time on
-  /// decoding.
+  /// Whether to request an encoded body, and decode it. The client accepts those of the encodings gzip, br and zstd
+  /// that libcurl supports. A header field Accept-Encoding of the request replaces that list. Content-Encoding and
+  /// Content-Length stay as the server sent them. Off by default: then the body stays encoded as these fields say, and
+  /// the loop spends no time on decoding.
   ///
   /// libcurl does not notice that an encoded body is cut off if the transfer itself is complete. A transfer is complete
   /// if as many bytes came as announced, or if the server ended the body normally. So a body that a broken cache has

@@ -21,8 +21,9 @@ namespace canigo::http {
 /// mode is 0666 minus the umask of the process. The file is written with blocking calls, so a slow disk blocks the
 /// thread. The file is not flushed to the disk.
 ///
-/// Errors: those of client::open() and exchange::read_some(), thrown with their problem; those of the system category,
-/// whose text names the file. If `to` exists and is no regular file: errc::invalid_argument, and nothing is sent.
+/// Errors: those of client::open() and exchange::read_some(), whose text describes the problem; those of the system
+/// category, whose text names the file. If `to` exists and is no regular file: errc::invalid_argument, and nothing is
+/// sent.
 /// Cancellation: as for client::open() and exchange::read_some().
 /// Allocates: 64 KiB, up to 256 KiB for a body that arrives fast, and the coroutine's frame.
 net::awaitable<response> download(client& c, request r, std::filesystem::path to);

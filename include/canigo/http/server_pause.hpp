@@ -24,7 +24,7 @@ namespace canigo::http {
 /// Threads: any thread may call any member at any time.
 class server_pause {
  public:
-  /// `most` is the longest pause that a server can cause, more than 0; throws errc::invalid_argument for another value.
+  /// `most`: the longest pause that a server can cause. Throws errc::invalid_argument unless `most` is more than 0.
   /// `limit` must outlive this object.
   explicit server_pause(limiter& limit, duration most = std::chrono::minutes{5});
 
@@ -32,7 +32,7 @@ class server_pause {
   /// answer asks for no wait.
   duration obey(const response& answer);
 
-  /// Like http::send_checked(), and then calls obey() with the answer, whether it is a failure or not.
+  /// Like http::send_checked(), but also calls obey() with each answer, even if the answer is a failure.
   net::awaitable<response> send_checked(client& c, request r);
 
  private:

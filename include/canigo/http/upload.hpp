@@ -52,7 +52,7 @@ class upload {
   /// Errors: those of client; errc::stopped after client::stop() or the destruction of the client;
   /// errc::invalid_argument for an empty buffer, and for more bytes than announced. After an error of the client, every
   /// further write fails with the same error.
-  /// Cancellation: terminal, partial, total. It resets the whole upload.
+  /// Cancellation: terminal, partial, total. A cancellation resets the whole upload.
   /// Allocates: the coroutine's frame.
   net::awaitable<std::size_t> write_some(net::const_buffer from);
 
@@ -64,7 +64,7 @@ class upload {
   ///
   /// Errors: those of client::open(), thrown in the same way; errc::invalid_argument if fewer bytes were written than
   /// announced. After errc::invalid_argument the upload is unchanged.
-  /// Cancellation: terminal, partial, total. It resets the whole upload.
+  /// Cancellation: terminal, partial, total. A cancellation resets the whole upload.
   /// Allocates: the coroutine's frame.
   net::awaitable<exchange> finish();
 

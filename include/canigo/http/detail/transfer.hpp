@@ -93,8 +93,7 @@ class transfer : public canigo::detail::suspended,
   /// Ends the caller's wait for the response with this error. The transfer itself continues.
   virtual void leave(std::error_code, std::string) noexcept {}
   virtual bool is_left() const noexcept { return false; }
-  /// Hands the bytes that have arrived to the caller, before the transfer ends. If tell() throws,
-  /// nothing has changed.
+  /// Hands the bytes that have arrived to the caller, before the transfer ends. If tell() throws, nothing has changed.
   virtual void tell() {}
 
   std::shared_ptr<engine> engine_;
