@@ -135,8 +135,8 @@ class book {
   /// so that a late message to the old session grants none of them.
   void begin_session() noexcept;
 
-  /// Makes the next call of the script tell Redis that the grant of this request has arrived. It can't fail, because
-  /// add() has reserved memory.
+  /// Makes the next call of the script tell Redis that the grant of this request has arrived. This function can't fail,
+  /// because add() has reserved the memory.
   void acknowledge(std::uint64_t id) noexcept { acknowledged_.push_back(id); }
   /// Call it if Redis reports grants for the ids from `from` to `to` - 1, but no waiting request has these ids. This
   /// means that Redis has lost an earlier acknowledgement, for example because a lagging replica became the master.
@@ -178,7 +178,8 @@ class book {
   std::vector<std::uint64_t> acknowledged_;
   std::size_t cancels_under_way_ = 0;
   std::size_t acknowledged_under_way_ = 0;
-  // Redis was sent all requests with a smaller arrival number, in earlier calls of the script or in the running call.
+  // All requests whose arrival number is less than this one were sent to Redis, in earlier calls of the script or in
+  // the running call.
   std::uint64_t asked_before_ = 0;
   // The script has received, and answered, all requests whose arrival number is less than this one.
   std::uint64_t heard_before_ = 0;

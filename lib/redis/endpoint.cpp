@@ -63,7 +63,7 @@ void take_credentials(std::string_view& rest, endpoint& e) {
   const std::string_view both = rest.substr(0, at);
   rest.remove_prefix(at + 1);
   const auto colon = both.find(':');
-  // A text without a colon is the password, as in redis-cli.
+  // If the part before the '@' has no colon, all of it is the password, as in redis-cli.
   if (colon != std::string_view::npos) e.user = decoded(both.substr(0, colon), "user");
   e.password = decoded(colon != std::string_view::npos ? both.substr(colon + 1) : both, "password");
 }
@@ -156,8 +156,8 @@ endpoint endpoint::parse(std::string_view url) {
 
 std::string endpoint::to_string() const {
   if (!path.empty()) {
-    // If the path begins with two slashes, "unix://" is put before it. After "unix:", the text behind the path's two
-    // slashes would be read as a user.
+    // If the path begins with two slashes, the URL begins with "unix://". After "unix:" alone, parse() would take the
+    // two slashes as a part of the prefix, and not of the path. It could also take the text behind them as a user.
     const std::string start = path.starts_with("//") ? "unix://" : "unix:";
     return start + path + (database != 0 ? "?db=" + std::to_string(database) : "");
   }

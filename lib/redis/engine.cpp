@@ -180,8 +180,9 @@ void engine::time_is_up(call& c, due why) noexcept {
 /// on the connection has timed out. `waited`: the time limit of that call.
 ///
 /// Closing the connection loses the results of all other sent calls. This loss does no harm if later calls repeat the
-/// content of all these calls. Then the connection may be silent for `waited`, but at most for enough_silence.
-/// Otherwise it may be silent for the connect timeout. In both cases the silence may last at least line_.allowance().
+/// content of all these calls. In that case the connection may be silent for `waited`, but at most for enough_silence.
+/// If the loss does harm, the connection may be silent for the connect timeout. In both cases the silence may last at
+/// least line_.allowance().
 time_point engine::end_of_patience(duration waited) const noexcept {
   const duration enough = minding_ == 0 ? std::min(waited, enough_silence) : link_options_->connect_timeout;
   return saturating_add(std::max(last_read_, sent_.front().sent_at), std::max(enough, line_.allowance()));

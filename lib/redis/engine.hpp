@@ -25,7 +25,7 @@ namespace canigo::redis::detail {
 
 /// After a call has timed out, the client drops the connection if the server sends nothing for this time, or for the
 /// call's time limit if that is shorter. On a slow connection the client waits longer. If the drop would lose the
-/// results of other calls, the client waits for the connect timeout.
+/// results of other calls, the client waits as long as the connect timeout.
 inline constexpr duration enough_silence = std::chrono::seconds{1};
 
 /// Returns the strand on the context of `executor` that runs all work of a client.

@@ -12,7 +12,8 @@ namespace canigo::redis::detail {
 
 class ledger;
 
-/// The grant behind a permit, in the process that holds the permit. It is written under the lock of the permit's limit.
+/// The data of a granted permit, in the process that got the permit. The data is written under the lock of the permit's
+/// limit.
 struct holding {
   enum class state { held, released, lost };
 

@@ -176,7 +176,7 @@ bool ledger::may_evict_for(const request& r) const noexcept {
   return options_.on_overflow == overflow::evict_oldest || book_.least_important().wanted.priority > r.priority;
 }
 
-/// Whether the idle permits or tokens of this process may serve the request.
+/// Whether this process may grant the request from the unused permits or tokens that it keeps, without a call to Redis.
 bool ledger::is_idle_enough(const request& r, time_point now) const noexcept {
   if (!book_.is_idle_enough(r.tokens, now) || now < terms_.paused_until()) return false;
   return !has_cap() || session_.lasts(awake_or_not());
@@ -235,7 +235,7 @@ bool ledger::release(holding& h) noexcept {
   const change c{*this};
   if (!book_.release(h)) return false;
   if (!has_cap()) return true;
-  // A released permit is kept for this process's next caller, unless another process is known to wait for it.
+  // A released permit stays in this process for its next caller, unless another process is known to wait for a permit.
   const bool is_asked_for = stats_.waiting_of_all != 0 || stats_.held_by_all > terms_.settings().permits;
   if (may_keep_idle() && !is_asked_for && !book_.has_waiters()) {
     book_.put_idle(h.weight, time_->now(), terms_.settings().rates[0]);
@@ -420,7 +420,7 @@ void ledger::fail(std::error_code ec, const request& r) const {
   if (text.empty() && ec == errc::store_unavailable) text = node->trouble().second;
   if (text.empty() && ec == errc::store_unavailable) text = node->where() + ": no answer in time";
   if (text.empty()) throw std::system_error{ec};
-  // The exception appends the code's message, so that message is removed from the end of the text.
+  // std::system_error appends the message of `ec` to the text. So this message is removed from the end of the text.
   if (const std::string message = ": " + ec.message(); text.ends_with(message)) {
     text.resize(text.size() - message.size());
   }
@@ -493,7 +493,8 @@ void ledger::finish(limit_waiter& w, std::error_code ec) noexcept {
   if (!ec) {
     count_grant(w.wanted.priority, time_->now() - w.since);
   } else if (ec == net::error::would_block) {
-    // The request may not wait, and could not be granted immediately. It is not counted, like a failed try_acquire().
+    // A request that may not wait, and could not be granted immediately, is not counted. It is like a failed
+    // try_acquire().
   } else if (ec == net::error::operation_aborted) {
     ++counts_.cancelled;
   } else if (ec == errc::timed_out || ec == errc::store_unavailable) {

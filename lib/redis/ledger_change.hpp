@@ -8,8 +8,8 @@
 
 namespace canigo::redis::detail {
 
-/// Holds the limit's lock. The destructor calls step() and releases the lock. After that it sends the prepared command,
-/// and notifies the holders of permits that have ended.
+/// Holds the limit's lock. The destructor calls step() and releases the lock. Then it sends the prepared command, and
+/// notifies the holders of permits that were released or lost.
 struct ledger::change {
   explicit change(ledger& l) noexcept : owner{l.shared_from_this()} { l.mutex_.lock(); }
   change(const change&) = delete;

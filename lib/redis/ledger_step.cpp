@@ -126,7 +126,7 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
 }
 
 /// Called when an answer of Redis is late. Decides the requests that can't wait for this answer. If the connection has
-/// already reported why Redis is unreachable, Redis counts as failed without waiting for the end of the call.
+/// already reported why Redis is unreachable, Redis counts as failed immediately, before the late call ends.
 void ledger::call_is_late(time_point now) noexcept {
   const bool has_trouble = !plan_.is_failing() && engine_->has_trouble();
   if (has_trouble) {

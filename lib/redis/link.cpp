@@ -35,7 +35,8 @@ std::string line_of(std::string_view info, std::string_view key) {
 
 /// Returns the mode that a server names in its HELLO reply: "cluster", "standalone" or "sentinel"; "" if it names none.
 ///
-/// The reply to INFO also has the mode, but its name differs between servers: redis_mode or server_mode, for example.
+/// The reply to INFO also contains the mode, but the field's name depends on the server: redis_mode or server_mode, for
+/// example.
 std::string mode_of(const reply& hello) {
   const auto& parts = hello.elements();
   for (std::size_t i = 0; i + 1 < parts.size(); i += 2) {
@@ -369,7 +370,7 @@ void link::has_read(std::error_code ec, std::size_t n) noexcept {
 }
 
 void link::fail(std::error_code ec, std::error_code cause) noexcept {
-  // without a listener, the link is closed; if an earlier failure closed it, that failure has been reported
+  // If there is no listener, the link is already closed. If a failure closed the link, that failure was reported then.
   if (listener_ == nullptr) return;
   const auto keep = shared_from_this();
   const auto listener = listener_;

@@ -21,8 +21,8 @@ constexpr duration longest_question = std::chrono::seconds{2};
 
 }  // namespace
 
-/// Returns the host to which the engine `e` connects. If `e` names another node without a host, that node is on this
-/// host, too.
+/// Returns the host to which the engine `e` connects. If the server there names another node without a host, that node
+/// is on the same host.
 std::string nodes::host_of(const engine& e) {
   const auto& addresses = e.link_options_->where.addresses;
   return addresses.empty() ? "localhost" : addresses.front().host;  // a client of a unix socket has no address

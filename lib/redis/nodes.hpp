@@ -21,9 +21,9 @@ class engine;
 /// The max number of redirections of one command. More of them mean that the nodes redirect in a circle.
 inline constexpr int most_redirections = 5;
 
-/// The nodes of a Redis Cluster and the slots of each, as the nodes have reported them. It is empty until the client's
-/// first node reports that it is in a cluster. Each other node has its own engine. The engine is closed when no node
-/// reports that node any more, and nothing uses the engine.
+/// The nodes of a Redis Cluster and the slots of each, as the nodes have reported them. This object is empty until the
+/// client's first node reports that it is in a cluster. Each node except that first node gets an engine of its own.
+/// Such an engine is closed when no node reports the engine's node any more, and nothing uses the engine.
 ///
 /// Threads: any.
 class nodes {
@@ -51,12 +51,13 @@ class nodes {
  private:
   struct node {
     endpoint::address where;
-    std::shared_ptr<engine> its;  // the engine of the node; null: the node is the one of `home_`
+    std::shared_ptr<engine> its;  // the engine of the node; null: `home_` is the engine of the node
   };
 
   static std::string host_of(const engine& e);
 
-  // Returns the engine of the node with this number. Precondition: the lock is held.
+  // Returns the engine of the node with the index `number - 1` in nodes_; if `number` is 0, `home_`. Precondition: the
+  // lock is held.
   std::shared_ptr<engine> at(std::size_t number) const;
   void learn(const reply& r, const engine& teller, std::vector<node>& dropped);
   std::size_t number_of(endpoint::address a);
@@ -67,7 +68,7 @@ class nodes {
   mutable canigo::detail::mutex mutex_;
   std::vector<node> nodes_;
   std::vector<std::uint16_t> owners_;  // the owner of each slot, as its index in nodes_ plus 1; 0: unknown
-  std::size_t front_ = 0;              // the node to ask if a slot's owner is unknown, as its index plus 1; 0: home_
+  std::size_t front_ = 0;              // the node to ask if a slot's owner is unknown: index in nodes_ plus 1; 0: home_
   bool is_asking_ = false;
   bool is_closed_ = false;
 };

@@ -12,8 +12,8 @@ namespace canigo::redis::detail {
 /// pause of the server or a long command, does not make the connection count as slow.
 class round_trips {
  public:
-  /// Call it when a new connection begins. `took`: the time that the server took to answer the first commands. It
-  /// replaces the times of the earlier connection.
+  /// Call it when a new connection begins. `took`: the time that the server took to answer the first commands. This
+  /// time replaces the times of the earlier connection.
   void begin(duration took) noexcept { flights_.fill(took); }
 
   /// Records that a command which was sent at `sent` is answered at `now`. If several commands run at the same time,

@@ -45,7 +45,7 @@ void session::answered(std::int64_t awake, std::int64_t there) noexcept {
 
 std::int64_t session::latest_there(std::int64_t awake) const noexcept {
   const std::int64_t since = (awake - told_at_) / 1000;
-  const std::int64_t drift = since / 1000;  // how far the clocks of Redis and this process may drift apart in `since`
+  const std::int64_t drift = since / 1000;  // how far the clocks of Redis and this process may diverge during `since`
   const bool is_known = told_now_ != 0 && since >= 0 && drift <= lease_.count() / 1000 / 32;
   return is_known ? told_now_ + since + drift : 0;
 }

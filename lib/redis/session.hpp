@@ -34,7 +34,7 @@ class session {
   bool is_registered() const noexcept { return is_registered_; }
   /// Whether the lease still lasts at `awake`, so that granted permits may be used.
   bool lasts(std::int64_t awake) const noexcept { return awake < lease_until_; }
-  /// Whether Redis knew this session, and the session's lease has ended.
+  /// Whether this session was registered in Redis, and its lease has ended.
   bool is_lost(std::int64_t awake) const noexcept { return is_registered_ && !lasts(awake); }
   duration left(std::int64_t awake) const noexcept { return duration{lease_until_ - awake}; }
 
@@ -54,7 +54,8 @@ class session {
   /// The time from `awake` until the lease must be renewed: when a third of the lease's duration has passed since the
   /// last call was sent.
   duration renew_in(std::int64_t awake) const noexcept { return lease_ / 3 - duration{awake - sent_at_}; }
-  /// How long the last answered call took, if that was too long for the lease; otherwise 0.
+  /// The time between the sending and the answer of the latest call that has an answer, if this time was too long for
+  /// the lease. Otherwise 0.
   duration too_slow() const noexcept { return too_slow_; }
 
   /// The latest time that the clock of the Redis server may show at `awake`, in microseconds. 0 if that time is
@@ -81,7 +82,7 @@ class session {
   bool leaves_ = false;  // whether the running call tells Redis that the session ends
   std::int64_t lease_until_ = 0;
   std::int64_t sent_at_ = 0;
-  std::int64_t told_at_ = 0;   // when the last call that Redis has answered was sent
+  std::int64_t told_at_ = 0;   // the time at which the process sent the latest call that has an answer
   std::int64_t told_now_ = 0;  // the server's time in the last answer; 0: no call was answered yet
   duration too_slow_{};
   std::int64_t epoch_ = 0;

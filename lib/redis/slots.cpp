@@ -41,7 +41,7 @@ constexpr std::string_view without_keys[] = {
     "READONLY", "READWRITE", "REPLICAOF",    "ROLE",     "SAVE",    "SCAN",     "SCRIPT",  "SELECT", "SHUTDOWN",
     "SLAVEOF",  "SLOWLOG",   "SWAPDB",       "TIME",     "WAIT",    "WAITAOF"};
 
-/// Commands that have another argument before their first key.
+/// Commands that have one other argument before their first key.
 constexpr std::string_view of_second[] = {"BITOP", "LMPOP", "MEMORY", "OBJECT",     "SINTERCARD", "XGROUP",
                                           "XINFO", "ZDIFF", "ZINTER", "ZINTERCARD", "ZMPOP",      "ZUNION"};
 

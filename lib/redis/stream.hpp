@@ -65,7 +65,7 @@ struct tls_settings {
 class stream_failure : public std::system_error {
  public:
   stream_failure(std::error_code ec, std::string text) : std::system_error{ec}, text_{std::move(text)} {}
-  /// The complete text, which replaces the code's message.
+  /// The complete text of the error. It replaces the message of the error code.
   const std::string& text() const noexcept { return text_; }
 
  private:

@@ -153,8 +153,8 @@ struct sync_answer {
   struct run {
     std::uint64_t first;
     std::uint64_t count;
-    // The fencing token of the first waiter; each further waiter has the next number. 0: the request is too large. -1:
-    // it can't be granted now. -2: waiters have too many different sets of alternatives.
+    // The fencing token of the run's first waiter; each further waiter of the run has the next token. 0: the request is
+    // too large. -1: the request can't be granted now. -2: waiters have too many different sets of alternatives.
     std::int64_t token;
     std::size_t from = 0;  // the alternative that granted the request
     bool is_news = true;   // whether no earlier message or answer has reported this grant

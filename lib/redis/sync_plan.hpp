@@ -136,10 +136,13 @@ class sync_plan {
   bool has_common_share(time_point now, const canigo::detail::demand& wanted) noexcept;
   /// The error with which a request is refused immediately because Redis fails; no error if the request may wait.
   std::error_code refusal(bool waits) const noexcept;
-  /// Returns when a waiting request must be decided or ended. In mode closed, this is its deadline. In an outage in
-  /// this mode, the request ends earlier if `give_up` has passed since the outage or the request began, whichever is
-  /// later. In the other modes, the first result is a little before the deadline, so that the request can still be
-  /// decided without Redis. If it must wait after that, the result is its deadline.
+  /// Returns when a waiting request must be decided or ended.
+  ///
+  /// In mode closed, this is the request's deadline. During an outage it may be earlier: `give_up` after the beginning
+  /// of the outage or after the arrival of the request, whichever is later.
+  ///
+  /// In the other modes, the first result is a little before the deadline, so that the request can still be decided
+  /// without Redis. If the request must wait after that, the next result is its deadline.
   time_point end_of(const limit_request& r) const noexcept;
 
  private:
@@ -166,7 +169,7 @@ class sync_plan {
 
   // The following members describe the calls to Redis.
   bool is_under_way_ = false;
-  bool is_decided_ = false;  // whether all requests that can't wait for the running call's end were decided
+  bool is_decided_ = false;  // whether every request that can't wait for the running call has its decision
   bool is_hinted_ = false;
   bool is_wanted_ = false;  // in an outage: whether a request has come since the last call to Redis began
   time_point called_at_ = time_point::min();
@@ -190,7 +193,7 @@ class sync_plan {
   // Whether begin_share() has given this process its share of the rates. The share is empty at first, and then fills.
   bool has_share_ = false;
   std::vector<rate_share> shares_;  // this process's share of each rate; the constructor has reserved the memory
-  time_point share_at_ = time_point::max();  // when the share may have enough tokens for the first waiter
+  time_point share_at_ = time_point::max();  // when this process's share may have enough tokens for the first waiter
 };
 
 }  // namespace canigo::redis::detail

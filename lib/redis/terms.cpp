@@ -29,14 +29,15 @@ rate_setting in_micros(const canigo::rate& r) noexcept {
                   : rate_setting{.tokens = tokens * 1000, .period = period};
 }
 
-/// Returns the greatest burst with which all products in the Redis script are exact; 0 if there is none.
+/// Returns the greatest burst with which Lua computes all products in the Redis script exactly; 0 if there is no such
+/// burst.
 std::uint64_t most_burst(const rate_setting& r) noexcept {
   if (r.tokens == 0) return 0;
   return std::min(most_tokens, (exact_in_lua - 1) / std::max(r.tokens, r.period / r.tokens + 1));
 }
 
 /// Returns an FNV-1a hash of the units of the rates, of whether there is a cap, and of the alternatives. Processes
-/// whose limits differ in these get different hashes.
+/// whose limits differ in one of these values get different hashes.
 std::uint64_t shape_of(const std::vector<rate_limit>& rates, const unit_table& units, bool has_cap,
                        const std::vector<alternative_terms>& alternatives) {
   std::uint64_t hash = 14695981039346656037u;

@@ -65,7 +65,7 @@ class terms {
   std::size_t first_rate_of(std::size_t alternative) const noexcept { return first_rates_[alternative]; }
   /// Returns the alternatives of `set` whose bursts are large enough for the demand `wanted`.
   std::uint64_t that_fit(std::uint64_t set, const demand& wanted) const noexcept;
-  /// The largest amount of a unit that one request can get from any alternative of a set.
+  /// The largest amount of a unit that a single alternative of a set can grant to one request.
   std::uint64_t most_of(std::uint64_t set, std::size_t unit) const noexcept;
   time_point alternative_paused_until(std::size_t i) const noexcept { return paused_[i]; }
   /// The alternatives of a set that are not paused.
@@ -163,7 +163,7 @@ class terms {
   totals charged_;  // the amount of each unit that was charged, minus the refunds
   totals charged_under_way_;
   totals charged_and_answered_;
-  totals overdue_;  // charges up to these totals are overdue; overdue charges alone cause no call of the script
+  totals overdue_;  // charges up to these totals are past `tell_until`; they alone cause no call of the script
   time_point tell_until_ = time_point::max();
   time_point closed_until_ = time_point::min();  // the end of a quarantine, until which Redis grants nothing
   bool is_heard_ = false;                        // whether the state of the buckets is known

@@ -97,7 +97,8 @@ class client {
  public:
   /// `url` is parsed by redis::endpoint. The constructor does not connect.
   ///
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   client(const net::any_io_executor& executor, std::string_view url, const client_options& options);
   // The options have no default argument, because g++ 12 destroys a default argument twice inside a co_await
   // expression.

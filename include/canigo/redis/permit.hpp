@@ -31,8 +31,8 @@ struct holding;
 /// its lease, it notices the loss when it resumes. token() rises with every grant, so other systems can refuse what
 /// such a process wrote in the meantime.
 ///
-/// A permit may outlive its semaphore, which continues to renew its lease, and the execution context. It may be dropped
-/// on any thread.
+/// A permit may outlive its semaphore and the execution context. If the semaphore is destroyed first, the permit's
+/// lease is still renewed. The permit may be destroyed on any thread.
 /// Threads: one thread at a time may use a permit.
 class [[nodiscard]] permit {
  public:

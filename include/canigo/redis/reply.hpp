@@ -7,7 +7,7 @@
 
 namespace canigo::redis {
 
-/// The reply of Redis to a command. It is a value.
+/// The reply of Redis to a command. A reply object owns its data, so a copy of it is independent.
 class reply {
  public:
   enum class kind : std::uint8_t { nil, status, string, integer, error, array };

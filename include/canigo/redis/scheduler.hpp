@@ -90,10 +90,11 @@ class scheduler : public limit_handle<detail::quota_waiter> {
   }
   [[nodiscard("was it granted?")]] bool try_acquire(int priority) { return try_acquire(request{.priority = priority}); }
 
-  /// Gives back granted tokens that were not used. Tokens beyond the burst are lost. Redis is told immediately.
+  /// Gives back granted tokens that were not used. Tokens beyond the burst are lost. The refund is reported to Redis
+  /// immediately.
   void refund(std::uint64_t tokens);
-  /// Takes tokens that were used without a request. If the level falls below zero, the next grant in any process waits
-  /// until it is zero again.
+  /// Subtracts tokens that the caller has used without a request. If the number of available tokens falls below zero,
+  /// the next grant in any process waits until this number is zero again.
   ///
   /// refund() and charge() throw std::system_error (errc::invalid_argument) for more than 2^31 tokens at a time.
   void charge(std::uint64_t tokens);

@@ -33,9 +33,10 @@ struct semaphore_options {
 
 /// A semaphore with priorities that all processes share: `permit p = co_await slots.acquire({.priority = 1})`.
 ///
-/// Requests and order are those of canigo::semaphore. Between classes priority is strict. Inside a class requests go in
-/// order of arrival at Redis, from any process. A released permit goes to the request that is then first in the queue.
-/// The server does that in one step and notifies the process of that request; no process polls.
+/// Requests, and the order of their grants, are as in canigo::semaphore. A class is served only while no request of a
+/// more important class waits. Within a class, requests of all processes are granted in the order of their arrival at
+/// Redis. A released permit goes to the request that is then first in the queue. The server does that in one step and
+/// notifies the process of that request; no process polls.
 ///
 /// An acquire without a wait takes one command, and so does a release. Calls that are made while a command is under way
 /// share the next command.
@@ -56,7 +57,7 @@ struct semaphore_options {
 /// - errc::stopped after stop();
 /// - errc::queue_full or errc::evicted, by `on_overflow`;
 /// - errc::deadline_unreachable immediately if the deadline has passed; errc::timed_out when it passes during the wait;
-/// - errc::store_unavailable instead if Redis has not answered by the deadline, or for `give_up`;
+/// - errc::store_unavailable if Redis has not answered for `give_up`, or by the deadline (instead of errc::timed_out);
 /// - errc::lease_lost if the lease ended before the caller was resumed;
 /// - errc::too_large, errc::invalid_priority and errc::invalid_argument immediately;
 /// - errc::not_enough_memory if there is no memory for the waiter;

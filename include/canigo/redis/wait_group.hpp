@@ -16,10 +16,10 @@ namespace canigo::redis {
 /// A redis::semaphore with names instead of permits: `id = co_await group.add()`, later `group.done(id)`.
 ///
 /// Use it if your code can't keep a permit object from the start of the work to its end. The process that added a name
-/// renews the lease of its slot; the lease ends with that process. Unlike canigo::wait_group, this
+/// renews the lease of the name's slot. If that process ends, the lease ends, too. Unlike canigo::wait_group, this
 /// class limits how much work runs at the same time, and can't wait until the work has ended.
 /// Threads: any thread may call any member at any time.
-/// Lifetime: destroying it gives back the slots of all its names.
+/// Lifetime: destroying this object gives back the slots of all its names.
 class wait_group {
  public:
   /// Takes the slots from the semaphore `slots`, which must outlive this object.

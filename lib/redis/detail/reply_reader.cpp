@@ -117,8 +117,8 @@ Functions make_functions() {
   f.createNil = create_nil;
   f.freeObject = free_object;
   // hiredis calls the following functions for the types double and bool, which only RESP 3 has. The client does not
-  // request RESP 3. But without these functions a later hiredis would build its own objects. hiredis reports a null
-  // pointer as a lack of memory, so `is_unsupported` stores the real cause.
+  // request RESP 3. But without these functions a newer version of hiredis would build objects of its own type. hiredis
+  // reports a null pointer as a lack of memory, so `is_unsupported` stores the real cause.
   if constexpr (requires { f.createDouble; }) {
     f.createDouble = [](const redisReadTask* task, double, char*, std::size_t) { return refuse(*task); };
   }

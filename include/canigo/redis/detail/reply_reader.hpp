@@ -25,7 +25,8 @@ class reply_reader {
   reply_reader& operator=(const reply_reader&) = delete;
 
   std::error_code feed(std::string_view bytes) noexcept;
-  /// Returns the next complete reply. Returns std::nullopt if no reply is complete yet. After an error, sets `ec`.
+  /// Returns the next complete reply. Returns std::nullopt if no reply is complete yet. If an error occurs, sets `ec`
+  /// and returns std::nullopt.
   std::optional<reply> next(std::error_code& ec) noexcept;
 
  private:
