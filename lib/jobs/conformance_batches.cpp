@@ -83,7 +83,7 @@ void may_grow(world& w) {
   tool s{w};
   tool other{w};
   const auto id = s.put(after("g", "early"));
-  // The batch has no job yet, so the job that waits for it can begin.
+  // The batch has no job yet, so the job that waits for the batch can begin.
   same(s.claim_one_of("early").lease.id, id);
   s.put(of_batch("g"));
   const auto first = s.claim_one().lease;

@@ -1,4 +1,4 @@
-// Conformance cases about which job is claimed next, and when.
+// Conformance test cases: which job is claimed next, and when that job can be claimed.
 #include "conformance_cases.hpp"
 
 #include <chrono>

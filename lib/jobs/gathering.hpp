@@ -17,8 +17,8 @@ class gathering {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// Waits for more operations if the last transaction had at least `few` operations. `size` returns the number of
-  /// waiting operations. wait() returns this number at the end of the wait.
+  /// Waits for more operations if the last transaction had at least `few` operations. Returns the number of operations
+  /// that wait for a transaction then. `size` returns the current number of such operations.
   template <class Size>
   std::size_t wait(Size size) const {
     std::size_t there = size();
@@ -30,7 +30,8 @@ class gathering {
     }
     return there;
   }
-  /// Calls `carry_out` for a transaction, and remembers its duration and its number of operations.
+  /// Calls `carry_out`, which runs a transaction of `steps` operations. Remembers `steps` and the duration of the
+  /// transaction.
   template <class Transaction>
   void note(std::size_t steps, Transaction carry_out) {
     const auto begun = clock::now();
@@ -40,8 +41,8 @@ class gathering {
   }
 
  private:
-  /// If the last transaction had fewer operations than this, there is no wait, because all of them may come from a
-  /// single worker.
+  /// If the last transaction had fewer operations than this, wait() returns immediately, because a single worker may
+  /// have started all of these operations.
   static constexpr std::size_t few = 4;
   static constexpr duration slice = std::chrono::microseconds{50};
   /// The expected duration of a sleep of `slice`. It is longer than `slice`, because the system wakes a thread late.

@@ -140,7 +140,9 @@ void postgres_store::line::run() noexcept {
       try {
         look_around();
       } catch (...) {
-        lose_link();  // no caller waits for this step, so its error is dropped: the next operation reports the error
+        // No caller waits for look_around(), so its error is dropped. If the next operation fails, too, its caller gets
+        // the error of that operation.
+        lose_link();
       }
       wait((held_.empty() ? look_at_ : std::min(look_at_, retry_at_)) - now());
     }
@@ -274,8 +276,9 @@ bool postgres_store::line::has_held(const std::shared_ptr<order>& o, const std::
   return true;
 }
 
-/// Removes operations from the list that need the same lock as an operation held back earlier, and holds them back,
-/// too. They would have to wait for that lock.
+/// Holds back each operation in the list that needs the same lock as an operation held back earlier, and removes it
+/// from the list. Such an operation would have to wait for that lock. An operation stays in the list if its time limit
+/// for locks has passed, or if the store is being destroyed.
 void postgres_store::line::hold_back(orders& list) {
   std::erase_if(list, [this](const auto& o) {
     const auto before = std::ranges::find_if(held_, [&](const auto& h) { return h->waits_with(*o); });

@@ -34,8 +34,8 @@ struct postgres_store::order {
   std::vector<new_job> jobs = {};  // the jobs, which own the texts to which the queries refer
   std::string text = {};           // a text to which the queries refer
   std::string batch = {};
-  // whether the operation's effect must survive a crash of the server; if so, an unknown outcome makes the operation
-  // fail
+  // Whether the operation's effect must survive a crash of the server. If so, the operation fails when the connection
+  // breaks and the outcome is unknown. Any other operation is then repeated.
   bool is_durable = false;
   bool tells = false;  // whether to notify other processes, whose callers may wait for the change of this operation
   bool is_claim = false;
@@ -49,7 +49,7 @@ struct postgres_store::order {
   std::function<void(verdict)> read_end = {};
   lease ends = {};  // the lease of the run that this operation ends; `text` is the result of the run
   bool is_shared = false;
-  /// Whether a lock that blocks one of the two operations also blocks the other operation.
+  /// Whether a lock that blocks this operation also blocks `other`.
   bool waits_with(const order& other) const noexcept;
   std::exception_ptr error;
   time_point asked_at = {};

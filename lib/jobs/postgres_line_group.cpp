@@ -69,7 +69,8 @@ postgres_store::line::shared_statement postgres_store::line::share_ends(const or
   std::vector<lease> leases;
   std::vector<std::string_view> results;
   for (const auto& o : list) {
-    // A second report about the same job can't be in this shared statement, so it follows in its own statement.
+    // A shared statement can report only one end of each job. So a second report about the same job gets its own
+    // statement after this one.
     if (!o->read_end || leases.size() == most_ends || !ids.insert(o->ends.id).second) continue;
     s.members.push_back(o);
     leases.push_back(o->ends);

@@ -38,7 +38,8 @@ class postgres_link {
     std::function<bool()> gives_up;
   };
 
-  /// Connects, creates the tables, and listens. Throws postgres_error, or std::system_error with error::newer_schema.
+  /// Connects and creates the tables. If `l.listens` is true, also listens for notifications. Throws postgres_error, or
+  /// std::system_error with error::newer_schema.
   postgres_link(const postgres_place& place, limits l);
   postgres_link(const postgres_link&) = delete;
   postgres_link& operator=(const postgres_link&) = delete;

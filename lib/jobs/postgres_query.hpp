@@ -102,8 +102,8 @@ std::vector<postgres_query> put_queries(const new_job& j);
 postgres_query put_many_query(const std::vector<const new_job*>& jobs);
 /// Ends several runs in one statement. Precondition: no two of the runs belong to the same job.
 postgres_query complete_many_query(const std::vector<lease>& leases, const std::vector<std::string_view>& results);
-/// The queries make the job claimable if the batch that it waits for has no unfinished job. Run them after all puts of
-/// the operation.
+/// Returns queries for a job that waits for a batch. If that batch has no unfinished job, the queries make the job
+/// claimable. Run the queries after all puts of the operation. Empty if the job waits for no batch.
 std::vector<postgres_query> settle_queries(const new_job& j);
 /// Returns the queries that claim jobs.
 ///

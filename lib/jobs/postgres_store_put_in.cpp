@@ -9,7 +9,8 @@
 #include <string_view>
 #include <utility>
 
-// Puts a job through a connection of the user's program, as a part of its transaction.
+// Puts a job into the store through a database connection of the user's program, as a part of the transaction on that
+// connection.
 
 namespace canigo::jobs {
 namespace {

@@ -133,8 +133,8 @@ bool sqlite_db::was_changed() {
 }
 
 /// Called by SQLite while the file is locked. Waits for 0.1 to 0.5 ms, at random, so that waiting processes do not
-/// collide again. SQLite's own handler waits longer with each call, so that a process which has waited long is
-/// overtaken by all others. Returns 0 after busy_limit_, which ends the operation with an error.
+/// collide again. SQLite's own handler is not used: it waits longer with each call, so newer waiters overtake a process
+/// that has waited long. After busy_limit_, returns 0; then the operation ends with an error.
 int sqlite_db::busy(void* self, int calls) noexcept {
   auto& db = *static_cast<sqlite_db*>(self);
   const auto now = std::chrono::steady_clock::now();

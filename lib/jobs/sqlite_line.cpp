@@ -16,7 +16,7 @@
 namespace canigo::jobs {
 namespace {
 
-/// When the write-ahead log has this many pages, the thread copies them into the database file.
+/// When the write-ahead log has this many pages, the store's thread copies these pages into the database file.
 constexpr int checkpoint_pages = 1000;
 
 std::string text_of(const std::exception_ptr& e) {
@@ -156,8 +156,8 @@ void sqlite_store::line::run() noexcept {
         look_at = clock::now() + options_.poll;
       }
     } catch (...) {
-      // No caller waits for these steps, so their error is dropped. The next operation opens the file again; if that
-      // fails, too, its caller gets the error.
+      // No caller waits for the steps that may throw here, such as look_at_others(). So the error is dropped. The next
+      // operation opens the file again. If the file can't be opened, the caller of that operation gets the error.
       connection_.reset();
       look_at = clock::now() + options_.poll;
     }
@@ -259,7 +259,7 @@ void sqlite_store::line::open() {
 }
 
 /// Sends a wake-up to all other processes that use the file. Also ends the leases of processes that no longer exist,
-/// because these processes run no jobs any more. If that fails, a later call ends the leases.
+/// because these processes run no jobs any more. If the leases can't be ended, a later call tries again.
 void sqlite_store::line::tell_others(bool has_news) {
   if (!socket_) return;
   hear_others();  // finds processes that have started since the last wait, because they need the wake-up, too

@@ -106,7 +106,7 @@ std::vector<claimed_job> sqlite_table::claim(const claim_request& r, instant now
       has_more = false;
       std::vector<claimed_job> found;
       std::vector<run> expired;
-      std::vector<job_id> begun;           // the jobs whose keys become free now
+      std::vector<job_id> begun;           // the jobs whose unique keys become free when they are claimed
       std::vector<std::size_t> with_body;  // the indexes in `found` of the jobs whose payload is in the separate table
       due.start(*queue, priority, number(now),
                 static_cast<std::int64_t>(std::min<std::size_t>(r.limit - claimed.size(), 1 << 20)));

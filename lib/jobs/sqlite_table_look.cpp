@@ -87,8 +87,8 @@ std::vector<queue_count> sqlite_table::count(instant now) {
     c.by_state[i] = static_cast<std::size_t>(jobs);
     c.has_more[i] = has_more;
   };
-  // Each part of the query reads at most a fixed number of index entries. In files of earlier versions the last part
-  // has no index, so it may read the whole table.
+  // Each part of the query reads at most a fixed number of index entries. But if an earlier version of the library made
+  // the file, the last part has no index and may read the whole table.
   auto& some = db_.sql(
       "SELECT queue, 1, count(*) FROM (SELECT queue FROM canigo_job INDEXED BY canigo_job_lease WHERE state=1 LIMIT "
       "?1) "

@@ -24,9 +24,9 @@ class store_health {
   store_health(std::size_t queues, store_observer* observer) : failures_(claims + queues), observer_{observer} {}
 
   void failed(std::size_t of, const std::exception_ptr& error) noexcept;
-  /// Notes a successful call. `has_written`: the call was a claim that got jobs, so the store accepts writes. In that
-  /// case the earlier errors of other writes are cleared. Otherwise they would be shown until the next such write,
-  /// which may come much later.
+  /// Notes a successful call. `has_written`: the call was a claim that got jobs, so the store accepts writes. Then the
+  /// earlier errors of the purposes `runs` and `schedules` are cleared, too. Without that, each of these errors would
+  /// be shown until the next successful call for its purpose, which may come much later.
   void succeeded(std::size_t of, bool has_written = false) noexcept;
   /// Fills in the number of failures, and the latest error among the purposes whose calls fail now.
   void show(service_stats& s) const;
@@ -34,7 +34,7 @@ class store_health {
  private:
   struct failure {
     std::uint32_t in_a_row = 0;
-    std::uint64_t place = 0;  // the number of the latest error, counted over the errors of all purposes
+    std::uint64_t place = 0;  // the serial number of the latest error; the errors of all purposes are numbered together
     std::string text = {};
     std::error_code code = {};
   };

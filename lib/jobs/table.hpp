@@ -12,8 +12,8 @@
 
 namespace canigo::jobs::detail {
 
-/// The max number of expired leases that one claim handles, and the max number of passed deadlines. So a claim is quick
-/// even if very many leases have expired, or very many deadlines have passed.
+/// One claim handles at most this number of expired leases, and at most this number of passed deadlines. So a claim is
+/// quick even if very many leases have expired, or very many deadlines have passed.
 inline constexpr std::size_t reap_limit = 100;
 
 /// The operations of jobs::store, but without waiting. The caller passes the present time as `now`.

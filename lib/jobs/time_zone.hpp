@@ -21,8 +21,8 @@ class time_zone {
     std::chrono::seconds offset_before;  ///< the offset of the previous period
   };
 
-  /// Reads a zone from the folder that TZDIR names, or from /usr/share/zoneinfo. Throws errc::invalid_argument, which
-  /// names the zone.
+  /// Reads a zone from the folder that TZDIR names, or from /usr/share/zoneinfo. Throws errc::invalid_argument; the
+  /// error text names the zone.
   static time_zone of(std::string_view name);
   /// Reads a file in the format of RFC 9636 (TZif). Returns nothing if the file is malformed.
   static std::optional<time_zone> read(std::string_view file);

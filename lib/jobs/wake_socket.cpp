@@ -66,7 +66,7 @@ bool wake_socket::drain() noexcept {
   try {
     if (has_newcomer) look_round();
   } catch (...) {
-    return has_news;  // there is no memory to search the folder, so the new process is found by a later search
+    return has_news;  // no memory to search the folder now; a later search finds the process that sent `hello`
   }
   return has_news;
 }

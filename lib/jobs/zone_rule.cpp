@@ -103,7 +103,8 @@ std::optional<zone_rule> zone_rule::read(std::string_view text) {
   return from.is_over() ? std::optional{r} : std::nullopt;
 }
 
-/// Returns the instant of the change. The rule gives that instant in the local time before the change.
+/// Returns the time of this change in the year `y`, as a local time with the offset that holds before the change. The
+/// caller subtracts the offset to get UTC.
 zone_time zone_rule::day::in(std::chrono::year y) const {
   const sys_days first{y / 1 / 1};
   sys_days d{};

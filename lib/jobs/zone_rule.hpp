@@ -16,7 +16,7 @@ struct zone_change {
   std::chrono::seconds offset;
 };
 
-/// The yearly changes of local time, in the format of the POSIX variable TZ. A value.
+/// The yearly changes of local time, in the format of the POSIX variable TZ. A value type. Example:
 ///
 ///     CET-1CEST,M3.5.0,M10.5.0/3
 class zone_rule {

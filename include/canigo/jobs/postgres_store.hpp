@@ -42,17 +42,17 @@ struct postgres_store_options {
 /// count() and list(), which may read much, use a second thread and connection, created for the first such call.
 ///
 /// The constructor does not wait for the connection. While the server starts or can't be reached, calls wait for
-/// `reconnect_limit`. They fail immediately for a permanent cause: a wrong password, a missing database or right, a
-/// server that is read-only. If the connection breaks before the server has confirmed a write, the call throws
-/// error::unknown_outcome; claims and reads are repeated instead.
+/// `reconnect_limit`. They fail immediately for a permanent cause: a wrong password, a missing database, a missing
+/// access right, or a read-only server. If the connection breaks before the server has confirmed a write, the call
+/// throws error::unknown_outcome; claims and reads are repeated instead.
 ///
 /// Names of queues and kinds must be UTF-8 without NUL. Each transaction of the store is READ COMMITTED, whatever the
 /// server's default is, and changes no setting of the session. So a proxy may share connections between transactions,
-/// such as PgBouncer in transaction mode. Such a proxy passes no notifications on. In that case facts() reports it, and
-/// the store checks for jobs every second.
+/// such as PgBouncer in transaction mode. Such a proxy passes no notifications on. In that case facts() reports the
+/// problem, and the store checks for jobs every second.
 ///
 /// Threads: any thread may call any member at any time.
-/// Lifetime: the destructor waits for all steps that have begun. Each takes at most the limits of the options.
+/// Lifetime: the destructor waits for all steps that have begun. Each step takes at most the limits of the options.
 class postgres_store final : public store {
  public:
   /// `url` is a URL of PostgreSQL, or a string such as "host=/run/postgresql dbname=shop". Missing parts come from the

@@ -146,7 +146,7 @@ struct submit_options {
   std::uint32_t max_attempts = 25;        ///< max number of attempts; 1 or more
   std::string_view unique = {};           ///< the unique key: no second job with this key is accepted; empty: none
   unique_scope scope = unique_scope::until_ended;  ///< how long the unique key excludes other jobs
-  duration unique_for = duration::zero();  ///< how long the key excludes other jobs, with unique_scope::for_a_time
+  duration unique_for = duration::zero();  ///< with unique_scope::for_a_time: how long the key excludes other jobs
   std::string_view batch = {};             ///< the batch that the job belongs to; empty: none
   std::string_view after_batch = {};       ///< the job waits until all jobs of this batch have ended; empty: none
 };

@@ -31,8 +31,9 @@ struct job_queue_stats {
 struct service_stats {
   std::vector<job_queue_stats> queues;  ///< one element per queue, in the order of service_options::queues
   std::uint64_t store_failures = 0;     ///< number of failed calls that the service itself made to the store
-  /// Why calls of the store fail, or what is wrong although they succeed. The text names the file or server, and gives
-  /// advice. Empty: nothing is wrong. If there are several causes, it is the last one.
+  /// The reason why calls to the store fail, or a problem in spite of which they succeed. The text names the file or
+  /// server, and gives advice. Empty: there is no problem. If there are several problems, the text describes the last
+  /// one.
   std::string last_error = {};
   std::error_code last_error_code = {};  ///< the error code for `last_error`; empty if its exception had no code
   std::string store_engine = {};         ///< the database and its version; empty: not known yet

@@ -51,7 +51,8 @@ struct sqlite_store_options {
 /// Lifetime: the destructor waits for all steps that have begun. Each takes at most busy_limit.
 class sqlite_store final : public detail::local_store {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   sqlite_store(const net::any_io_executor& executor, std::string file, const sqlite_store_options& options);
   // The options have no default argument, because g++ 12 destroys a default argument twice inside a co_await
   // expression.

@@ -15,7 +15,8 @@ struct store_failure {
   std::uint32_t failures = 1;  ///< number of failed calls in a row, including this one
 };
 
-/// The base class of observers, which a service tells about failures of its store, for logs and alarms.
+/// The base class of observers. A service calls its observer when calls of its store fail, and when they succeed again.
+/// An observer can write logs or raise alarms.
 ///
 /// Threads: several threads may call an observer at the same time, so events may come in any order; no lock is held.
 /// The functions of an observer must not throw, and should return soon: a coroutine of the service waits for them.
