@@ -152,7 +152,8 @@ struct adaptive_limit_stats : queue_stats {
 /// Errors, cancellation, threads and lifetime are those of canigo::semaphore.
 class adaptive_limit : public limit_handle<detail::adaptive_waiter> {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   adaptive_limit(const net::any_io_executor& executor, const adaptive_limit_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

@@ -55,7 +55,8 @@ struct channel_capacity_stats {
 /// Threads: any thread may call any member at any time. Allocates: in the constructor.
 class channel_capacity {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   channel_capacity(const net::any_io_executor& executor, const channel_capacity_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }
@@ -151,7 +152,8 @@ class channel {
   using value_type = T;
   using executor_type = net::any_io_executor;
 
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   channel(const net::any_io_executor& executor, const channel_options<T>& options)
       : size_of_{options.size_of}, core_{detail::open_channel(executor, to_setup(options))} {}
   template <class ExecutionContext>

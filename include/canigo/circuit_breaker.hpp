@@ -117,7 +117,8 @@ class [[nodiscard]] circuit_pass {
 /// Lifetime: a pass keeps the state of its breaker alive; the execution context may be destroyed first.
 class circuit_breaker {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   circuit_breaker(const net::any_io_executor& executor, const circuit_breaker_options& options);
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

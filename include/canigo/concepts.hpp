@@ -104,7 +104,7 @@ concept combined_limit = limit<L> && permit_like<grant_of<L>> &&
                          };
 
 /// A separate limit for each key: keyed_scheduler, keyed_semaphore. acquire() and try_acquire() take the key first.
-/// Apart from that it behaves as a limit.
+/// Apart from the key, a keyed limit behaves like a limit.
 template <class L, class Key>
 concept keyed_limit = requires(L& l, const L& c, const Key& key, const request& r, std::error_code& error) {
   { l.acquire(key, r) } -> std::same_as<decltype(l.acquire(key, r, error))>;

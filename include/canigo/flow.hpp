@@ -106,7 +106,8 @@ class flow {
  public:
   /// Makes a flow of a scheduler, a semaphore or a limiter.
   ///
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   template <class Waiter>
   explicit flow(limit_handle<Waiter>& limit, const flow_options& o = {}) : flow{limit.flows(), o} {}
   /// Makes a flow of a strand_pool or a resource_pool. The requests of the flow are tasks of the pool, and each task

@@ -47,8 +47,8 @@ auto run_hedge(Make make, hedge_options options) -> net::awaitable<result_of_rep
 ///
 /// Once one copy has a result, hedge() cancels the other copies (terminal), waits for them and returns. With a
 /// task_group it hands them over to the group instead and returns immediately; their results and failures are dropped.
-/// A failure starts no further copy, because that is the job of retry(). If a copy fails while others run, hedge()
-/// waits for the others. If all copies fail, hedge() throws the last failure.
+/// A failure starts no further copy, because that is the job of retry(). If a copy fails while other copies run,
+/// hedge() waits for the other copies. If all copies fail, hedge() throws the last failure.
 ///
 /// All copies run on one strand, as in with_timeout: no two of them run at the same moment. `make` is called on that
 /// strand, too. `make` may take the number of the copy as an argument, counted from 1. hedge() keeps its own copy of

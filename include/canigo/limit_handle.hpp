@@ -125,8 +125,8 @@ class limit_handle {
 
   /// The first `most` waiters, in the order in which they would be granted now; in a limit with flows, by class and
   /// arrival. The estimate of a waiter counts the waiters ahead of it in its own flow, and all waiters of more
-  /// important classes. With ageing, it counts waiters of more important classes only until this waiter rises.
-  /// Allocates.
+  /// important classes. With ageing, it counts the waiters of more important classes only until ageing promotes the
+  /// waiter. Allocates.
   ///
   /// The lock is held while the list is made, so request only as many waiters as you show.
   std::vector<waiting_request> waiting(std::size_t most) const;

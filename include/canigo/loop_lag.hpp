@@ -27,7 +27,7 @@ struct loop_lag_options {
 
 struct loop_lag_stats {
   wait_histogram lag;           ///< a histogram of the lag, over all measurements
-  duration last{0};             ///< the last measured lag, or the delay of the next measurement if it is already longer
+  duration last{0};             ///< the last measured lag or, if longer, the delay so far of the pending measurement
   std::uint64_t overloads = 0;  ///< how often the lag rose to the threshold
   bool overloaded = false;      ///< whether the lag is at least the threshold
 };

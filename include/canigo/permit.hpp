@@ -50,8 +50,8 @@ class [[nodiscard]] permit {
   std::uint64_t held() const noexcept;
   explicit operator bool() const noexcept { return home_ != nullptr; }
 
-  /// The alternative of a limiter that granted this permit: its index, and its name. If no alternative granted it:
-  /// no_alternative, and an empty name. The name is valid as long as the permit is held.
+  /// The index and the name of the limiter's alternative that granted this permit. If no alternative granted the
+  /// permit, the index is no_alternative, and the name is empty. The name is valid as long as the permit is held.
   std::size_t alternative() const noexcept;
   std::string_view alternative_name() const noexcept;
   /// Moves the permit to another alternative of its limiter, for example because a later limit has chosen that

@@ -110,7 +110,8 @@ struct policy_stats {
 /// Lifetime: the policy must outlive its calls. stop() makes them end sooner.
 class policy {
  public:
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range.
   policy(const net::any_io_executor& executor, const policy_options& options) : core_{executor, options} {}
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

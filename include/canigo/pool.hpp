@@ -54,13 +54,13 @@ class flow;
 /// types inside a co_await expression.
 struct task_options {
   int priority = 0;  ///< priority class, 0 (goes first) … priorities-1
-  /// time limit of each attempt, instead of the pool's; more than 0; max: no time limit
+  /// time limit of each attempt; if set, replaces the pool's time limit; more than 0; max: no time limit
   std::optional<duration> timeout = {};
   duration delay = duration::zero();  ///< time before the task is queued; 0 or more
   std::uint64_t group = 0;            ///< the group for cancel_group() and wait_group(); 0: no group
   /// the name of the task in the statistics; copied; a pool distinguishes the first 255 names
   std::string_view name = {};
-  retry_policy retry = {};       ///< the retry policy of the task; with 0 attempts, the default: the pool's policy
+  retry_policy retry = {};       ///< the task's retry policy; if its `attempts` is 0 (the default), the pool's is used
   deadline_point deadline = {};  ///< the latest end of the task, with all attempts and waits
   /// the flow of the pool that the task belongs to; null: a nameless flow of weight 1
   const canigo::flow* flow = nullptr;
@@ -222,7 +222,7 @@ struct pool_stats {
   std::uint64_t rejected = 0;  ///< tasks that were never submitted: the queue was full, or the pool stopped
   std::uint64_t evicted = 0;   ///< tasks evicted from a full queue; `failed` counts them, too
   std::uint64_t retries = 0;   ///< attempts after the first attempt of a task
-  /// restarts of workers, including a last one that exceeded the limit and stopped the pool
+  /// restarts of workers; a restart that exceeds the limit, and so stops the pool, is counted, too
   std::uint64_t restarts = 0;
   std::uint64_t overdue_total = 0;    ///< tasks that ended for their caller before their operation had ended
   std::vector<overdue_task> overdue;  ///< operations that still run after their time limit

@@ -110,7 +110,7 @@ class pool_handle {
 
   /// Submits an operation whose result is ignored. Never blocks. The statistics count an exception of the operation.
   ///
-  /// Returns false if the pool refuses the operation; then `f` is unchanged, unless moving it may throw.
+  /// Returns false if the pool refuses the operation. In that case `f` is unchanged if moving it can't throw.
   /// Allocates: nothing in steady state, for a callable of up to 100 bytes with no option but a priority.
   template <class F>
     requires detail::operation<std::decay_t<F>, R>

@@ -30,7 +30,7 @@ struct shadow_stats {
 
 /// The number of requests that were refused immediately, by cause.
 struct rejection_stats {
-  std::uint64_t not_there = 0;    ///< try_acquire() found too few tokens or permits, or a request that waits already
+  std::uint64_t not_there = 0;    ///< try_acquire() found too few tokens or permits, or another request was waiting
   std::uint64_t queue_full = 0;   ///< the queue of the limit, or of its flow, was full
   std::uint64_t unreachable = 0;  ///< even the shortest possible wait ends after the deadline
   std::uint64_t too_large = 0;    ///< the request exceeds what the limit, or its flow, can ever grant
@@ -66,10 +66,10 @@ struct wait_reason {
   enum class cause {
     none,          ///< no request waits
     paused,        ///< the limit is paused by pause_until()
-    rate,          ///< the rate at `index` lacks tokens; of several such rates, the one that is the last to have enough
+    rate,          ///< the rate at `index` lacks tokens; if several rates lack tokens, it is the last to have enough
     concurrency,   ///< all permits are in use
     share,         ///< all slots of the shared cap are in use
-    flow,          ///< all waiters are held up by ceilings of their own flows; see `ceiling`
+    flow,          ///< each waiter is delayed by a limit or a pause of its own flow; see `ceiling`
     alternatives,  ///< no alternative of the request has free capacity; see `alternative` and `ceiling`
     sublimit,      ///< the request's sublimit has no free capacity; see `sublimit` and `ceiling`
   };
@@ -106,7 +106,7 @@ struct binding_stats {
   duration concurrency{};
   duration share{};
   duration paused{};
-  duration flow{};          ///< how long ceilings or pauses of their own flows held up all waiters
+  duration flow{};          ///< the time during which each waiter was delayed by a limit or a pause of its own flow
   duration alternatives{};  ///< how long no alternative that may serve the first waiter had free capacity
   duration sublimit{};      ///< how long the sublimit of the first waiter had no free capacity
 };

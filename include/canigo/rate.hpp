@@ -30,19 +30,19 @@ class rate {
     if (tokens_ < 1 || period_.count() < tokens_) reject(tokens_, period_);
   }
 
-  /// Rejects a rate without arguments at compile time. The compiler's message shows how to write a rate.
+  /// A rate without arguments does not compile. The compiler's message shows how to write a rate.
   template <class Never = void>
   constexpr rate() noexcept : tokens_{1}, period_{1} {
     static_assert(!std::is_void_v<Never>, "rate: it is missing: .rate = rate::per_second(5), or .rate = {10, 3s}");
   }
-  /// Rejects a rate without a period at compile time. The compiler's message shows how to write a rate.
+  /// A rate without a period does not compile. The compiler's message shows how to write a rate.
   template <class Tokens>
     requires std::is_arithmetic_v<Tokens>
   constexpr rate(Tokens) noexcept : tokens_{1}, period_{1} {
     static_assert(std::is_void_v<Tokens>, "rate: tokens in what time? rate::per_second(5), or rate{10, 3s}");
   }
-  /// Rejects a period that is a plain number, at compile time. The compiler's message shows how to write a period with
-  /// its unit.
+  /// A period that is a plain number does not compile. The compiler's message shows how to write a period with its
+  /// unit.
   template <class Tokens, class Period>
     requires std::is_arithmetic_v<Tokens> && std::is_arithmetic_v<Period>
   constexpr rate(Tokens, Period) noexcept : tokens_{1}, period_{1} {

@@ -65,8 +65,8 @@ struct resource_pool_options {
 /// `call_timeout` counts like a broken resource. After too many restarts the pool stops, and closed() throws the
 /// exception that caused the last one.
 ///
-/// The base class pool_handle has the members run(), async_run(), submit(), try_post(), stop() and others. It describes
-/// their errors, cancellation, threads and lifetime.
+/// The base class pool_handle has the members run(), async_run(), submit(), try_post(), stop() and others. The
+/// documentation of pool_handle describes their errors, cancellation, threads and lifetime.
 template <class R>
 class resource_pool : public pool_handle<R> {
  public:

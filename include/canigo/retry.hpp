@@ -89,8 +89,7 @@ template <class Make>
   return detail::named_first<Make, detail::result_of_repeatable<own>>{
       detail::run_retry<own>(std::forward<Make>(make), policy, deadline)};
 }
-/// Rejects a `make` that does not return an awaitable at compile time. The compiler's message says what to pass
-/// instead.
+/// If `make` does not return an awaitable, the call does not compile. The compiler's message says what to pass instead.
 template <class Make>
   requires(!detail::repeatable<std::decay_t<Make>>)
 net::awaitable<void> retry(Make&&, retry_policy = {}, deadline_point = {}) {

@@ -46,7 +46,7 @@ class retry_budget {
   }
 
  private:
-  std::atomic<std::uint64_t> balance_;  // the balance in hundredths of a retry
+  std::atomic<std::uint64_t> balance_;  // the content of the budget, in hundredths of a retry
   const std::uint64_t percent_;
   const std::uint64_t most_;
 };

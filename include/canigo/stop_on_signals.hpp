@@ -72,17 +72,18 @@ signal_target target_of(S& s) {
 ///
 ///     canigo::stop_on_signals signals{io, pool, {.grace = 20s}};
 ///
-/// - **A pool or a jobs::service** is stopped with these modes. The watch ends when the object has stopped, for any
-///   reason.
-/// - **A policy, any limit or a gate** is stopped at the first signal: no caller gets in any more, and operations
-///   inside continue. Nothing can cancel these operations, so the watch ends at that signal.
-/// - **A function** of a mode and a grace time returns an awaitable, for a program that stops several objects in its
-///   own order. It is called at the first two signals. The watch ends when one of its awaitables has ended.
+/// - **A pool or a jobs::service** is stopped with these two modes. The watch ends when the object has stopped, even if
+///   a signal was not the reason.
+/// - **A policy, any limit or a gate** is stopped at the first signal: it refuses new callers, and running operations
+///   continue. No mode can cancel these operations, so the watch ends at that signal.
+/// - **A function** that takes a mode and a grace time, and returns an awaitable, is for a program that stops several
+///   objects in its own order. The function is called at each of the first two signals. The watch ends when one of the
+///   returned awaitables has ended.
 ///
 /// The watch for signals starts in the constructor; the program need not await anything. The watch keeps
 /// io_context::run() from returning. The watch ends as described above, or when this object is destroyed. After that
-/// the signals have their default action: they end the process. Several of these objects may watch the same signals.
-/// Each of them is told of a signal, in no fixed order.
+/// the signals have their default action: they end the process. Several stop_on_signals objects may watch the same
+/// signals. Each of these objects receives every signal, in no fixed order.
 /// Errors: if an awaitable of a function throws, the exception leaves io_context::run().
 /// Threads: any, if each thread that runs the context may receive signals.
 /// Lifetime: a pool and a service may be destroyed first. All other objects must outlive this one. A function, and

@@ -73,8 +73,9 @@ struct abandon_to {
 /// waiting join() ends with errc::stopped. So call join() before the destructor. The execution context may be destroyed
 /// before the group.
 ///
-/// If the parent is cancelled while it awaits something other than the group, its next co_await throws, even the one
-/// for join(). In that case catch the exception, call co_await net::this_coro::reset_cancellation_state(), and join.
+/// The coroutine that calls join() may be cancelled while it awaits something other than the group. Then its next
+/// co_await throws, even the one for join(). In that case catch the exception, call co_await
+/// net::this_coro::reset_cancellation_state(), and then call join().
 class task_group {
  public:
   explicit task_group(const net::any_io_executor& executor);

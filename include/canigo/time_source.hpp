@@ -90,7 +90,7 @@ class time_source : public net::execution_context::service {
   // the instant that timer_ waits for; not changed if the earliest deadline becomes later
   time_point wake_at_ = time_point::max();
   bool waiting_ = false;   // whether the asynchronous wait of timer_ is pending; there is never a second one
-  bool retiming_ = false;  // whether the pending wait was cancelled, to wait for another instant
+  bool retiming_ = false;  // whether the pending wait was cancelled, so that timer_ can wait for another instant
   bool quieting_ = false;  // true: a handler is posted, and will check whether any deadline is armed
   bool is_shut_down_ = false;
   bool is_virtual_ = false;

@@ -66,7 +66,7 @@ net::awaitable<T> run_or_give_back(net::awaitable<T> op, P& p, request r, const 
   }
 }
 
-/// Runs `op` once the limit `only` has granted the request `r`, and then sets `*started`. `*ran` tells whether all
+/// Waits until the limit `only` grants the request `r`, sets `*started`, and then runs `op`. `*ran` tells whether all
 /// limits inside `op` have granted their requests; `ran` is null if `op` has no limits.
 template <class T, limit L>
 net::awaitable<T> run_inside(net::awaitable<T> op, L* only, request r, bool* started, const bool* ran) {
@@ -115,8 +115,8 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 /// really ended, with a result or an exception, and before the caller resumes. If the permit can be lost, such as
 /// redis::permit, its loss cancels `op`. Then with_limit() ends with errc::lease_lost unless `op` still has a result.
 ///
-/// An adaptive_limit is told how `op` ended: with a result, cancelled, or dropped, which means a timeout or
-/// errc::overloaded. Other errors are not reported to it.
+/// An adaptive_limit is told how `op` ended: with a result, cancelled, or dropped. Dropped means a timeout or
+/// errc::overloaded. Other errors are not reported to the limit.
 ///
 /// with_limit() can be nested: with_timeout(with_limit(op(), slots), 2s) limits the wait and `op`,
 /// with_limit(with_timeout(op(), 2s), slots) limits only `op`. Operations of a pool may also use with_limit().
@@ -125,14 +125,14 @@ net::awaitable<T> run_inside_all(net::awaitable<T> op, request r, bool* started,
 /// Cancellation: passed on to the wait or to `op`, whichever is under way.
 /// Completes on the awaiting coroutine's executor. Allocates: its coroutine frame, which Asio recycles, and what
 /// acquire() allocates.
-/// Lifetime: the limit must live until with_limit() ends, unless the destruction of the limit ends it.
+/// Lifetime: the limit must live until with_limit() ends, unless the destruction of the limit ends with_limit().
 template <class T, limit L>
 [[nodiscard("co_await it")]] net::awaitable<T> with_limit(net::awaitable<T> op, L& only, request r = {}) {
   bool started = false;
   co_return co_await detail::run_inside(std::move(op), &only, r, &started, nullptr);
 }
-/// Rejects, at compile time, an `op` that is no awaitable, and an argument that is no limit or only a temporary one.
-/// The compiler's message says what to pass instead.
+/// Rejects two mistakes at compile time: an `op` that is no awaitable, and a limit that is temporary, const or no limit
+/// at all. The compiler's message says what to pass instead.
 template <class Op, class L>
   requires(!detail::is_awaitable<std::remove_cvref_t<Op>> || !detail::names_limit<L>)
 net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
@@ -159,8 +159,8 @@ net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
 /// All limits get the same priority and deadline; a cap is asked for one slot, other limits for `r.tokens`. If a later
 /// limit refuses, the earlier limits get their slots and tokens back.
 ///
-/// A request with a flow ends with errc::invalid_argument unless all limits are the flow's own: a flow belongs to one
-/// limit. Nest with_limit() instead, and name the flow only in the request to its limit.
+/// A flow belongs to one limit. So a request with a flow ends with errc::invalid_argument if `limits` contains another
+/// limit. Nest with_limit() instead, and name the flow only in the request to the flow's limit.
 ///
 /// Unlike a canigo::limiter, with_limits() holds slots while it waits for the next limit. Callers that wait for a slow
 /// quota can hold all slots, and so starve callers of a fast quota that share these slots. If all limits are in this
