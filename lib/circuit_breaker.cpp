@@ -10,7 +10,8 @@ namespace canigo {
 
 namespace {
 
-/// Returns the text of the error. The text does not contain `open_for`, so that it does not differ from call to call.
+/// Returns the text of the error. The text does not contain the value of `open_for`, because this value differs from
+/// call to call.
 std::string why_refused(duration open_for, const std::string& name) {
   const std::string who = name.empty() ? "circuit_breaker" : "circuit_breaker " + name;
   if (open_for == duration::max()) return who + ": forced open";

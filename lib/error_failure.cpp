@@ -37,7 +37,8 @@ bool is_failure_code(const std::error_code& code) noexcept {
 
 bool is_overload_code(const std::error_code& code) noexcept {
   if (code.category() == error_category()) return code == errc::timed_out || code == errc::overloaded;
-  // The codes of Asio's category do not compare equal to the standard conditions, so both are compared.
+  // Asio's error codes do not compare equal to the standard conditions. So `code` is compared with Asio's code, and
+  // also with the standard conditions.
   return code == asio::error::timed_out || code == std::errc::timed_out ||
          code == std::errc::resource_unavailable_try_again;
 }

@@ -48,8 +48,8 @@ class detail::lag_probe final : public delivery {
   }
 
  private:
-  /// The measurement, in the form of a suspended caller: when `delivery` resumes it on the executor, it reads the
-  /// clock.
+  /// The measurement, in the form of a suspended caller. When `delivery` resumes this caller on the executor, looked()
+  /// reads the clock.
   struct look final : suspended {
     explicit look(lag_probe& p) noexcept : owner{&p} {}
     void resume() override { owner->looked(); }

@@ -48,7 +48,7 @@ bool takes_at_once(scheduler& limit, const request& r) noexcept {
   try {
     return limit.try_acquire(r);
   } catch (const std::system_error&) {
-    return false;  // the caller then calls acquire(), which throws the same error
+    return false;  // the caller then calls acquire(), which throws the same error as try_acquire()
   }
 }
 

@@ -33,12 +33,13 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     is_for_one_signal_ = true;
     begin();
   }
-  /// Starts the wait for signals. The wait ends when the awaitable that `stop` returns completes.
+  /// Starts the wait for signals. A signal calls `stop`, which returns an awaitable. The wait ends when that awaitable
+  /// completes.
   void begin_with(function stop) {
     run_ = std::move(stop);
     begin();
   }
-  /// Call it before the object that the signals stop is destroyed. Later signals then have no effect on that object.
+  /// Signals stop an object. Call let_go() before that object is destroyed: later signals have no effect on the object.
   /// Threads: any.
   void let_go() {
     {
@@ -100,7 +101,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
   function run_;
   duration grace_;
   bool is_for_one_signal_ = false;
-  int heard_ = 0;  // the number of signals; a third one has no effect
+  int heard_ = 0;  // the number of signals that have arrived; the third and later signals have no effect
   bool is_over_ = false;
   detail::mutex mutex_;  // With `is_for_one_signal_`, locked while `stop_` runs, so that let_go() waits for `stop_`.
   bool is_gone_ = false;

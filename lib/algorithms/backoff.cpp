@@ -13,7 +13,7 @@ duration backoff::ceiling(std::uint32_t failures) const noexcept {
   const duration most = std::max(cap, least);
   duration d = std::clamp(first, least, most);
   if (factor <= 1 || d == duration::zero()) return d;
-  // At most 63 rounds are needed, because each one at least doubles the delay.
+  // At most 63 rounds are needed, because each round at least doubles the delay.
   for (std::uint32_t i = 1; i < failures && d < most; ++i) {
     d = d > most / factor ? most : std::min(d * factor, most);
   }

@@ -78,8 +78,8 @@ void circuit::report(epoch e, bool failed, bool slow, time_point now) noexcept {
 void circuit::report_late_failure(epoch e, time_point now) noexcept {
   if (e != epoch_ || state_ != circuit_state::closed) return;
   advance(now);
-  // This call was first counted as a success. If the window contains no success any more, that success has left the
-  // window. So the call is counted as a new failed call.
+  // The call that is now reported as failed was first counted as a success. If the window contains no success any more,
+  // that success has left the window. So the call is counted as a new failed call.
   if (all_.failed == all_.calls) {
     count(true, false);
   } else {

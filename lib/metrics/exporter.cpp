@@ -20,7 +20,7 @@ constexpr std::size_t most_objects = 1024;
 }  // namespace
 
 /// The objects that are exported. The lock is held while statistics are read, so that an object can't be destroyed
-/// meanwhile. Reading takes too long for a detail::mutex, so it is a std::mutex.
+/// meanwhile. Reading takes too long for a detail::mutex, so the lock is a std::mutex.
 class exporter::objects : public prometheus::Collectable {
  public:
   using reader = std::function<void(families&, const std::string&)>;

@@ -22,13 +22,13 @@ simulation::simulation(std::uint64_t seed, time_point start)
 simulation::~simulation() {
   shutdown();
   is_down_ = true;
-  // Destroying a handler may post another handler.
+  // Destroying a handler may post another handler, so the loop continues until no handler is left.
   while (!ready_.empty()) const auto dropped = std::exchange(ready_, {});
   destroy();
 }
 
 // Returns a random number that is the same on all platforms. Standard libraries differ in their generators and
-// distributions, so this is a simple remainder.
+// distributions. So this function takes the remainder of a number from next_random().
 std::uint64_t simulation::random(std::uint64_t bound) noexcept { return detail::next_random(state_) % bound; }
 
 void simulation::push(std::unique_ptr<handler> h) {

@@ -205,7 +205,7 @@ DEFECTS = {
     "evicts_its_equals": (QUEUE, SIMULATION, "«least->priority <= priority»", "least->priority < priority"),
     "pause_ignored": (ENGINE, SIMULATION, "«if (now < paused_until_) return true;»", ""),
     "stop_forgotten": (ENGINE_LIFE, SIMULATION, "«stopped_ = true;»\n  choose_ways();", ""),
-    "release_unseen": (ENGINE, SIMULATION, "«pump(time_->now());»\n  unlock();\n}\n\n/// The rest", ""),
+    "release_unseen": (ENGINE, SIMULATION, "«pump(time_->now());»\n  unlock();\n}\n\n/// Releases slots", ""),
     "too_large_waits": (ENGINE, SIMULATION, "«finish(static_cast<waiter&>(n), to_outcome(errc::too_large));»", ""),
     "cancelled_after_its_end": (ENGINE, interleaving("who is cancelled while the permit is given back*"),
                                 "«if (w.state_ != waiter::state::queued) return;»", ""),

@@ -80,17 +80,18 @@ class circuit_observer {
   ~circuit_observer() = default;
 };
 
-/// The algorithm of a circuit breaker: its window, its states and the time for which it is open. It is a value without
-/// a clock and a lock.
+/// The algorithm of a circuit breaker: its window, its states and the time for which it is open. This class is a value
+/// type. It has no clock and no lock.
 ///
-/// In the closed state it counts calls in a window of ten buckets, so a call counts for nine to ten tenths of `window`.
-/// It opens if the window has at least `least_calls` calls, and too many of them failed or were slow. After `open_for`
-/// it is half-open, and lets `probes` calls pass. It closes or opens again as soon as enough probes have ended to
-/// decide. The percentages for the window also hold for the probes. Each time the probes fail, the time for which it
-/// stays open doubles, up to `most_open_for`. When it closes, that time becomes `open_for` again.
+/// A closed circuit counts calls in a window of ten buckets, so a call counts for nine to ten tenths of `window`. The
+/// circuit opens if the window has at least `least_calls` calls, and too many of them failed or were slow. After
+/// `open_for` the circuit is half-open, and lets `probes` calls pass. It closes or opens again as soon as enough probes
+/// have ended to decide. The percentages for the window also hold for the probes. Each time the probes fail, the next
+/// open time of the circuit doubles, up to `most_open_for`. When the circuit closes, its open time becomes `open_for`
+/// again.
 ///
-/// A call belongs to the state in which it began. If the state has changed since then, its report is ignored. So a call
-/// that began before the circuit opened never counts as a probe.
+/// A call belongs to the state in which it began. If the state has changed since then, the report of the call is
+/// ignored. So a call that began before the circuit opened never counts as a probe.
 ///
 /// Sources: M. Nygard, "Release It!", 2007; the time-based window of resilience4j; the generations of gobreaker.
 /// Threads: not thread-safe; its owner must hold a lock. Takes constant time. Allocates: never.

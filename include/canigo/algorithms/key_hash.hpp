@@ -17,7 +17,8 @@ inline std::uint64_t hash_of_bytes(const void* bytes, std::size_t size) {
   return detail::sip_hash<1, 3>::of(detail::process_hash_seed(), bytes, size);
 }
 
-/// How a key of type `Key` is passed to functions: std::string as std::string_view, so that a lookup makes no string.
+/// How a key of type `Key` is passed to functions. A std::string is passed as std::string_view, so that a lookup makes
+/// no string. Any other key is passed by reference.
 template <class Key>
 using key_view = std::conditional_t<std::is_same_v<Key, std::string>, std::string_view, const Key&>;
 

@@ -173,8 +173,8 @@ void admission::enter(waiter& w, const request& r) noexcept {
   }
   has_waiters_.store(true, std::memory_order_relaxed);
   wait_in_queue(w, r);
-  // `w` may now be the first waiter. It may be grantable although the former first waiter was not, because the former
-  // first waiter requested more tokens or was less important.
+  // If `w` is the first waiter now, it may be grantable although the former first waiter was not. The former first
+  // waiter may request more tokens than `w`, or may be less important.
   if (evicted || (!ways_.through && delays_) || queue_.front(now) == &w) pump(now);
 }
 
@@ -336,9 +336,9 @@ void admission::pump_otherwise(time_point now) noexcept {
   if (binding_) note_binding(now);
 }
 
-/// Ends the waiters whose requests have become too large for the limit, wherever they are in the queue. They can't
-/// stay in the queue until they become the first ones. With ageing, a waiter may become the first one at a time at
-/// which the engine does nothing.
+/// Ends the waiters whose requests have become too large for the limit, wherever they are in the queue. Such a
+/// waiter is not left until it becomes the first one. With ageing, that may happen while the engine does nothing, so
+/// nothing would end the waiter then.
 void admission::end_too_large() noexcept {
   const std::uint64_t most = units_ != nullptr ? 0 : supplies_.largest_request();
   const auto end = [this](wait_node& n) {
@@ -400,8 +400,8 @@ void admission::release(std::uint64_t places, std::uint64_t kept) noexcept {
   unlock();
 }
 
-/// The rest of a release, for which the fast path is not enough: frees the slots, and tells other engines and waiters
-/// about these slots. Call it with the lock held; it releases the lock.
+/// Releases slots if the fast path can't do so: frees the slots, and offers them to this limit's waiters and to other
+/// engines. Call it with the lock held; it releases the lock.
 void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexcept {
   const std::uint32_t flow = flow_places::flow(places);
   places = flow_places::places(places);

@@ -182,7 +182,7 @@ void admission::serve_any_of(time_point now) noexcept {
   if (now >= paused_until_) {
     paused_until_ = time_point::min();
     next = time_point::max();
-    // Tokens count as taken when they became available, even if this function runs later; see serve().
+    // Tokens count as taken at the time when they became available, even if this function runs later; see serve().
     const time_point as_of = std::min(now, std::max(wake_time_, saturating_add(now, -catch_up)));
     open_lanes open;
     flows_->advance(now);

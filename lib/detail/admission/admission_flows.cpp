@@ -197,8 +197,8 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
   // A new waiter behind another waiter of its flow makes no grant possible, so usually pump() is not called. But with
-  // ageing, the request's `since` may make the new waiter old enough for a promotion. With `delays_`, a waiter may have
-  // to be shed.
+  // ageing, the request's `since` may make the new waiter old enough for a promotion. If `delays_` is set, a waiter
+  // may have to be shed.
   if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max() || delays_) pump(now);
 }
 

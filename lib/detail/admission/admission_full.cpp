@@ -30,8 +30,8 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       if (ready > now) {
         next = slack_ == duration::zero() ? ready : wake_for(as_of, ready);
         if (shadow_ != nullptr) next = std::min(next, end_in_shadow(*n));
-        // If another waiter is promoted and so gets ahead of `n`, it may be granted earlier than `n`, because it may
-        // request fewer tokens.
+        // A promotion may bring another waiter ahead of `n`. That waiter may request fewer tokens than `n`, so its
+        // grant may be due before `ready`. So the next wake-up is not later than the next promotion.
         if (n->tokens > 1 || units_ != nullptr) next = std::min(next, queue.next_promotion(now));
         break;
       }
@@ -66,7 +66,7 @@ void admission::serve_fully(Queue& queue, time_point now) noexcept {
       }
     }
     if constexpr (has_flows) {
-      // If `n` is null, each waiter is delayed by the ceiling of its flow.
+      // If `n` is null although requests wait, each of these requests is delayed by a limit or a pause of its own flow.
       if (n == nullptr) next = queue.next_change();
     }
   }

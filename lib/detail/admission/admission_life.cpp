@@ -188,8 +188,8 @@ void admission::end_with_context() noexcept {
   // The waiting coroutines are destroyed without the lock, because their frames may own permits, handles of other
   // waiters, and the handle of this engine.
   while (suspended* s = waiters.pop()) s->destroy();
-  // A strand's executor uses its context in its destructor, so this engine destroys its executor while the context
-  // exists.
+  // The destructor of a strand's executor uses the execution context. So this engine destroys its executor while the
+  // context exists.
   const std::lock_guard lock{mutex_};
   let_go_of_context();
 }

@@ -52,8 +52,9 @@ wait_node* admission::next_to_go(wait_queue& queue, time_point now) noexcept {
 
 wait_node* admission::next_to_go(fair_queue& queue, time_point now) noexcept { return queue.front(now); }
 
-/// Returns when to wake up for a waiter that is ready at `ready`. This is a multiple of the slack, so that several
-/// engines wake up together, but early enough that no bucket overflows before the wake-up.
+/// Returns when to wake up for a waiter that can be granted from `ready` on. The result is `ready`, rounded up to a
+/// multiple of slack_, so that several engines wake up together. The result is earlier if a bucket would overflow
+/// before that time.
 time_point admission::wake_for(time_point now, time_point ready) const noexcept {
   if (ready == time_point::max()) return ready;
   const duration since_last = ready.time_since_epoch() % slack_;

@@ -67,7 +67,7 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
     return;
   }
   auto* const p = new (std::nothrow) phantom{*this, r.deadline};
-  if (p == nullptr) return;  // if there is no memory, the request is granted, but not counted
+  if (p == nullptr) return;  // if there is no memory for a shadow waiter, the request is granted, but not counted
   p->is_phantom_ = true;
   p->state_ = waiter::state::queued;
   p->tokens = r.tokens;

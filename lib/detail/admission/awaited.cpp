@@ -12,7 +12,7 @@ namespace canigo::detail {
 request as_request(int priority) noexcept { return {.priority = priority}; }
 
 void throw_refusal(const admission& home, const request& r, outcome o) {
-  if (o != to_outcome(errc::stopped)) home.check(r);  // throws an error that names what is wrong with the request
+  if (o != to_outcome(errc::stopped)) home.check(r);  // throws if a field of `r` is invalid; the error names the field
   if (home.name() != nullptr) throw error_at{to_error_code(o), *home.name()};
   throw std::system_error{to_error_code(o)};
 }

@@ -28,16 +28,16 @@ constexpr bool enabled = true;
 constexpr std::size_t batch = 32;
 constexpr std::size_t most_batches = 64;
 
-// Arrays store the addresses of blocks. A linked list through the blocks would be slow: to find the next block, this
-// core would read a block that may be in the cache of another core. A block is prefetched shortly before it is
-// allocated.
+// Arrays store the addresses of blocks. A linked list through the blocks would be slow: to find the next block, the
+// allocating core would read a block that may be in the cache of another core. A block is prefetched shortly before it
+// is allocated.
 constexpr std::size_t fetched_ahead = 2;
 // the number of bytes of a block to prefetch: all cache lines but the last, which may contain the beginning of another
 // block
 constexpr std::size_t fetched_size = block_size - 64;
 
-/// The store that all threads share. It is never destroyed, because a thread may still run after the destruction of
-/// static objects.
+/// The store of blocks that all threads share. It is never destroyed, because a thread may still run after the
+/// destruction of static objects.
 struct depot {
   mutex lock;
   std::size_t count = 0;
@@ -110,8 +110,8 @@ void hand_over_a_batch() noexcept {
 
 void keep(void* p) noexcept { mine.blocks[mine.count++] = p; }
 
-/// Called if the thread's store can't take a block now. This function and the next one are not inline, because inlining
-/// would slow down the usual path.
+/// Called if the thread's store can't take a block now. This function and the next function are not inline, because
+/// inlining would slow down the usual path.
 [[gnu::noinline]] void keep_or_free(void* p) noexcept {
   if (mine.is_over) return ::operator delete(p);
   if (!mine.cleared_at_exit) register_thread();

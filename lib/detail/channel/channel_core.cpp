@@ -165,8 +165,8 @@ void channel_core::send(channel_waiter& w, int priority) noexcept {
   senders_.push(w, {});
   w.state_ = channel_waiter::state::queued;
   if (w.holds_work_) group_.hold_loop();
-  // `w` may be the new first sender. The value of the former first sender could not enter the channel. The
-  // value of `w` may, if it is smaller, or more important than the values of other channels.
+  // The value of the former first sender could not enter the channel. If `w` is the new first sender, its value may
+  // be able to enter, because it may be smaller, or more important than the values of other channels.
   if (first_sender() == &w) group_.serve(*this);
 }
 
@@ -241,8 +241,8 @@ void channel_core::let_go() noexcept {
   if (is_last) end_of(*this);
 }
 
-/// Called when a receiver does not take its promised value. The value stays in the channel for the next receiver. But
-/// if the channel's handle was destroyed, the surplus value is dropped.
+/// Called when a receiver does not take its promised value. If the channel has a handle, the value stays in the channel
+/// for the next receiver. If the handle was destroyed, values that are promised to no receiver are dropped.
 void channel_core::drop_promise() noexcept {
   {
     node_list dropped;

@@ -64,7 +64,8 @@ net::awaitable<void> doorbell::wait_until(time_point t) {
     try {
       v->allow_cancel();
     } catch (...) {
-      // if there is no memory, this wait can't be cancelled, so it ends soon, and the coroutine waits again
+      // If there is no memory, this wait can't be cancelled. So it lasts at most retry_after, and then the coroutine
+      // waits again.
       until = std::min(t, saturating_add(time_.now(), retry_after));
     }
     v->begin(until);

@@ -48,9 +48,9 @@ void hedge_race::note_winner(std::size_t index) noexcept {
   if (index == 0 || !is_first_noted_) note_latency();
 }
 
-/// Records the latency of the first copy, when it has a result or was cancelled because another copy has one. A
-/// cancelled copy took at least as long as recorded. Without the latencies of cancelled copies, the window would
-/// contain only fast calls, and the quantile would sink.
+/// Records the latency of the first copy, when this copy has a result, or was cancelled because another copy has a
+/// result. A cancelled copy took at least as long as recorded. Without the latencies of cancelled copies, the window
+/// would contain only fast calls, and the quantile would sink.
 void hedge_race::note_latency() noexcept {
   is_first_noted_ = true;
   const time_point now = time().now();

@@ -11,8 +11,8 @@
 
 namespace canigo::detail {
 
-/// Takes the next task for a worker. This function is inline, like all functions in the path of a short operation in
-/// work_off(). Calls that are not inlined would take a fifth of the time of such an operation.
+/// Takes the next task for a worker. This function is inline, like all functions that work_off() calls for a short
+/// operation. Calls that are not inlined would take a fifth of the time of such an operation.
 [[gnu::always_inline]] inline pool_task* pool_core::take_next(pool_worker& w, bool clock_is_right) noexcept {
   pool_task* first = backlog_.take(flows_);
   if (first == nullptr) return nullptr;

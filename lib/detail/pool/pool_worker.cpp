@@ -95,8 +95,8 @@ void pool_worker::woken() {
     }
     if (s != nullptr) s->resume();
   }
-  // Subtracts the number of tasks that ran from the tasks left in this turn, but at least 1. The minimum is for a long
-  // operation that has run alone, without suspending.
+  // Reduces the number of tasks left in this turn by the number of tasks that ran, but at least by 1. The minimum is
+  // for a long operation that has run alone, without suspending.
   if (turn != nullptr) turn->tasks_left -= std::max(1, most - tasks_left_);
 }
 
@@ -114,8 +114,8 @@ void pool_worker::spawn() {
   strand_->spawn(main(), signal_.slot(), std::move(life));
 }
 
-/// The coroutine of a worker. In a pool without resources, woken() runs the short operations, or this coroutine runs
-/// them before it parks; see pool_core::work_off().
+/// The coroutine of a worker. In a pool without resources, two functions run short operations: woken(), and this
+/// coroutine before it parks. See pool_core::work_off().
 net::awaitable<void> pool_worker::main() {
   using step = pool_core::step;
   pool_task* t = nullptr;
@@ -170,7 +170,7 @@ void pool_worker::parked(suspended& s) noexcept {
   s.destroy();
 }
 
-/// Inspects how an operation ended. This may call code of the user, such as a predicate.
+/// Inspects how an operation ended. This function may call the user's code, such as a predicate.
 void pool_worker::weigh(pool_task& t) noexcept {
   end_.weigh(home_->options_.restart, t.extras_);
   if (!end_.may_retry) t.drop();
@@ -210,7 +210,7 @@ void pool_worker::cancel_now() noexcept {
 }
 
 /// Lets the parked worker sleep, unless there is a reason to stay awake. Called with the pool's lock held. Reasons to
-/// stay awake, such as new work, arise only under this lock, so none is missed.
+/// stay awake, such as new work, arise only under this lock, so this check misses none of them.
 void pool_worker::settle() noexcept {
   pool_core& core = *home_;
   if (is(state::leaving) || core.must_leave()) {
@@ -296,8 +296,8 @@ void pool_worker::begin_care(worker_resource::function f) noexcept {
   if (most != duration::max()) rest_.arm(saturating_add(home_->time_->now(), most));
 }
 
-/// Calls the resource function that is due, such as make or check. If another function is due when it ends, calls that
-/// function, too.
+/// Calls the resource function that is due, such as make or check. If another function is due when the first one ends,
+/// calls that function, too.
 net::awaitable<void> pool_worker::care() {
   using enum worker_resource::function;
   pool_resources& functions = *home_->resources_;

@@ -44,8 +44,8 @@ bool worker_strand::is_one(const net::any_io_executor& executor) noexcept {
          target_of<worker_executor<any_strand>>(executor);
 }
 
-/// Returns the worker and the operation to which an executor belongs; nothing for other executors. Most callers use an
-/// executor of io_context, so that type is checked first: each check compares type names.
+/// Returns the worker and the operation to which an executor belongs; nothing for other executors. Each check of a type
+/// compares type names. Most callers use an executor of io_context, so that type is checked first.
 worker_strand::mark worker_strand::mark_of(const net::any_io_executor& executor) noexcept {
   if (target_of<net::io_context::executor_type>(executor)) return {};
   if (const auto* w = target_of<worker_executor<io_strand>>(executor)) return w->mark();

@@ -46,8 +46,9 @@ time_point alternatives::ready_at(std::size_t i, time_point now, demand d) const
   return std::max(m.rates.ready_at(now, d), m.paused_until);
 }
 
-/// Computes the remaining capacity of an alternative: the smallest remaining part of a limit that the request needs. If
-/// this part is larger than `other`, stores it in `other` and returns true.
+/// Computes the smallest free part among the limits of an alternative that the request needs. For example, 3 available
+/// tokens and a burst of 10 are a free part of 3/10. If the result is larger than `other`, stores it in `other` and
+/// returns true.
 bool alternatives::has_more_room(const member& m, time_point now, demand d, room& other) const noexcept {
   room least;
   const auto look = [&](const room& here) {

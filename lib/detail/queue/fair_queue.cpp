@@ -209,8 +209,8 @@ wait_node* fair_queue::first_of(std::uint32_t flow) const noexcept {
   return candidate_of(best);
 }
 
-/// Returns the waiter of a class that may be granted next. `head`: the first waiter of the class. It is the result,
-/// except while the class is overloaded and the newest waiter goes first: then the result is the last waiter.
+/// Returns the waiter of a class that may be granted next. Usually this is `head`, the first waiter of the class. With
+/// shedding_options::newest_first, it is the last waiter of the class while the class is overloaded.
 wait_node* fair_queue::candidate_of(wait_node* head) const noexcept {
   if (!delays_.takes_newest_at_times()) return head;
   const cell& c = at(row_of(*head), head->priority);

@@ -127,8 +127,8 @@ void fair_queue::end_pause_if_over(std::uint32_t flow) noexcept {
   look_whether_limited(flow);
 }
 
-/// Call it when the flow may have got its first rate, cap or pause, or lost its last one. The sums for flows without a
-/// ceiling include the amounts of this flow's waiters only while the flow has no ceiling.
+/// Call it when the flow may have got a ceiling (its first rate, cap or pause) or lost it. Updates the sums of the
+/// amounts of all waiters in flows without a ceiling: this flow's waiters count only while the flow has no ceiling.
 void fair_queue::look_whether_limited(std::uint32_t flow) noexcept {
   const bool is_limited = extras_[flow].ceiling.is_any();
   for_rows(flow, [=, this](std::uint32_t row_number) { note_whether_limited(row_number, is_limited); });

@@ -1,4 +1,4 @@
-// The functions of fair_queue that note the delays of flows, and search for waiters to shed.
+// The functions of fair_queue that record how long the waiters of flows wait, and search for waiters to shed.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/flow_keys.hpp"

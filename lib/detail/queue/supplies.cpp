@@ -13,8 +13,9 @@ bool supplies::try_take_all(time_point now, demand d) noexcept {
   return true;
 }
 
-/// Returns until when a grant can be delayed without a loss of tokens: until the first bucket becomes full. A bucket
-/// that is full before `ready`, the time of the grant, loses tokens in any case, so it is ignored.
+/// Returns the latest instant to which a grant can be delayed without a loss of tokens: the instant at which the first
+/// bucket becomes full. `ready`: the earliest instant of the grant. A bucket that is full before `ready` loses tokens
+/// in any case, so it is ignored.
 time_point supplies::ready_without_loss(time_point now, time_point ready) const noexcept {
   time_point latest = time_point::max();
   for (const auto& rate : rates_) {

@@ -96,9 +96,9 @@ bool pump_crew::begin(pump& p) noexcept {
     ++working_;
     return true;
   }
-  // Makes `p` idle. At least one working pump is not run by any thread now. There are as many working pumps as threads,
-  // and this thread runs `p`, which does not count as working. When a thread runs that working pump, and the pump has
-  // more work, the thread wakes another pump.
+  // There are as many working pumps as threads, so `p` becomes idle. This thread runs `p`, which does not count as
+  // working. So at least one working pump is run by no thread now. When a thread runs that pump, and the pump has more
+  // work, the thread wakes another pump.
   --running_;
   p.seeks_ = false;
   p.next_idle_ = std::exchange(idle_, &p);
@@ -182,8 +182,8 @@ void pump_crew::retire(pump& p) noexcept {
   if (has_work()) call_help();
 }
 
-/// Whether there is work in the common list, or in a pump. The list is checked first. Work moves from the list to a
-/// pump, and is in both places for a moment, so work that is being moved is found.
+/// Whether there is work in the common list, or in a pump. The list is checked first. While work moves from the list to
+/// a pump, the work counts in both for a moment. So this function finds work that is being moved.
 bool pump_crew::has_work() const noexcept {
   if (injected() > 0) return true;
   const std::size_t made = made_.load(std::memory_order_acquire);

@@ -4,8 +4,8 @@ namespace canigo::detail {
 
 work_item* steal_ring::steal_from(steal_ring& victim) noexcept {
   const std::uint64_t first = tail_.load(std::memory_order_relaxed);
-  // The acquire ensures that the thread which emptied this ring has finished reading the ring's slots. So the slots can
-  // be overwritten.
+  // This load with memory_order_acquire ensures that the thread which emptied this ring has finished reading the ring's
+  // slots. So the slots can be overwritten.
   static_cast<void>(head_.load(std::memory_order_acquire));
   std::uint64_t head = victim.head_.load(std::memory_order_acquire);
   for (;;) {

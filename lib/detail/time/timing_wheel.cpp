@@ -112,8 +112,8 @@ void timing_wheel::file(timer_node& node) noexcept {
 }
 
 // Moves the reference time to the first deadline of a slot, and inserts the slot's nodes again, all at lower levels.
-// The nodes are inserted in order. No other node at the lower levels is due at the same time as one of these nodes. So
-// nodes with equal deadlines keep their order.
+// The nodes are inserted in their order in the slot. No other node at the lower levels is due at the same time as one
+// of these nodes. So nodes with equal deadlines keep their order.
 void timing_wheel::descend(unsigned place) noexcept {
   timer_node* node = slots_[place].head;
   const timer_node* last = node->previous_;

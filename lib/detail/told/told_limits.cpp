@@ -14,7 +14,7 @@ namespace {
 using std::chrono::sys_seconds;
 using part = quota_name::part;
 
-/// Reads a whole number such as "5" or "5.0"; a fraction is dropped. Returns nothing for another text.
+/// Reads a whole number such as "5" or "5.0"; a fraction is dropped. Returns nothing for any other text.
 std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
   const std::string_view whole = text.substr(0, text.find('.'));
   const std::string_view fraction = text.substr(std::min(whole.size() + 1, text.size()));
@@ -25,7 +25,7 @@ std::optional<std::uint64_t> parse_count(std::string_view text) noexcept {
   return count;
 }
 
-/// Reads a number of milliseconds; a fraction is rounded up. Returns nothing for another text.
+/// Reads a number of milliseconds; a fraction is rounded up. Returns nothing for any other text.
 std::optional<duration> parse_ms(std::string_view text) noexcept {
   const auto as_seconds = parse_decimal_seconds(text, duration::max());
   if (!as_seconds) return std::nullopt;
@@ -68,8 +68,8 @@ std::string_view without_quotes(std::string_view text) noexcept {
   return text.size() >= 2 && text.front() == '"' && text.back() == '"' ? text.substr(1, text.size() - 2) : text;
 }
 
-/// Converts the times in a response to waits. The present is the time in the response's Date field; without this field
-/// it is the time of the local clock.
+/// Converts the times in a response to waits. The current time is taken from the response's Date field; without this
+/// field, it is taken from the local clock.
 class clock_of_response {
  public:
   clock_of_response(std::string_view date, std::chrono::system_clock::time_point now, duration most) noexcept
@@ -233,8 +233,8 @@ void limit_fields::take_element(std::string_view element, bool is_policy) noexce
     const std::string_view name = next_part(rest, ';');
     if (name.find('=') == std::string_view::npos || name.starts_with('"')) policy = without_quotes(name);
   }
-  // An element without a policy name is about the quota without a name. The entry of that quota also stores the values
-  // of the fields RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset.
+  // If an element names no policy, its values are stored in the entry without a policy name. That entry also stores the
+  // values of the fields RateLimit-Limit, RateLimit-Remaining and RateLimit-Reset.
   row* const r = find({}, policy);
   if (r == nullptr) return;
   while (!element.empty()) {

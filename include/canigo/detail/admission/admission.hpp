@@ -402,9 +402,9 @@ class admission final : public delivery, public flow_host {
   wait_node* next_to_go(wait_queue& queue, time_point now) noexcept;
   static wait_node* next_to_go(fair_queue& queue, time_point now) noexcept;
   time_point wake_for(time_point now, time_point ready) const noexcept;
-  /// The least important class whose waiters are granted before `r`. If a class may grant its newest request first, `r`
-  /// does not wait for other requests of its class. A repeat (a request with `since`) waits only for requests that
-  /// arrived before it. With ageing, a repeat may be granted before requests of any class.
+  /// The least important class whose waiters are certainly granted before `r`; -1: there is no such class. `r` may be
+  /// granted before waiters of its own class in two cases. A class may grant its newest request first, or `r` may be a
+  /// repeat (a request with `since`). With ageing, a repeat may be granted before requests of any class.
   int last_class_ahead(const request& r) const noexcept {
     const bool is_repeat = r.since != time_point::max();
     if (is_repeat && queue_.ageing() != duration::max()) return -1;
@@ -474,8 +474,8 @@ class admission final : public delivery, public flow_host {
   const limit_name name_;
 };
 
-/// Opens an engine that grants a request only while none of its slots is occupied. For example, gate::close() needs
-/// this.
+/// Opens an engine that grants a request only while none of its slots is occupied. So a request waits until all slots
+/// are free, for example in gate::close().
 admission* open_idle(const net::any_io_executor& executor);
 
 }  // namespace canigo::detail

@@ -47,7 +47,8 @@ class breaker_core final : public counted_member {
   const std::string& name() const noexcept { return name_; }
   bool is_failure(const std::exception_ptr& error) const { return failed_if_(error); }
 
-  /// Calls `f` with the circuit under the lock, to change or read it; then tells the observer of changes.
+  /// Locks this core and calls `f`, which may read or change the circuit. If the circuit's state has changed, tells the
+  /// observer afterwards.
   template <class Function>
   auto change(Function&& f) {
     const time_point now = clock();
@@ -65,7 +66,8 @@ class breaker_core final : public counted_member {
   void set_mode(enforcement mode) noexcept;
 
  private:
-  /// Holds the lock. Its destructor releases the lock and tells the observer of changes.
+  /// Holds the lock of the core. The destructor releases the lock. If the circuit's state has changed meanwhile, the
+  /// destructor then tells the observer.
   class telling {
    public:
     explicit telling(breaker_core& c) noexcept : core_{c} {

@@ -13,7 +13,8 @@ namespace canigo::detail {
 /// objects that another thread frees.
 inline constexpr std::size_t block_size = 256;
 
-/// A block from the cache if `size` fits into one, otherwise memory from the heap. Throws std::bad_alloc.
+/// Returns a block from the cache if `size` bytes fit into one block, otherwise memory from the heap. Throws
+/// std::bad_alloc.
 void* allocate_block(std::size_t size);
 void deallocate_block(void* p, std::size_t size) noexcept;
 

@@ -10,7 +10,8 @@
 
 namespace canigo::detail {
 
-/// The calls that ended in a span of time: their number, their latencies, and how many were under way.
+/// Statistics of the calls that ended in a span of time: their number, their latencies, and the max number of calls
+/// under way at once.
 ///
 /// The median is computed from a histogram of eight buckets per power of two, from 64 ns to ten hours. Threads: not
 /// thread-safe. Allocates: never.

@@ -117,7 +117,7 @@ class channel_core final : public channel_port {
   wait_queue senders_;
   wait_queue receivers_;
   seat seat_;
-  std::uint64_t tag_ = 0;     // the channel's virtual time; in each class, the channel with the smallest one goes first
+  std::uint64_t tag_ = 0;     // the channel's virtual time; in each class, the channel with the smallest tag goes first
   std::size_t index_ = 0;     // the index of this channel in the group
   std::size_t promised_ = 0;  // number of values promised to receivers
   // number of references that keep this alive: receivers with a promised value, and calls of hold()

@@ -44,9 +44,9 @@ struct asio_fortified_endpoints;
 /// The library defines this function for each setting of Asio that it was built with, and for no other setting.
 ///
 /// Asio consists of headers, and these settings change the layout of its objects. A program with another setting would
-/// pass the library objects with the wrong layout. So every file that includes a canigo header refers to this function
-/// for all of its own settings. If a setting differs, the linker reports the missing function, whose name tells the
-/// setting.
+/// pass objects with the wrong layout to the library. So every file that includes a canigo header refers to this
+/// function for all of its own settings. If a setting differs, the linker reports the missing function, whose name
+/// tells the setting.
 template <class Setting>
 void library_was_not_built_with() noexcept;
 

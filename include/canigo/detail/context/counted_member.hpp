@@ -37,8 +37,8 @@ class counted_member : private context_member {
   void unreferenced() noexcept;
   /// The counter of the visits of the context. Precondition: the context exists.
   context_visits& visits() const noexcept { return context_->visits(); }
-  /// Call it under the lock if visit().lasts() returned false, because ready callers can't be posted any more. Then the
-  /// ready callers and this object stay until the context calls end_with_context().
+  /// If visit().lasts() has returned false, ready callers can't be posted any more. In that case call this function
+  /// under the lock. This function keeps the ready callers and this object until the context calls end_with_context().
   void leave_to_context() noexcept {
     if (!std::exchange(has_left_something_, true)) add_ref();
   }
@@ -49,7 +49,7 @@ class counted_member : private context_member {
   /// left, possibly twice.
   virtual void let_go_of_context() noexcept = 0;
   /// Called when the context shuts down, while a reference is held. The derived class must destroy the waiters. It must
-  /// not call a handler, or use the context after this call.
+  /// not call any handler. After this call it must not use the context.
   virtual void end_with_context() noexcept = 0;
 
   /// Returns the current time. To read real time, the caller needs neither the lock nor the context. To read virtual

@@ -84,7 +84,8 @@ class delivery : public counted_member {
     add_ref();
     pushed_.push(s);
   }
-  /// Posts a call of the engine itself after the lock is released. The call holds a reference to the engine.
+  /// Queues `call`, a call by the engine itself. It is posted after the lock is released. post_soon() adds the
+  /// reference to the engine that `call` holds.
   void post_soon(suspended& call) noexcept {
     add_ref();
     post_kept(call);
@@ -94,10 +95,10 @@ class delivery : public counted_member {
     is_due_ = true;
     calls_.push(call);
   }
-  /// Marks that the engine itself has work to do after the lock is released.
+  /// Call it if the engine itself has work to do after the lock is released.
   void note_due() noexcept { is_due_ = true; }
-  /// Keeps a call whose post has failed, with the reference that the call holds. The call is posted when there is
-  /// memory.
+  /// Keeps a call that could not be posted for lack of memory, and the reference to the engine that the call holds. The
+  /// call is posted later, when there is memory.
   void post_later(suspended& call) noexcept;
   /// Schedules another attempt in a millisecond, for steps that failed for lack of memory.
   void retry_soon() noexcept;
@@ -108,8 +109,8 @@ class delivery : public counted_member {
   void hold_loop() noexcept { loop_.add_reason(executor_); }
   void release_loop() noexcept { loop_.remove_reason(); }
 
-  /// Resumes ready callers on this thread, in one turn of the drain. Called without the lock. A subclass may override
-  /// this function to end the turn earlier.
+  /// Called without the lock, each time the drain (the posted handler) runs. Resumes ready callers on this thread. A
+  /// subclass may override this function to end the run of the drain earlier.
   virtual void run_turn() { resume_ready(); }
   /// Resumes ready callers; with `work_left`, only as long as `*work_left` is more than 0.
   void resume_ready(const int* work_left = nullptr);

@@ -59,8 +59,8 @@ class loop_inbox : public net::execution_context::service {
   void set_size(int n) noexcept { size_.store(n, std::memory_order_relaxed); }
   suspended* next(int& left, bool is_first) noexcept;
 
-  /// Whether any thread has ever called look_out(). In a program in which no thread does, the inbox costs only a read
-  /// of this flag.
+  /// Whether any thread has ever called look_out(). If no thread has, the inbox costs the program only a read of this
+  /// flag.
   static std::atomic<bool> any_looks_out;
 
   net::io_context::executor_type executor_;

@@ -89,7 +89,7 @@ const Executor* target_of(const net::any_io_executor& executor) noexcept {
 /// io_context.
 ///
 /// Asio's any_executor allocates for each function and does not use the function's allocator. The executor of an
-/// io_context does use it.
+/// io_context uses the function's allocator.
 template <class Function>
 void post(const net::any_io_executor& executor, Function&& function) {
   if (const auto* io = target_of<net::io_context::executor_type>(executor)) {

@@ -152,8 +152,8 @@ inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &
 
 /// Whether `Handler` chooses its own executor instead of using the object's executor. Handlers of stdexec wrap any
 /// executor that they are offered, and compare the wrapped executors. So `none` needs an operator==. The system
-/// executor does not count as an own executor. Asio gives it to the operations of a parallel group whose handler has no
-/// executor, and expects these operations to complete on the object's thread.
+/// executor does not count as an own executor. If the handler of a parallel group has no executor, Asio gives the
+/// system executor to the group's operations. But Asio expects these operations to complete on the object's thread.
 template <class Handler>
 inline constexpr bool has_own_executor = [] {
   struct none {
@@ -423,7 +423,7 @@ auto* make_suspended(Handler& handler, const net::any_io_executor& fallback, Bas
   }
 }
 
-/// Makes the operation of an awaiting coroutine in the memory of its frame.
+/// Makes the operation that a coroutine waits for, in memory of the coroutine's frame.
 template <class Base, class Handler, std::size_t Size, class... BaseArgs>
 auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... args) {
   using op = suspended_op<Base, Handler, frame_allocator<void>, no_work>;

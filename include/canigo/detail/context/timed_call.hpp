@@ -44,7 +44,7 @@ class timed_call : public deadline {
   }
 
   Call* call_;
-  bool is_armed_ = false;  // true until the deadline was called or disarmed
+  bool is_armed_ = false;  // whether the deadline is set, and neither disarm() nor rang() has cleared it
   bool has_ended_ = false;
 };
 

@@ -86,7 +86,7 @@ class task_group_core : public std::enable_shared_from_this<task_group_core> {
   std::size_t count() const noexcept { return idle_->occupied(); }
   permit occupy();
   void cancel() noexcept;
-  /// Cancels the children. Call it when the group is destroyed, because no caller waits for the children any more.
+  /// Cancels the children. Call it when the group is destroyed: from then on, no caller waits for the children.
   void detach() noexcept;
 
   static net::awaitable<void> join(std::shared_ptr<task_group_core> self);

@@ -58,7 +58,7 @@ class hedge_race : public std::enable_shared_from_this<hedge_race>, private door
   hedge_race(const net::any_io_executor& strand, const hedge_options& options);
   ~hedge_race() = default;
 
-  /// Starts the operation with this index, counted from 0.
+  /// Starts the copy of the operation with this index, counted from 0.
   virtual void start(std::size_t index) = 0;
   net::cancellation_slot slot_of(std::size_t index) { return signals_[index]->slot(); }
   /// Whether the copies must end, because one copy has a result or the caller was cancelled.

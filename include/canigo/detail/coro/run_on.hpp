@@ -16,8 +16,8 @@
 
 namespace canigo::detail {
 
-/// The first coroutine frame on another executor. It accepts all types of cancellation, because the waiting coroutine
-/// has already filtered them.
+/// The first coroutine frame of an operation that run_on() runs on another executor. It accepts all types of
+/// cancellation, because the waiting coroutine has already filtered them.
 template <class T>
 net::awaitable<void> first_frame(net::awaitable<T> op, left_result<T>* result) {
   co_await net::this_coro::reset_cancellation_state(net::enable_total_cancellation());
@@ -39,9 +39,9 @@ net::awaitable<void> first_frame(net::awaitable<T> op, left_result<T>* result) {
 
 /// Runs `op` on `executor`, and passes the cancellation of the calling coroutine on.
 ///
-/// If the caller's executor allows only one thread at a time, `executor` must do the same. For example, `executor` may
-/// be the caller's own executor, with the mark of an operation added to it. For a coroutine that needs its own strand,
-/// use detail::child.
+/// If the caller's executor allows only one thread at a time, `executor` must also allow only one. For example,
+/// `executor` may be the caller's own executor, with the mark of an operation added to it. For a coroutine that needs
+/// its own strand, use detail::child.
 template <class T>
 net::awaitable<T> run_on(net::any_io_executor executor, net::awaitable<T> op) {
   left_result<T> result;

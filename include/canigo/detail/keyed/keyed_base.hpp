@@ -158,7 +158,7 @@ struct keyed_setup {
   admission_options queue;
 };
 
-/// Returns the converted options if each field is in its range; otherwise throws, naming the field.
+/// Returns the converted options if each field is in its range; otherwise throws an error that names the field.
 keyed_setup<keyed_tokens> checked(const keyed_scheduler_options& o);
 keyed_setup<keyed_places> checked(const keyed_semaphore_options& o);
 

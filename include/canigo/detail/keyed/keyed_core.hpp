@@ -33,9 +33,9 @@ namespace canigo::detail {
 
 /// The keys of a keyed limit, distributed over shards with a lock each. `Limit` defines the state of a key.
 ///
-/// The lock of a shard is held for a lookup and its arithmetic, and while the shard's table grows. Of the user's code,
-/// only the hash, comparison, copy and move of keys run under that lock. A thread that needs the locks of a shard and
-/// of an engine locks the shard first.
+/// The lock of a shard is held while a request looks up its key and changes the key's state, and while the shard's
+/// table grows. Of the user's code, only the hash, comparison, copy and move of keys run under that lock. A thread that
+/// needs the locks of a shard and of an engine locks the shard first.
 template <class Key, class Hash, class Limit>
 class keyed_core final : public keyed_home<Key> {
   using view = key_view<Key>;
@@ -55,7 +55,7 @@ class keyed_core final : public keyed_home<Key> {
   /// A user of a key_room, which holds the engine of one key. The engine lives as long as the room has a user.
   class seat {
    public:
-    /// Registers a user. Call it under the lock of the shard.
+    /// Registers a user of the room `r`. Call it under the lock of the shard `s`.
     seat(keyed_core& core, shard& s, key_room& r) noexcept : core_{&core}, shard_{&s}, room_{&r} { ++r.users; }
     seat(seat&& other) noexcept
         : core_{std::exchange(other.core_, nullptr)}, shard_{other.shard_}, room_{other.room_} {}
@@ -159,8 +159,8 @@ class keyed_core final : public keyed_home<Key> {
     }
   }
 
-  /// Like acquire() above, but stores the error in `*error`. A refusal for a full table or queue throws no exception;
-  /// an exception for an invalid argument is caught here.
+  /// Like acquire() above, but stores the error in `*error`. If the table or the queue is full, no exception is thrown.
+  /// If an argument is invalid, this function catches the exception.
   template <class Result>
   static net::awaitable<Result> acquire(keyed_ref<keyed_core> core, Key key, request r, std::error_code* error) {
     bool is_shared = false;

@@ -137,7 +137,7 @@ class key_table {
     for (; own < marks_[at]; own += one_place) at = after(at);
     std::size_t free = at;
     while (marks_[free] != 0) free = after(free);
-    // Each entry from slot `at` up to the free slot moves to its next slot.
+    // Each entry from slot `at` up to the free slot moves one slot further, so that slot `at` becomes free.
     for (std::size_t to = free; to != at;) {
       const std::size_t from = to == 0 ? capacity_ - 1 : to - 1;
       ::new (static_cast<void*>(&entries_[to])) entry(std::move(entries_[from]));

@@ -35,7 +35,8 @@ class pool_backlog {
   /// Whether there is certainly room for one more task. A fast check; if it returns false, has_room(t, ...) decides.
   bool has_room() const noexcept { return queue_.size() + delayed_.size() < limit_at_first_look_; }
   /// Whether there is room for `t`. Tasks that free workers are about to take do not count, because the limit is for
-  /// waiting tasks. Free workers take no task of a flow that is held back by its ceiling.
+  /// waiting tasks. A task counts if the ceiling of its flow holds it back, because free workers can't take the task
+  /// then.
   bool has_room(const pool_task& t, std::size_t free_workers, time_point now) const noexcept;
   /// Whether a new task is accepted, and which task must be evicted for it. If the flow of the new task has no room,
   /// the evicted task is one of that flow.

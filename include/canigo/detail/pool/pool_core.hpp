@@ -53,7 +53,8 @@ class pool_core final : public delivery {
     check_task(o, options_.priorities);
     if (o.flow != nullptr) flows_.check(*o.flow);
   }
-  /// Whether the instant `t` has come. The answer is right even if no thread was free to run the deadline for `t`.
+  /// Whether the instant `t` has come, or the execution context is gone. Reads the clock, so the answer is right even
+  /// if no thread was free to run the deadline for `t`.
   bool has_come(time_point t) const noexcept;
   /// Submits a task, and takes over one reference to it. The options, if any, must have been checked. Returns false if
   /// the task was refused; then the caller keeps the reference. Throws std::bad_alloc.
@@ -168,7 +169,7 @@ class pool_core final : public delivery {
   pool_stop stop_;
   pool_crew crew_;
   self_wait self_waits_;
-  std::size_t undelivered_ = 0;  // tasks that have ended, but whose callers were not resumed yet
+  std::size_t undelivered_ = 0;  // the number of ended tasks whose callers were not resumed yet
   pool_waiter_list closed_waiters_;
   std::uint64_t next_id_ = 0;
   std::uint64_t random_ = 0;

@@ -71,7 +71,7 @@ class pool_crew {
   }
   std::size_t running() const noexcept { return running_; }
   std::size_t idle() const noexcept { return idle_; }
-  /// The number of members in the states repairing and resting.
+  /// The number of members whose state is repairing or resting.
   std::size_t repairing() const noexcept { return repairing_; }
   /// Whether a member looks for work, or runs a short operation and will look for work soon.
   bool is_on_the_move() const noexcept { return staying() > idle_ + running_long_ + repairing_; }

@@ -51,11 +51,12 @@ pool_core_options to_core_options(const Options& o, std::string_view type) {
           .type = type};
 }
 
-// These functions throw errc::invalid_argument, naming the field, the value and the range.
+// The following functions throw errc::invalid_argument if a value is out of range. The error text names the field, the
+// value and the range.
 const pool_core_options& checked(const pool_core_options& o);
 void check_concurrency(std::size_t concurrency, std::string_view type, std::string_view field);
 void check_stop(stop_mode mode);
-/// Throws errc::invalid_priority if the priority is out of range.
+/// Throws errc::invalid_priority if the priority is out of range, and errc::invalid_argument for the other fields.
 void check_task(const task_options& o, int priorities);
 
 }  // namespace detail

@@ -75,7 +75,7 @@ class pool_task : public wait_node {
   enum class place : std::uint8_t {
     queue,       // the task waits in the queue of a pool without flows
     flow_queue,  // the task waits in the queue of its flow
-    held,        // the task is held back until the queue has room
+    held,        // the task waits outside the full queue, until the queue has room
   };
 
   static constexpr int no_code = 0;

@@ -104,7 +104,7 @@ class pool_worker : public crew_member, public self_wait::worker {
   void end_care(std::exception_ptr error) noexcept;
   void cancel_now() noexcept;
 
-  /// The number by which the executor of the running operation is recognized.
+  /// The number that identifies the running operation. The operation's executor carries this number.
   std::uint32_t mark() const noexcept { return static_cast<std::uint32_t>(serial_) | 1u << 31; }
 
   pool_core* home_;

@@ -11,7 +11,8 @@
 namespace canigo::detail {
 
 /// Makes the decisions of a pool about one task. It has no lock and no executor, and takes the time as an argument. The
-/// table shows the action for each event (row) and each state of the task (column). See `action` for the actions.
+/// table shows the action for each event (row) and each state of the task (column). "Runs, long" is a task that runs a
+/// coroutine, and "runs, short" a task that runs a plain function. See `action` for the actions.
 ///
 /// | event                      | waits | runs, long | runs, short | has ended |
 /// |----------------------------|-------|------------|-------------|-----------|

@@ -6,7 +6,7 @@
 namespace canigo::detail {
 
 /// The cancellation of the operation that a worker runs. Operations are numbered, so a cancellation never affects a
-/// later one.
+/// later operation.
 ///
 /// A function that is posted to the worker's strand delivers the cancellation. This function is posted again until the
 /// operation ends. So this class can count the turns of the strand in which the operation ignores the cancellation.

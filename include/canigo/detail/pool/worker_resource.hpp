@@ -25,12 +25,13 @@ class worker_resource {
   void set(void* r) noexcept { resource_ = r; }
   void* take() noexcept { return std::exchange(resource_, nullptr); }
 
-  /// The function to call before an operation uses the resource.
+  /// The user's function to call before an operation uses the resource.
   function before_use(bool has_check) const noexcept {
     if (resource_ == nullptr) return function::make;
     return has_check && !is_proven_ ? function::check : function::none;
   }
-  /// The function to call after an operation has used the resource. `error` is the exception of the operation, or null.
+  /// The user's function to call after an operation has used the resource. `error` is the exception of the operation,
+  /// or null.
   function after_use(const std::exception_ptr& error, bool is_fatal, bool has_reset) noexcept {
     is_proven_ = false;
     if (!error || (!is_fatal && !has_reset)) return function::none;
@@ -38,7 +39,7 @@ class worker_resource {
     failure_ = error;
     return function::destroy;
   }
-  /// The function to call after `f`. `error` is the exception of `f`, or null.
+  /// The user's function to call after the user's function `f` has ended. `error` is the exception of `f`, or null.
   function after(function f, std::exception_ptr error) noexcept {
     is_proven_ = !error && (f == function::make || f == function::check);
     if (!error || f == function::destroy) return function::none;

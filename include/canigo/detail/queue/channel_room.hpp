@@ -57,7 +57,7 @@ struct room_total {
 
 class channel_room;
 
-/// A capacity that several channels share. It is a value.
+/// A capacity that several channels share. This class is a value type.
 ///
 /// Threads: not thread-safe; its owner must hold a lock.
 class shared_room {

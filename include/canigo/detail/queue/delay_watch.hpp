@@ -8,23 +8,25 @@
 
 namespace canigo::detail {
 
-/// The rule for shedding: when a group of waiters is overloaded, and when a wait in it is too long. See
-/// shedding_options. `met_at` is when a waiter of the group last met the target, or when the first waiter of the group
-/// arrived.
+/// The rule for shedding: when a group of waiters is overloaded, and which of its waiters have waited too long. See
+/// shedding_options.
+///
+/// A grant meets the target if the oldest waiter of the group has waited for less than `target`. `met_at` is the time
+/// of the last such grant, or of the last arrival in the empty group, whichever is later.
 class delay_rule {
  public:
   explicit delay_rule(const shedding_options& o) noexcept : options_{o} {}
 
   bool sheds() const noexcept { return options_.target != duration::max(); }
   bool takes_newest_at_times() const noexcept { return options_.newest_first; }
-  /// Whether the group meets the target when a waiter is granted at `now`. `oldest` is the arrival time of the group's
-  /// oldest waiter, which may be the granted waiter.
+  /// Whether a grant at `now` meets the target. `oldest` is the arrival time of the group's oldest waiter, which may be
+  /// the granted waiter.
   bool is_met(time_point oldest, time_point now) const noexcept {
     return now < saturating_add(oldest, options_.target);
   }
-  /// The instant from which the group is overloaded, unless a waiter meets the target before.
+  /// The instant from which the group is overloaded, if no earlier grant meets the target.
   time_point overloaded_at(time_point met_at) const noexcept { return saturating_add(met_at, options_.interval); }
-  /// The instant at which a waiter that arrived at `since` must be shed, unless a waiter meets the target before.
+  /// The instant at which a waiter that arrived at `since` must be shed, if no earlier grant meets the target.
   time_point shed_at(time_point met_at, time_point since) const noexcept;
 
  private:
@@ -52,8 +54,8 @@ class delay_watch {
   /// class has waiters.
   bool is_overloaded(int priority, time_point now) const noexcept { return now >= overloaded_at(priority); }
   time_point overloaded_at(int priority) const noexcept { return rule_.overloaded_at(met_at(priority)); }
-  /// The instant at which a waiter of a class that arrived at `since` must be shed, unless a waiter of that class meets
-  /// the target before.
+  /// The instant at which a waiter of the class `priority` that arrived at `since` must be shed, if no earlier grant of
+  /// the class meets the target.
   time_point shed_at(int priority, time_point since) const noexcept { return rule_.shed_at(met_at(priority), since); }
   bool takes_newest(int priority, time_point now) const noexcept {
     return takes_newest_at_times() && is_overloaded(priority, now);
@@ -65,7 +67,7 @@ class delay_watch {
 
  private:
   delay_rule rule_;
-  std::vector<time_point> met_at_;  // for each class: when a waiter last met the target; see delay_rule
+  std::vector<time_point> met_at_;  // for each class: the time `met_at` that delay_rule describes
 };
 
 }  // namespace canigo::detail

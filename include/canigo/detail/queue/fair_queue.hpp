@@ -192,7 +192,7 @@ class fair_queue {
   void settle(std::uint32_t flow, std::size_t unit, std::uint64_t wanted, std::uint64_t used,
               time_point granted_at = time_point::min()) noexcept;
   /// Gives back to the flow's ceiling the tokens and slots of a grant that was not used. `node` must be granted, and
-  /// its flow must be stored in it.
+  /// must contain the number of its flow.
   void undo(const wait_node& node, time_point granted_at = time_point::min()) noexcept;
 
   /// Changes the weight of a flow for later grants.
@@ -288,7 +288,8 @@ class fair_queue {
   /// Adds to `to` the amounts that the waiters of other flows without a ceiling request in classes more important than
   /// `priority`. With ageing, these amounts go before a waiter of class `priority` only until that waiter is promoted.
   void add_classes_above(std::uint32_t flow, int priority, amounts_by_unit& to) const noexcept;
-  /// The instant at which ageing promotes a request of this class that arrives now to class 0; max: never.
+  /// Returns the instant at which ageing promotes a request to class 0, if the request arrives at `now` in class
+  /// `priority`. max: never.
   time_point first_class_at(time_point now, int priority) const noexcept;
 
   /// Calls `f` for each waiter of a flow; `f` may remove that waiter. O(waiters of the flow + classes).
@@ -330,7 +331,8 @@ class fair_queue {
     time_point late_at = time_point::max();  // the time of the flow's entry in late_; max: the flow has no entry
     std::uint64_t made = 0;  // nodes with a lower arrival number belong to a removed flow with the same flow number
 
-    // when the ceiling last allowed the flow again; after a late grant: when the tokens of that grant were available
+    // the instant at which the ceiling last allowed the flow again; if a grant then came late: the instant at which the
+    // tokens of that grant became available
     time_point due = time_point::max();
     time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };
@@ -411,7 +413,7 @@ class fair_queue {
   void catch_up_lane(std::uint32_t number, int of_class) noexcept;
   void move_kin(std::uint32_t number, int of_class, std::uint64_t charge, uint128 time_before) noexcept;
   uint128 time_of_kin(std::uint32_t number, int of_class) noexcept;
-  // Calls `f` with the cell of a row for a class, if the row competes in that class.
+  // Calls `f` with the cell of row `number` in class `of_class`, if the row now competes in that class.
   template <class Function>
   void row_in_class(std::uint32_t number, int of_class, Function&& f) noexcept {
     if (rows_[number].is_ready && rows_[number].rank == of_class) f(at(number, of_class));
@@ -490,7 +492,7 @@ class fair_queue {
   // for each flow and class, the sum of the requested amounts of each unit after the first; empty if the limit has only
   // one unit
   std::vector<other_sums> others_;
-  std::vector<other_sums> free_others_;  // for each class, the sums over the waiters in flows without a ceiling
+  std::vector<other_sums> free_others_;  // for each class, the sums of the amounts requested in flows without a ceiling
   std::vector<std::uint64_t> bits_;      // for each flow, the set of classes that have waiters of the flow
   std::vector<std::uint64_t> arrivals_;  // the arrival number of each flow's first waiter
   std::vector<std::uint32_t> free_;      // numbers of removed flows, which can be reused

@@ -8,8 +8,7 @@
 namespace canigo::detail {
 
 // One token increases the tag of a flow of weight 1 by this number. All weights up to 16 divide this number. It is more
-// than twice the product of the two greatest weights, so the rounding errors of two tags together are less than one
-// token.
+// than twice the square of the greatest weight, so the rounding errors of two tags together are less than one token.
 inline constexpr std::uint64_t token_at_weight_1 = std::uint64_t{720'720} * 4096;
 static_assert(token_at_weight_1 > 2 * std::uint64_t{fair_queue::most_weight} * fair_queue::most_weight);
 

@@ -8,7 +8,7 @@ namespace canigo::detail {
 inline constexpr unsigned flow_bits = 21;
 
 /// Combines the number of slots of a permit and the number of its flow in one word. Without a flow, the word is the
-/// number of slots itself. So a permit of a limit without flows costs what it would cost without this class.
+/// number of slots itself. So a permit of a limit without flows needs no second word.
 class flow_places {
  public:
   static constexpr unsigned place_bits = 63 - flow_bits;

@@ -32,8 +32,9 @@ class sublimit_set {
   std::array<std::uint64_t, most_sublimits / 64> words_{};
 };
 
-/// The alternatives and the sublimits that later waiters may take in the current step. A waiter that can't be granted
-/// reserves the alternatives or the sublimit that it lacks. So later waiters can't take them. A value type.
+/// Used while waiters are granted in their order: the alternatives and the sublimits that the next waiters may still
+/// take. A waiter that can't be granted reserves the alternatives or the sublimit that it lacks. So later waiters can't
+/// take them. A value type.
 class open_lanes {
  public:
   std::uint64_t alternatives() const noexcept { return alternatives_; }

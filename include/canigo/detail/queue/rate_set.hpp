@@ -57,14 +57,14 @@ class rate_set {
 
   /// The available tokens of one rate; negative while it is in debt.
   std::int64_t available(std::size_t rate, time_point now) const noexcept;
-  /// Lowers the available tokens of a rate to at most `most`. A debt stays.
+  /// Lowers the available tokens of a rate to at most `most`. If the rate is in debt, the debt does not change.
   void lower(std::size_t rate, time_point now, std::uint64_t most) noexcept;
   void set_rate(std::size_t rate, time_point now, const canigo::rate& r) noexcept;
 
   /// The instant at which all rates, or one rate, have the tokens for a request, if no other request comes.
   time_point ready_at(time_point now, demand d) const noexcept;
   time_point rate_ready_at(std::size_t rate, time_point now, demand d) const noexcept;
-  /// The rate for whose tokens a request must wait longest, and the instant at which this rate has them.
+  /// The rate for whose tokens a request must wait longest, and the instant at which this rate has these tokens.
   wait_reason slowest(time_point now, demand d) const noexcept;
   /// The max amount of a unit that one request can ever get.
   std::uint64_t largest_request(std::size_t unit = 0) const noexcept;

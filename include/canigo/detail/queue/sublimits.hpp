@@ -19,7 +19,7 @@ namespace canigo::detail {
 /// `i` is the number of a sublimit, or without_sublimit for a request that names no sublimit. With without_sublimit,
 /// the functions that take `i` limit nothing and count nothing; what_binds() must not be called.
 ///
-/// Pure values. Threads: none; its owner holds a lock. Allocates: in the constructor and in add().
+/// Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor and in add().
 class sublimits {
  public:
   static constexpr std::uint64_t no_cap = std::numeric_limits<std::uint64_t>::max();

@@ -25,8 +25,8 @@ namespace canigo::detail {
 /// several limits use.
 class supplies {
  public:
-  /// How many slots a request occupies under the cap: none, one, or one for each requested token. `idle`: it occupies
-  /// none, but all slots must be free.
+  /// How many slots a request occupies under the cap: none, one, or one for each requested token. `idle`: a request
+  /// occupies no slot, but is granted only if all slots are free.
   enum class occupancy { none, one, tokens, idle };
 
   explicit supplies(std::vector<token_bucket> rates) : supplies{std::move(rates), 0, occupancy::none} {}
@@ -137,7 +137,7 @@ class supplies {
   std::uint64_t capacity() const noexcept { return capacity_; }
   void set_capacity(std::uint64_t capacity) noexcept { capacity_ = capacity; }
   std::uint64_t occupied() const noexcept { return occupied_ + beyond_; }
-  /// The shared slots, of which each request needs one; nullptr if the limit shares none.
+  /// The shared slots. Each request needs one of them. nullptr: the limit has no shared slots.
   const std::shared_ptr<shared_places>& shared() const noexcept { return shared_; }
   /// The max number of tokens, or of another unit, that one request can ever get.
   std::uint64_t largest_request(std::size_t unit = 0) const noexcept;

@@ -76,9 +76,10 @@ struct unit_record {
   unit_record* next = nullptr;                // the next record in the list of free or promised records, see promise()
 };
 
-/// A pool of records. Returned records are reused, so it allocates only if more records are in use than ever before.
+/// A pool of records. Returned records are reused, so the pool allocates only if more records are in use than ever
+/// before.
 ///
-/// Threads: not thread-safe; its owner must hold a lock.
+/// Threads: not thread-safe; the owner of the pool must hold a lock.
 class unit_records {
  public:
   unit_records() = default;

@@ -49,7 +49,7 @@ class pump_crew {
   virtual void bring(pump& p) noexcept = 0;
   virtual bool is_loop_stopped() const noexcept = 0;
 
-  /// Takes all work that has not begun. Precondition: no thread runs a pump.
+  /// Removes and returns all work that has not begun. Precondition: no thread runs a pump.
   item_list<work_item> take_all() noexcept;
 
  private:

@@ -22,7 +22,8 @@ std::optional<std::chrono::sys_seconds> parse_http_date(std::string_view text) n
 /// Allocates: never.
 std::optional<std::chrono::sys_seconds> parse_rfc3339(std::string_view text) noexcept;
 
-/// Parses a span such as "6m0s", "1h2m3.5s" or "120ms". If it is too long, the result is duration::max().
+/// Parses a span such as "6m0s", "1h2m3.5s" or "120ms". For a span that a duration can't represent, the result is
+/// duration::max().
 ///
 /// Source: the format of Go's time.Duration, without a sign.
 /// Allocates: never.

@@ -19,7 +19,7 @@ namespace canigo::detail {
 /// deadline. So a deadline that is alone in its slot comes out without passing through every level.
 ///
 /// Nodes come out by deadline, and for equal deadlines in the order of insertion. A deadline in the past counts as due
-/// at the latest `now` that pop() was called with; if `now` goes back, the latest one is used.
+/// at the latest `now` that pop() has got. If pop() gets an earlier `now` than that, it uses the latest one instead.
 ///
 /// Source: G. Varghese, T. Lauck, "Hashed and hierarchical timing wheels", SOSP 1987; placement by the highest
 /// differing digit as in tokio's `runtime/time/wheel`.
@@ -42,8 +42,8 @@ class timing_wheel {
   /// The earliest deadline, or an instant shortly before it, but never after it. time_point::max() if there is no
   /// deadline.
   ///
-  /// It is exact unless the earliest of more than 16 deadlines in one slot was removed. If it is too early, pop()
-  /// returns nullptr at that instant, and then next() returns a later instant.
+  /// The result is exact unless the earliest of more than 16 deadlines in one slot was removed. If the result is too
+  /// early, pop() returns nullptr at that instant, and then next() returns a later instant.
   time_point next() noexcept;
 
   bool empty() const noexcept { return size_ == 0; }

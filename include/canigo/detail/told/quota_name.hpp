@@ -22,7 +22,7 @@ struct quota_name {
   quota_family family = quota_family::draft;
   told_unit unit = told_unit::requests;
   bool names_unit = false;
-  duration window = duration::zero();  ///< the window in the name; zero: none
+  duration window = duration::zero();  ///< the window that the name states, such as a minute; zero: no window is stated
 
   friend bool operator==(const quota_name&, const quota_name&) = default;
 };

@@ -74,8 +74,9 @@ class limit_fields {
 
   /// All limits that the fields report. A quota is left out if the fields do not report its remaining amount.
   ///
-  /// An instant is compared with the response's own Date field, so a wrong clock on either side does no harm. Without a
-  /// Date field it is compared with `now`. An instant in the past means no wait. No time is longer than `most`.
+  /// If a field contains an instant, the instant is compared with the response's own Date field. So a wrong clock on
+  /// either side does no harm. Without a Date field, the instant is compared with `now`. An instant in the past means
+  /// no wait. No time in the result is longer than `most`.
   told_limits read(std::chrono::system_clock::time_point now, duration most) const noexcept;
 
  private:
