@@ -64,7 +64,7 @@ void attempt::report_end(attempt_end end) {
 }
 
 /// Updates the state of the upstream from the head of a response: latencies, breaker, learned limits, and pauses.
-/// Returns true if the response reports a used-up quota; the target is then not paused.
+/// Returns true if the response reports a used-up quota.
 bool attempt::see_head(const message_head& h, std::string_view body, std::size_t) {
   constexpr int forbidden = 403;
   const time_point now = clock::now();
@@ -95,10 +95,10 @@ bool attempt::note_failure(bool is_failure) {
   return is_failure;
 }
 
-/// Pauses the target for the time that the response asks for. If tenants bring their own credentials, pauses only the
-/// tenant of the call. If the response forbids a retry and names no time, the target is treated as one that rejects its
-/// key: see upstream_queue::refuse_key(). If responses name no wait, or a wait of zero, each further pause is longer
-/// than the previous one.
+/// Pauses the target for the time that the response asks for. If tenants bring their own credentials, pauses the target
+/// only for the tenant of the call. If the response forbids a retry and names no time, the target is paused as if it
+/// rejected its key: see upstream_queue::refuse_key(). If responses name no wait, or a wait of zero, each further pause
+/// is longer than the previous one.
 void attempt::obey(const told_limits& told, int status) {
   const auto wait = told.wait_of_refusal();
   if (!wait && told.forbids_retry) {

@@ -16,7 +16,7 @@ enum class another_attempt : std::uint8_t {
   never,
   if_safe,  ///< sent again only if the method is idempotent, because the upstream may have received the request
   always,   ///< sent again, because the upstream has not received the request
-  follows,  ///< sent again: the gateway has dropped the response for this purpose
+  follows,  ///< sent again: the gateway has dropped the response to make another attempt
 };
 
 /// How a call's permits at the upstream and its tokens are settled after an attempt.

@@ -108,7 +108,7 @@ net::awaitable<bool> call::begin_turn() {
   framing_ = make_framing();
   turn_.begin(ask, is_tunnel());
   has_asked_ = true;
-  // If a reload has replaced the configuration since the call began, the call moves to the new one.
+  // If a reload has replaced the configuration since the call began, the call moves to the new configuration.
   if (loop_.now != snapshot_) follow(*loop_.now, nullptr);
   host_.watch_client();
   if (to().is_priced) expect_cost();

@@ -57,8 +57,8 @@ class call final : private response_sink {
   /// Ends the call. The client gets an error; if it already has the beginning of the response, its connection is
   /// closed.
   void end_by(call_ender who) noexcept;
-  /// Ends the current wait, if there is one. If the process is about to end, the client's answer says so. Otherwise the
-  /// answer says that the wait would be too long.
+  /// Ends the current wait, if there is one. The answer to the client then gives one of two reasons: the process is
+  /// about to end, or else the wait would be too long.
   void wake() noexcept { turn_.wake(); }
   /// Call it when the process will end at `end`. The connection then serves no request after this one.
   void drain(time_point end) noexcept;
@@ -181,7 +181,7 @@ class call final : private response_sink {
   bool is_place_lost_ = false;
   bool lacks_money_of_target_ = false;
   bool is_running_ = false;  // an attempt is running
-  bool may_return_ = false;  // true: the next attempt may use a target again, because the retry budget pays for it
+  bool may_return_ = false;  // whether the next attempt was taken from the retry budget, and so may use a target again
   std::uint64_t tag_ = 0;    // the number of the call in request_list
   time_point waits_since_{};
   time_point deadline_{};

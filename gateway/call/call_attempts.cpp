@@ -340,7 +340,7 @@ void call::judge(attempt_end end) {
   if (!means.logged.empty()) record_.error = means.logged;
   if (end == attempt_end::client_lost && has_begun && has_left && !is_tunnel() && !plan_.is_websocket)
     record_.error = "left";
-  // The response reports success, although the client sent only a part of the request: log an error.
+  // If the response reports success although the client sent only a part of the request, the access log gets an error.
   const bool is_success = has_begun && exchange_->status < 300;
   const bool is_broken_off = !parser_.is_done() && (has_left || body_->has_failed());
   if (is_success && is_broken_off && record_.error.empty()) record_.error = "bad_request";

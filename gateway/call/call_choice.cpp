@@ -117,8 +117,8 @@ bool call::has_money_at_once() {
     return true;
   }
   if (money_->must_ask(*now.to, *now.whose)) {
-    // Within a window, the spent sum becomes less only if Redis loses data. So Redis is not asked if that sum leaves
-    // too little money for the call.
+    // Within a window, the spent sum of a budget becomes less only if Redis loses data. So if the known sum leaves too
+    // little money, and the call may not wait, the call is refused without asking Redis.
     const auto lack = money_->find_lack(*now.to, *now.whose);
     if (!lack || !lack->is_spent || may_wait_for(*lack)) return false;
     why_ = lack->why;
@@ -171,10 +171,10 @@ net::awaitable<bool> call::wait_for_money() {
       auto lack = co_await std::move(reserving);
       if (turn_.is_called_off()) continue;
       if (lack && may_wait_for(*lack) && mine.granted && line == services_.lines->find(lack->line)) {
-        // After rest(), money that is given back makes the first call of the queue try again. But money that was given
-        // back before rest() has no such effect. So reserve_money() is called once more after rest(). If money is given
-        // back while reserve_money() runs, rests() returns false. Then this loop repeats rest() and reserve_money(), so
-        // that no other call of the queue overtakes this call.
+        // After rest(), no call of the queue tries to reserve money, until money is given back or a timer expires.
+        // Money that was given back before rest() makes no call try again. So reserve_money() is called once more after
+        // rest(). If money is given back while reserve_money() runs, rests() returns false. Then this loop repeats
+        // rest() and reserve_money(), so that no other call of the queue overtakes this call.
         bool tries_again = true;
         while (tries_again) {
           line->rest(lack->until);
@@ -187,8 +187,8 @@ net::awaitable<bool> call::wait_for_money() {
       if (turn_.is_called_off()) continue;
       if (!lack) co_return true;
       if (services_.budgets->is_shared() && services_.is_draining()) {
-        // A drain ends the waits of calls. If the drain began during reserve_money(), this call did not wait yet, so it
-        // ends here.
+        // A drain ends the calls that wait. If the drain began during reserve_money(), this call did not wait yet, so
+        // the drain did not end it. The call ends here.
         why_ = ended_by_drain();
         co_return false;
       }
@@ -215,10 +215,10 @@ net::awaitable<bool> call::wait_for_money() {
     co_await std::move(waiting);
     to_join.clear();
     if (!mine.error) continue;
-    line->look_again();  // this call leaves the budget's queue; the next call tries now: it may need less money
+    line->look_again();  // this call leaves the budget's queue; the next call may need less money, so it tries now
     const bool is_cut = mine.error == net::error::operation_aborted;
-    // If the wait was cancelled for a reason other than a drain, the next round of the loop decides. A call that was
-    // called off ends. Any other call tries again, for example after a reload.
+    // If the call was called off (for example, its client has disconnected), the next round of the loop ends the call.
+    // If the wait was cancelled without a drain, for example by a reload, the next round tries again.
     if (is_cut && (turn_.is_called_off() || !services_.is_draining())) continue;
     if (is_cut) {
       why_ = ended_by_drain();

@@ -17,7 +17,7 @@
 
 namespace canigo::gateway {
 
-/// The facts about a client that its connection shows.
+/// The data about a client that the gateway gets from the client's connection.
 struct connected_client {
   std::string address;  ///< the client's address; empty: the client came over a unix socket
   std::vector<std::string> certificate_names;

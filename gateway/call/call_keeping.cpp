@@ -32,9 +32,9 @@ void call::keep_client() {
   }
 }
 
-/// Whether comments of the event stream keep the client's read timeout from expiring. For that, the time before the
-/// first comment, and between two comments, must be less than `silence`. `silence`: the part of the read timeout that
-/// the wait may use.
+/// Whether the comments of the event stream come often enough that the client's read timeout does not expire. They do
+/// if the time before the first comment, and the time between two comments, is less than `silence`. `silence`: the part
+/// of the read timeout that the wait may use.
 bool call::outlasts(duration silence) const noexcept {
   if (!keeper_ || route_.granted.interim) return false;
   return to().keep_alive->after < silence && to().keep_alive->every < silence;

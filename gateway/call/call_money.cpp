@@ -44,8 +44,8 @@ std::string line_of(const budget_ledger::budget& b) { return fmt::format("{} {}"
 
 bool may_refuse(const budget_options& b) noexcept { return b.at != over_budget::warn; }
 
-/// Returns the refusal of a call for which the budget `b` has too little money. `store`: the store of the budget's
-/// sums, which the text of the refusal names, such as "Redis".
+/// Returns the refusal of a call for which the budget `b` has too little money. `store`: where the budget's sums are
+/// stored, such as "Redis"; used in the text of the refusal.
 refusal refusal_by_budget(const budget_ledger::budget& b, const budget_ledger::denial& denied, micro_usd amount,
                           const std::string& store) {
   // How long a refused client is asked to wait if running calls hold the rest of the budget. By then, these calls may

@@ -34,10 +34,10 @@ class call_money {
   call_money(std::shared_ptr<budget_ledger> ledger, const price_list& prices)
       : ledger_{std::move(ledger)}, prices_{&prices} {}
 
-  /// The reason why a budget has no money for the call.
+  /// The reason why a budget has too little money for the call.
   struct lack {
     refusal why;
-    /// the budget, such as "tenant a", for whose money the call may wait; empty: the call may not wait
+    /// the name of the budget at which the call may wait for money, such as "tenant a"; empty: the call may not wait
     std::string line = {};
     std::chrono::sys_seconds until = {};  ///< when the window of the budget that lacks the money ends
     /// true: even if all running calls cost nothing, the budget has too little left until its next window begins
@@ -58,8 +58,8 @@ class call_money {
   /// Asks Redis to reserve the expected cost. Returns the reason if a budget has too little left, or if Redis has not
   /// answered within 2 seconds. The arguments must be valid until ask() has ended.
   net::awaitable<std::optional<lack>> ask(const upstream& u, const tenant& whose);
-  /// Returns the names of those budgets of `u` and `whose` for whose money this call may wait. The upstream's budget
-  /// comes first.
+  /// Returns the names of the budgets at which this call may wait for money. These are budgets of the upstream `u` and
+  /// the tenant `whose`; the upstream's budget comes first.
   std::vector<std::string> lines(const upstream& u, const tenant& whose) const;
   /// Returns the reason if the budget of the upstream or of the tenant has too little left. Reserves nothing.
   std::optional<lack> find_lack(const upstream& u, const tenant& whose) const;

@@ -46,7 +46,7 @@ class maybe {
 struct call_texts {
   std::string upstream_id;  ///< the X-Request-Id of the upstream's response, shortened
   std::string detail;       ///< the explanation of the error, a sentence for people
-  std::string host;         ///< the text of call_record::host, if the request's head does not contain this text
+  std::string host;         ///< owns the text of call_record::host, if the request's head does not contain that text
   std::string path;
   maybe<micro_usd> usd = {};        ///< the cost of all attempts; none: the model has no price, or there was no attempt
   std::string_view priced_as = {};  ///< the model pattern whose price was used, such as "gpt-4*"

@@ -66,7 +66,7 @@ net::awaitable<void> client_keeper::keep() {
   const time_source& time = time_source::of(over_.get_executor());
   while (is_on_ && written_ < times_.most) {
     error_code error;
-    // This wait ends when the next message is due, or when the call has stopped waiting.
+    // This wait ends when the next message to the client is due, or when the call needs no more messages.
     co_await over_.async_wait(canigo::cancel_after(due_ - time.now(), net::redirect_error(net::use_awaitable, error)));
     if (!is_on_) co_return;
     const std::string text = next_();

@@ -28,8 +28,8 @@ struct keeping_times {
 /// Threads: only the thread of its loop.
 class client_keeper {
  public:
-  /// `next`: returns the next message. `lost`: is called if the client has disconnected, or accepts no byte for
-  /// `stall`. All arguments must outlive the keeper.
+  /// `next`: returns the next message. `lost`: is called if the client has disconnected, or accepts no byte for the
+  /// time `stall`. All arguments must outlive the keeper.
   client_keeper(const net::any_io_executor& loop, byte_stream& client, duration stall, const keeping_times& times,
                 std::function<std::string()> next, std::function<void()> lost);
   client_keeper(const client_keeper&) = delete;

@@ -51,7 +51,8 @@ class config_snapshot {
 
   upstream_queue& queue(std::size_t upstream) const noexcept { return *queues_[upstream]; }
   std::size_t queues() const noexcept { return queues_.size(); }
-  /// Returns the queue of the upstream with this name, or of the host of forward mode; null if there is neither.
+  /// Returns the queue of the upstream with this name, or else of the host with this name in forward mode. Returns null
+  /// if there is neither.
   std::shared_ptr<upstream_queue> queue_of(std::string_view upstream) const;
   /// Returns the index of the tenant in settings.tenants; std::nullopt if no tenant has this name.
   std::optional<std::size_t> tenant_of(std::string_view name) const noexcept;

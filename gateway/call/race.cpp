@@ -55,7 +55,7 @@ attempt_end race::take_result() {
     x.bytes_out = second_->bytes_out;
   }
   // `made_way` is true if this attempt's response was dropped because the call's other attempt still ran. If the other
-  // attempt then brought no response either, it is undecided whether the call is retried. So the result is treated like
+  // attempt then brought no response, it is still undecided whether the call is retried. So this result is treated like
   // a lost connection.
   const lane& l = lanes_[of];
   return *l.end == attempt_end::put_back && l.made_way ? attempt_end::lost : *l.end;

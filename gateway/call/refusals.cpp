@@ -13,8 +13,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Returns how long a request like `ask` would wait if it came now and were served after all waiters. Nothing: the
-/// limit can never grant such a request.
+/// Returns how long a request like `ask` would wait if it came now and were served after all waiters. Returns
+/// nothing if the limit can never grant such a request.
 std::optional<duration> estimate(const limiter& l, request ask) {
   ask.since = time_point::max();
   try {

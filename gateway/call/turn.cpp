@@ -35,8 +35,8 @@ bool is_free(semaphore& tunnels, const request& ask, permit& granted) {
   }
 }
 
-/// Takes a permit if one is free now; otherwise returns an empty permit. Ignores the deadline of `ask`. If a call may
-/// not wait, the deadline is the arrival time, so it has already passed.
+/// Takes a permit if one is free now; otherwise returns an empty permit. Ignores the deadline of `ask`, because it may
+/// have passed already: if a call may not wait, its deadline is its arrival time.
 permit taken_at_once(limiter& l, request ask, error_code& error) {
   ask.deadline = time_point::max();
   try {

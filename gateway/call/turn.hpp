@@ -41,8 +41,8 @@ struct wait_result {
 
 /// A call's wait for a place at its upstream: the permits that the call needs before it is sent. The call waits in the
 /// upstream's queue, or outside of that queue. Outside of the queue, the call waits for the limit that all instances
-/// share, for a tunnel, for money of a budget, or for the delay before a retry. The turn also stores why the call was
-/// called off.
+/// share, for a tunnel, for money of a budget, or for the delay before a retry. If the call is called off, the turn
+/// also stores the reason.
 ///
 /// Threads: only the thread of the call's loop.
 class turn {
@@ -175,9 +175,10 @@ class turn {
   std::shared_ptr<const flow> share_;  // the tenant's flow; the call's requests belong to it
   // the flow of the call's next request to the limit, if a reload has changed the flow; null: no change
   std::shared_ptr<const flow> next_share_;
-  target_set next_targets_ = 0;        // the targets of the next request to the limit, set by move_to(); 0: no change
-  std::optional<std::uint8_t> first_;  // at first the call waits only for this target; none: for any target
-  // the answer to the client after dismiss(), or after a reload that removed upstream or tenant
+  target_set next_targets_ = 0;  // the targets of the next request to the limit, set by move_to(); 0: no change
+  // The only target for which the call waits at first. None: the call waits for any target.
+  std::optional<std::uint8_t> first_;
+  // the answer to the client after dismiss(), or after a reload that removed the call's upstream or tenant
   std::unique_ptr<refusal> dismissed_;
   // the object that was passed to follow(); follow() cancels the wait, and the end of the wait releases this object
   std::shared_ptr<void> until_moved_;

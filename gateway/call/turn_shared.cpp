@@ -19,7 +19,7 @@ using clock = std::chrono::steady_clock;
 bool can_serve_in_time(const limiter& l, const request& ask) {
   try {
     return saturating_add(clock::now(), l.estimate(ask)) < ask.deadline;
-  } catch (const system_error&) {  // for example, after a reload made a burst smaller than the request
+  } catch (const system_error&) {  // the limit can never grant `ask`, for example after a reload lowered a burst
     return false;
   }
 }
@@ -72,10 +72,10 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tri
     queue().limits().give_back(local);
     co_return;
   }
-  // Redis did not answer, so only this instance's rates limit the call. These rates have refilled during the wait, so
-  // all calls that waited could start at the same time. To prevent this, the call asks the rates a second time, if they
-  // can serve it in time. The tokens of its first grant are not refunded. Otherwise the waiting calls could use the
-  // same tokens one after the other, and start at the same time.
+  // Redis did not answer, so only the rates of this instance limit the call. The rates have refilled while calls waited
+  // for Redis, so all of these calls could start at the same time. To prevent this, the call requests tokens from the
+  // rates a second time, if the rates can serve the call in time. The tokens of the call's first grant are not
+  // refunded. If they were, other waiting calls could use them, and start at the same time.
   if (waited > outage && all.is_unlimited(shared) && !is_called_off() && !tries.has_asked_rates_again &&
       can_serve_in_time(queue().limit(), ask_)) {
     tries.has_asked_rates_again = true;

@@ -78,7 +78,8 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
     error_code error;
     l.input.commit(co_await l.stream->read_some(room, left(), error));
     if (x.is_aborted) co_return head_end::lost;
-    // The time limit is extended while the body is still being sent. If the limit has not passed, the read continues.
+    // The time limit is extended while the request's body is still being sent. If the extended limit has not passed,
+    // the read continues.
     if (error == errc::timed_out && left() > duration{1}) continue;
     if (error) co_return error == errc::timed_out ? head_end::late : head_end::lost;
     if (!x.first_byte) x.first_byte = clock::now();
@@ -236,12 +237,12 @@ net::awaitable<attempt_end> send_and_read(exchange& x, link& l, upload& u) {
     co_await l.stream->write(rest, x.left_of(x.up->timeout.idle), error);
   }
   if (x.is_aborted) co_return attempt_end::client_lost;
-  // If a part of the body was sent before the error, the response is still read, because the upstream may have answered
-  // that part.
+  // If a part of the request's body was sent before the error, the response is still read, because the upstream may
+  // have answered that part.
   if (error && !first.has_body()) co_return attempt_end::lost;
   u.begin_after(first, !error);
-  // If the body failed before the read of the response began, the failure could not cancel that read. So the state of
-  // the body is checked here.
+  // If the request's body failed before the read of the response began, the failure could not cancel that read. So the
+  // state of the body is checked here.
   if (has_failed(x.body)) co_return attempt_end::body_failed;
 
   auto parser = message_parser::of_response(response_limits, x.is_to_head);

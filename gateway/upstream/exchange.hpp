@@ -29,7 +29,7 @@ struct exchange {
   exchange(const upstream& u, const surroundings& s, byte_stream& c, response_sink& r)
       : up{&u}, around{s}, client{c}, sink{&r} {}
 
-  // The request. The objects to which it refers must outlive the exchange.
+  // The following members describe the request. The objects to which they refer must outlive the exchange.
   const upstream* up;      ///< the upstream's settings for the target
   std::size_t target = 0;  ///< the index of the upstream's target that gets the request
   /// Keeps `up` and `pool` alive if they belong to a configuration that is newer than the call.
@@ -59,7 +59,7 @@ struct exchange {
   std::string_view keep_alive_line;      ///< the line for a response after which the client's connection stays open
   time_point until = time_point::max();  ///< the deadline of the whole exchange
 
-  /// Whether the request authenticates its connection. Such a connection serves no other request.
+  /// Whether the request authenticates the connection over which it is sent. Such a connection serves no other request.
   bool signs_in_connection = false;
 
   // The exchange sets the following members.
@@ -71,7 +71,7 @@ struct exchange {
   bool lacks_descriptor = false;  ///< the connection failed because this process has no free file descriptor or memory
   int status = 0;
   bool has_begun = false;  ///< the client has received a byte of the response
-  /// the upstream answered before it had the whole body, and did not take the rest of the body
+  /// the upstream answered before it had received the whole request body, and did not receive the rest of the body
   bool has_lost_rest = false;
   duration connect_time{};
   std::optional<time_point> first_byte;
@@ -96,8 +96,8 @@ struct exchange {
   void abort() noexcept;
 };
 
-/// Makes one attempt over `l`. Opens `l` if it is not ready. Closes `l` afterwards, unless it can serve another
-/// request.
+/// Makes one attempt of the exchange over the link `l`. Opens the link if it is not ready. After the attempt, closes
+/// the link, unless it can serve another request.
 net::awaitable<attempt_end> run_exchange(exchange& x, link& l);
 
 }  // namespace canigo::gateway

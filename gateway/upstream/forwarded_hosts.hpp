@@ -27,7 +27,7 @@ namespace canigo::gateway {
 /// The hosts that calls reach in forward mode, and the permits for tunnels to all hosts together.
 ///
 /// Each host has an upstream_queue, which is made on first use. For tunnels, each tenant has a queue of its own at each
-/// host. These queues take turns.
+/// host, and the queues of the tenants are served in turn.
 ///
 /// The real host may still count calls that an earlier run of the gateway made. So the token buckets of a new host
 /// start as if they had been empty at the gateway's start and had refilled since then.
@@ -62,7 +62,7 @@ class forwarded_hosts {
   /// configuration. Hosts that this configuration does not allow are dropped. Preconditions: both configurations have
   /// the same number of rates and classes; no other function of this object was called yet.
   void take_over(const forwarded_hosts& before);
-  /// Call it after take_over(). It applies the settings that allow more than those of the previous configuration; see
+  /// Applies the settings that allow more than those of the previous configuration. Call it after take_over(). See
   /// upstream_queue::take_over().
   void end_take_over();
   /// Ends all waits for tunnels and for the limits of the hosts.

@@ -68,7 +68,8 @@ void link_pool::put(std::unique_ptr<link> l) noexcept {
     idle_->all.push_back({std::move(l), clock::now()});
     if (!idle_->is_swept) idle::look(idle_);
   } catch (...) {
-    // No memory for the list: the connection is closed. No memory for the timer: the next put() sets the timer.
+    // If there is no memory for the list, the connection is closed. If there is no memory for the timer, the next put()
+    // sets the timer.
   }
 }
 

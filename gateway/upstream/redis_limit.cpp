@@ -19,8 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 using clock = std::chrono::steady_clock;
 
-// A caller waits for an answer of Redis for at most `give_up`. If none comes, further callers fail immediately during
-// the next `silent_for`.
+// A caller waits for an answer of Redis for at most `give_up`. If no answer comes, further callers fail immediately
+// during the next `silent_for`.
 constexpr duration give_up = 2s;
 constexpr duration silent_for = 1s;
 
@@ -137,7 +137,7 @@ void redis_limit::note_silence(duration waited) noexcept {
 void redis_limit::pause_until(std::size_t target, time_point until) {
   if (!targets_.empty()) return limit_.alternative(target).extend_pause(until);
   // limit_.pause_until() would replace the present pause in Redis, even a longer pause that another instance has set.
-  // So it is called only if a request might otherwise be granted before `until`.
+  // So this code calls limit_.pause_until() only if the present pause may let a request be granted before `until`.
   if (saturating_add(clock::now(), least_wait()) < until) limit_.pause_until(until);
 }
 

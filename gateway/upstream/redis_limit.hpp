@@ -34,8 +34,9 @@ std::uint64_t own_concurrency(const upstream& u, const target& t) noexcept;
 /// The limits of an upstream that all instances share. A call waits for these limits after the limits of its own
 /// instance have granted the call.
 ///
-/// With `on_redis_failure = "closed"`, Redis keeps the rates and the concurrency. Otherwise Redis keeps only the rates:
-/// while it does not answer, an instance can't know how many calls other instances run. Threads: any.
+/// With `on_redis_failure = "closed"`, Redis keeps the rates and the concurrency. With any other value Redis keeps only
+/// the rates, because without an answer of Redis an instance can't know how many calls other instances run. Threads:
+/// any.
 class redis_limit {
  public:
   /// Throws system_error for a limit that is too large for Redis to count.
@@ -57,7 +58,7 @@ class redis_limit {
   /// Whether the permits of this limit have leases in Redis. A permit loses its lease if Redis does not answer for too
   /// long.
   bool has_leases() const noexcept { return is_closed_; }
-  /// Whether Redis has chosen the target that `granted` names. If not, Redis did not answer, and the limits of this
+  /// Whether Redis has chosen the target that `granted` names. If false, Redis did not answer, and the limits of this
   /// instance choose the target.
   bool has_chosen(const redis::permit& granted) const noexcept {
     return granted.alternative() != no_alternative && (is_closed_ || is_local_ || granted.token() != 0);
@@ -66,10 +67,10 @@ class redis_limit {
   bool is_unlimited(const redis::permit& granted) const noexcept {
     return !is_closed_ && !is_local_ && granted && granted.token() == 0;
   }
-  /// Pauses the upstream for all instances until `until`. If the present pause ends later, it stays. If the upstream
-  /// has a list of targets, pauses only the target with the index `target`.
+  /// Pauses the upstream for all instances until `until`. If the present pause ends later, that pause stays unchanged.
+  /// If the upstream has a list of targets, pauses only the target with the index `target`.
   void pause_until(std::size_t target, time_point until);
-  /// Changes the rates and the caps, for all instances at the same time. `before`: the present rates.
+  /// Changes the rates and the caps, for all instances at the same time. `before`: the rates before the change.
   void change(const std::vector<rate_limit>& before, const upstream& next);
   /// Grants nothing more, and begins to end this instance's session in Redis. So the permits of this instance are free
   /// soon, instead of at the end of their leases.
@@ -83,7 +84,7 @@ class redis_limit {
   duration least_wait() const;
   redis::limit_stats stats() const { return limit_.stats(); }
   /// Returns the end of the pause that a response to any instance has asked for, as far as this instance knows it. If
-  /// the upstream has a list of targets, it is the pause of this target.
+  /// the upstream has a list of targets, returns the end of the pause of the target with the index `target`.
   time_point paused_until(std::size_t target) const;
 
  private:

@@ -24,11 +24,11 @@ class shared_store {
  public:
   struct status {
     bool is_connected = false;  ///< whether the last run of the script succeeded
-    std::string why;            ///< why the last run failed; contains no credentials
+    std::string why;            ///< why the last run of the script failed; contains no credentials
   };
 
-  /// Connects on the loop of `executor`. `looked`: is called on that loop after each run of the script that checks
-  /// Redis.
+  /// Connects on the loop of `executor`. After each run of the script that checks Redis, `looked` is called on that
+  /// loop.
   ///
   /// Throws system_error for a malformed URL. The error's text does not contain the password.
   shared_store(const net::any_io_executor& executor, std::string_view url, const redis_tls_files& tls,

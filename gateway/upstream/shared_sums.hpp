@@ -40,8 +40,8 @@ class shared_sums : public std::enable_shared_from_this<shared_sums> {
   const net::any_io_executor executor_;
   redis::client& store_;
   const std::shared_ptr<budget_ledger> ledger_;
-  net::steady_timer idle_;   // runs while the ledger has no statement
-  net::steady_timer retry_;  // the wait before the next try if Redis has not answered
+  net::steady_timer idle_;   // the wait while the ledger has no statement to send
+  net::steady_timer retry_;  // the wait before the next try after Redis has not answered a statement
   std::atomic<bool> has_news_{false};
   bool is_stopped_ = false;
 };

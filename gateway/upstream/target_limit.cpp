@@ -167,8 +167,8 @@ void target_limit::note_whole_response(time_point started) {
   keep_growths();
 }
 
-/// Sets has_growths_: true if a successful call would reset something, such as a pause that has grown, or the number of
-/// failures.
+/// Sets has_growths_: whether there is a value that a successful call resets, such as a pause that has grown, or the
+/// number of failures.
 void target_limit::keep_growths() {
   const bool has_any = !growths_.empty() || !key_.is_as_new() || !failing_.is_as_new() || failures_ > 0;
   has_growths_.store(has_any, std::memory_order_relaxed);

@@ -89,7 +89,7 @@ class target_limit {
   target_limit(const target_limit&) = delete;
   target_limit& operator=(const target_limit&) = delete;
 
-  /// Begins a call that has a permit. Returns nothing if the breaker has opened since the permit was granted.
+  /// Begins a call that has a permit. Returns std::nullopt if the breaker has opened since the permit was granted.
   std::optional<upstream_breaker::pass> enter();
   /// See upstream_place::report().
   bool report(upstream_breaker::pass& p, bool failed) noexcept;
@@ -110,8 +110,9 @@ class target_limit {
   void pause_by_operator(time_point until);
   void resume_by_operator();
   /// Pauses the target because its server rejects the key that the gateway sends. The first pause lasts 10 s, later
-  /// ones up to 5 min, until a call succeeds or the configuration is reloaded. `started`: when the rejected call began.
-  /// If the key was replaced after `started`, returns false without a pause.
+  /// ones up to 5 min, until a call succeeds, the configuration is reloaded or resume_by_operator() is called.
+  /// `started`: when the rejected call began. If the key may have been replaced after `started`, returns false without
+  /// a pause.
   bool refuse_key(time_point started);
   /// Notes that a call that began at `started` has failed. If `may_rest`, the second failure in a row and each later
   /// one pause the target: for 1 s, 2 s, 4 s, up to 60 s. Returns true if it paused the target. Unlike the breaker,
@@ -119,11 +120,12 @@ class target_limit {
   bool note_failure(time_point started, bool may_rest);
   /// Whether the target is paused because its key was rejected or because its calls failed.
   bool is_out() const;
-  /// Returns when this target may take a call: `now`, if there is no pause and the breaker lets a call through.
+  /// Returns when this target may take a call: the end of its pause, or `now` if the target is not paused. If the
+  /// breaker lets no call through at `now`, returns one second after `now`.
   time_point takes_call_at(time_point now) const;
   status now() const;
 
-  /// Applies other rates and another cap, also for calls that wait.
+  /// Changes the rates and the cap. The change also applies to calls that already wait.
   void change(limit_terms next);
   /// Applies the settings and the breaker options of a reloaded configuration. Forgets all failures, because the key
   /// may be new.
@@ -147,7 +149,7 @@ class target_limit {
   // The growing pauses by tenant. A tenant is removed after a call of this tenant has succeeded.
   std::map<std::string, pause_growth, std::less<>> growths_;
   pause_growth key_;
-  time_point key_since_ = time_point::min();  // the latest instant at which the key may have been replaced
+  time_point key_since_ = time_point::min();  // when forget_failures() was last called: the key may be new since then
   pause_growth failing_;
   int failures_ = 0;  // the number of failures in a row
   spent_quotas spent_;

@@ -105,8 +105,8 @@ net::awaitable<bool> read_piece(tunnel& t, way& w, std::size_t& piece) {
   }
 }
 
-/// While this object exists, the sink watches whether the client disconnects. The tunnel needs that while it reads
-/// nothing from the client, because it would not see the disconnect itself.
+/// While this object exists, the sink watches whether the client disconnects. The tunnel uses this object while it
+/// reads nothing from the client, because without a read the tunnel does not detect a disconnect.
 class watched {
  public:
   explicit watched(tunnel& t) : home_{t} { home_.of.sink->watch_client(true); }
@@ -133,8 +133,8 @@ net::awaitable<void> send(tunnel& t, way& w, net::const_buffer bytes, error_code
   if (!t.is_stopped) co_await w.to.write(rest, w.stall, error);
 }
 
-/// Returns how many of the unread bytes may be sent now. If they begin a new message, first waits for a token of the
-/// message rate.
+/// Returns how many of the unread bytes may be sent now. If the bytes begin a new message, first waits for a token of
+/// the message rate.
 net::awaitable<std::size_t> let_through(tunnel& t, way& w) {
   const std::string_view unread{w.buffer.unread().data(), w.buffer.size()};
   std::size_t size = w.frames->pass(unread);

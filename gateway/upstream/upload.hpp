@@ -67,8 +67,8 @@ class upload {
   /// Returns when the upload ended.
   time_point over_at() const noexcept { return over_at_; }
 
-  /// Waits until the upload has ended, or until the deadline of the exchange. Sets `has_lost_rest` of the exchange.
-  /// Call it only while is_on().
+  /// Waits until the upload has ended, or until the deadline of the exchange. Then sets the exchange's `has_lost_rest`:
+  /// whether the upstream did not take the rest of the body. Call it only while is_on().
   net::awaitable<void> await_rest();
   /// Stops the upload, and waits until its coroutine has ended, because that coroutine refers to the exchange.
   net::awaitable<void> finish();

@@ -10,8 +10,8 @@
 namespace canigo::gateway {
 namespace {
 
-/// Returns how many calls may hold a permit of this instance's limit before they are sent. If instances share the
-/// limits, these calls still wait for a grant of Redis.
+/// Returns how many calls of this instance may wait for a grant of Redis at the same time. Each of them holds a permit
+/// of this instance's limit meanwhile. Unlimited if `u` is not shared, because its calls need no grant of Redis.
 std::uint64_t ahead_of(const upstream& u) noexcept { return u.shared ? most_ahead : unlimited; }
 
 limiter_options limiter_options_of(const config& c, const upstream& u) {

@@ -85,8 +85,8 @@ class upstream_limit {
   /// paused, unless one of its models would then have no usable target: see target_limit::note_failure(). Returns true
   /// if it paused the target.
   bool note_failure(std::size_t target, time_point started);
-  /// Notes that a call that began at `started` has succeeded. If the call began after the last pause, the next pause is
-  /// as short as the first one.
+  /// Notes that a call that began at `started` has succeeded. If the call began after the end of the last pause, the
+  /// pauses stop growing: the next pause is as short as a first pause.
   void note_success(std::size_t target, std::string_view tenant, time_point started) {
     targets_[target]->note_success(tenant, started);
   }
@@ -114,14 +114,14 @@ class upstream_limit {
   using status = target_limit::status;
   /// Returns the state of a target, including the pauses of this instance and those that all instances share.
   status of_target(std::size_t target) const;
-  /// Returns the state of the upstream. The upstream takes calls as soon as one of its targets does. So the state is
-  /// that of the target which can take calls earliest. `opened` is the sum over all targets.
+  /// Returns the state of the upstream. The upstream takes calls as soon as one of its targets takes calls. So this is
+  /// the state of the target that can take calls earliest. Only the field `opened` is the sum over all targets.
   status now() const;
 
-  /// Change the settings, also for calls that wait, in two steps. Between the steps, calls move to the flows of the
-  /// next configuration. begin_change() applies slower rates, lower concurrency and larger bursts; end_change() applies
-  /// the other changes. So between the steps no call is granted too early, and no call asks for more than a burst. The
-  /// number and the units of the rates must stay the same.
+  /// begin_change() and end_change() change the settings in two steps, also for calls that already wait. Between the
+  /// steps, calls move to the flows of the next configuration. begin_change() applies slower rates, lower concurrency
+  /// and larger bursts; end_change() applies all other changes. So between the steps no call is granted too early, and
+  /// no call asks for more than a burst. The number and the units of the rates must stay the same.
   void begin_change(const upstream& next);
   void end_change(const upstream& next);
 
@@ -153,7 +153,7 @@ class upstream_limit {
   std::vector<std::unique_ptr<target_limit>> targets_;  // one element for each target; there is at least one
 
   mutable std::mutex mutex_;                          // guards the settings; is also held while the limits are changed
-  std::vector<std::vector<target_set>> substitutes_;  // for each listed target: which targets serve its models
+  std::vector<std::vector<target_set>> substitutes_;  // one set per target and model: the targets that serve the model
   limit_terms terms_;
   std::vector<limit_terms> of_targets_;  // the settings of each target; empty if the upstream has no list of targets
   std::vector<model_limit> of_models_;

@@ -50,8 +50,9 @@ class upstream_queue {
   upstream_queue(const upstream_queue&) = delete;
   upstream_queue& operator=(const upstream_queue&) = delete;
 
-  /// Takes over the limit of `before`, and changes its settings, also for calls that wait. Precondition: both queues
-  /// have the same number of rates, with the same units.
+  /// Takes over the limit of the queue `before`, and gives the limit the settings of this queue. Calls that already
+  /// wait are subject to the new settings, too. Precondition: both queues have the same number of rates, with the same
+  /// units.
   ///
   /// Until end_take_over(), no call is granted earlier than under the settings of `before`, and none is refused as too
   /// large. Call end_take_over() after the waiting calls have moved from the flows of `before` to those of this queue.
@@ -127,8 +128,9 @@ class upstream_queue {
   /// `told.model`, or for all models if that is empty. If the response named no reset time, the quota is daily. If
   /// tenants bring their own credentials, the quota is that of this tenant.
   void note_spent(std::size_t target, std::size_t tenant, spent_quota told);
-  /// Returns the used-up quota that forbids a call of the tenant for this model. Returns std::nullopt if a target that
-  /// serves the model can take the call. If several quotas forbid the call, returns the one that resets first.
+  /// Returns the used-up quota that forbids a call of the tenant for this model at the targets `among`. Returns
+  /// std::nullopt if one of these targets serves the model and can take the call. If several quotas forbid the call,
+  /// returns the quota that resets first.
   std::optional<spent_quota> find_spent(std::size_t tenant, std::string_view model, target_set among) const;
   /// Returns the end of the target's last pause. If tenants bring their own credentials, returns the end of this
   /// tenant's last pause. A time in the past: there is no pause.
