@@ -54,7 +54,7 @@ struct tls_files {
 struct redis_tls_files {
   std::string ca;    ///< the CA certificates that are trusted instead of the system's
   std::string cert;  ///< the client certificate that the gateway presents to Redis
-  std::string key;   ///< empty: the key is in the file `cert`
+  std::string key;   ///< the file of the private key for `cert`; empty: the key is in the file `cert`
 };
 
 enum class listen_mode : std::uint8_t { reverse, forward, both };
@@ -80,7 +80,7 @@ struct size_limits {
   std::size_t fields = 100;             ///< the max number of fields in a request's head
   std::uint64_t target = 8 << 10;       ///< the max number of bytes in a request's target
   std::uint64_t body = 64 << 20;        ///< the max number of bytes in a request's body
-  std::uint64_t read_ahead = 16 << 20;  ///< the max bytes of a body that are read before its call joins the queue
+  std::uint64_t read_ahead = 16 << 20;  ///< the max bytes of a body to read before the call joins the queue
   std::uint64_t buffered = 256 << 20;   ///< the max number of bytes in memory of all requests' bodies together
 };
 
@@ -139,8 +139,8 @@ struct usage_names {
   std::vector<std::string> output;
   std::vector<std::string> more_output;        ///< numbers to add to the number that `output` names
   std::vector<std::string> total;              ///< the number of all tokens; used only if no other number is found
-  std::vector<std::string> cached_input;       ///< those `input` tokens that were read from a cache
-  std::vector<std::string> more_cached_input;  ///< cached tokens that no other number includes; used for prices only
+  std::vector<std::string> cached_input;       ///< the number of `input` tokens that were read from a cache
+  std::vector<std::string> more_cached_input;  ///< cached tokens that are not part of any other number; only for prices
 
   friend bool operator==(const usage_names&, const usage_names&) = default;
 };
@@ -152,7 +152,7 @@ struct token_options {
   std::uint64_t default_output = 512;
   bool learn = true;
   bool add_usage = false;               ///< whether to add stream_options.include_usage to a streaming request
-  std::uint64_t output_weight = 1;      ///< how many tokens of the unit "tokens" one output token counts as
+  std::uint64_t output_weight = 1;      ///< one output token counts as this number of tokens of the unit "tokens"
   std::vector<call_pattern> free;       ///< the calls that use no tokens
   std::vector<call_pattern> no_output;  ///< the calls that use no output tokens, such as those for embeddings
   usage_names usage;
@@ -179,7 +179,7 @@ struct upstream_timeouts {
 struct retry_options {
   int attempts = 3;              ///< the max number of attempts, including the first one
   std::uint32_t budget = 20;     ///< the max number of retries, in percent of the number of first attempts
-  std::uint64_t body = 1 << 20;  ///< the max number of bytes of a body that is kept for another attempt
+  std::uint64_t body = 1 << 20;  ///< the max size in bytes of a body that is kept for another attempt
 
   friend bool operator==(const retry_options&, const retry_options&) = default;
 };
@@ -206,7 +206,7 @@ struct target {
   std::string name;
   origin url;
   gateway::credential credential;
-  std::string provider = "generic";  ///< the preset that says how this target's responses refuse calls
+  std::string provider = "generic";  ///< the preset that describes the refusals in this target's responses
   std::vector<rate_limit> rates;     ///< the unit of each element is one of rate_units
   std::uint64_t concurrency = 64;
   int prefer = 1;                    ///< of the targets with capacity, a call goes to one with the lowest `prefer`
@@ -216,7 +216,7 @@ struct target {
   quota_reset quota_resets = quota_reset::unknown;
   bool private_addresses = false;
   std::optional<budget_options> budget;  ///< if it has too little left, a call goes to another target without waiting
-  std::string full_name;                 ///< "<upstream>/<target>", such as "chat/team-key"; also names the budget
+  std::string full_name;                 ///< "<upstream>/<target>", such as "chat/team-key"; also the budget's name
 };
 
 /// The max number of models of an upstream that have limits of their own.
@@ -257,7 +257,7 @@ struct websocket_options {
 
 /// When the gateway sends comments to a client that waits for an event stream.
 struct keep_alive_options {
-  duration after = std::chrono::seconds{15};  ///< how long a call waits before the first comment
+  duration after = std::chrono::seconds{15};  ///< how long a call waits before the gateway sends the first comment
   duration every = std::chrono::seconds{10};  ///< the time between two comments
 };
 
@@ -266,17 +266,17 @@ struct upstream {
   origin url;
   std::string prefix;  ///< begins with '/'; does not end with '/', unless the prefix is "/"
   gateway::credential credential;
-  std::string provider = "generic";           ///< the preset that supplies the values of keys that the file leaves out
-  rate_window window = rate_window::average;  ///< the kind of window of rates whose window the file leaves out
+  std::string provider = "generic";           ///< the preset with the default values of keys that are not in the file
+  rate_window window = rate_window::average;  ///< the kind of window of each rate for which the file names no kind
   std::vector<rate_limit> rates;              ///< the unit of each element is one of rate_units
   std::uint64_t concurrency = 64;
   std::size_t queue = 5'000;
   overflow on_overflow = overflow::evict_least_important;
-  std::vector<duration> max_wait;  ///< the longest wait of each class, by the index of the class
+  std::vector<duration> max_wait;  ///< how long a call of each priority class may wait; the index is that of the class
   bool shared = false;
   redis_failure on_redis_failure;
   token_options tokens;
-  std::optional<bool> refusal_body;  ///< whether the body of a 429 is read for limits; unset: if `tokens` reads usage
+  std::optional<bool> refusal_body;  ///< whether to read limits from the body of a 429; unset: tokens.reads_usage()
   /// When daily quotas are full again. With `unknown`, the gateway does not refuse calls when a daily quota is used up.
   quota_reset quota_resets = quota_reset::unknown;
   upstream_timeouts timeout;
@@ -340,13 +340,13 @@ struct tenant {
   std::string name;
   std::vector<key_digest> keys;      ///< the SHA-256 of each key of the tenant
   std::string subject;               ///< the subject, or an alternative name, of the tenant's client certificate
-  std::optional<std::uint32_t> uid;  ///< the user id of the process at the other end of a unix socket
+  std::optional<std::uint32_t> uid;  ///< the user id of the tenant's processes, which connect through a unix socket
   int default_class = 0;             ///< the index of the tenant's default class in config::classes
   int best_class = 0;  ///< the index of the most important class that the tenant may use; at most default_class
   std::uint32_t weight = 1;
   duration max_wait = duration::max();         ///< the longest wait of the tenant's calls at any upstream
   std::map<std::string, tenant_limit> limits;  ///< the tenant's own limits, by the upstream's name
-  std::optional<budget_options> budget;        ///< the budget for calls to all upstreams whose calls have prices
+  std::optional<budget_options> budget;        ///< the tenant's budget for calls to upstreams whose calls have prices
 };
 
 struct access_log_options {
@@ -362,8 +362,8 @@ struct config {
   redis_tls_files redis_tls;
   std::string prices_source;  ///< the file with the prices, as "file:/path"; empty: there are no prices
   price_list prices;          ///< the prices of calls to upstreams that count tokens
-  /// Whether to refuse a call for a model without a price, if a budget may refuse the call, or if the upstream has a
-  /// rate in USD.
+  /// Whether a call for a model without a price is refused. Used only if a budget may refuse the call, or if the
+  /// upstream has a rate in USD.
   bool refuses_unpriced = true;
   /// Where the sums of budgets are kept: the path of a file, or state_in_redis, where all instances share their sums.
   /// Empty: the sums are lost at the end of the process.
@@ -382,7 +382,7 @@ struct config {
   std::optional<forward_options> forward;
   std::vector<listener> listeners;
   std::vector<upstream> upstreams;
-  std::vector<tenant> tenants;  ///< also has tenants without a table, if a listener's `anonymous` names them
+  std::vector<tenant> tenants;  ///< includes a tenant without a table in the file if a listener's `anonymous` names it
 };
 
 }  // namespace canigo::gateway

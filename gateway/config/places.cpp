@@ -14,8 +14,8 @@ namespace {
 /// The longest path that the address of a unix socket can hold.
 constexpr std::size_t longest_socket_path = 107;
 
-/// Whether the text is an absolute path of visible ASCII that all programs split into the same parts. Examples that are
-/// not: "/a/../b", "/a//b" and "/a%2Fb".
+/// Whether the text is an absolute path of visible ASCII that all programs split into the same parts. False for
+/// "/a/../b", "/a//b" and "/a%2Fb", for example.
 bool is_plain_path(std::string_view path) noexcept {
   if (!path.starts_with('/')) return false;
   if (!std::ranges::all_of(path, [](char c) { return c > 0x20 && c < 0x7f; })) return false;

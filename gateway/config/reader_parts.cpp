@@ -159,8 +159,8 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
     if (!is_of_hosts) read_window(given, window);
     const bool is_strict = limit && window == rate_window::strict;
     // The default burst for the unit "requests" is 1. For another unit it is a fifth of the limit, because one request
-    // takes many units. A call whose estimate exceeds the burst is charged only the burst. In a strict window the
-    // default burst is therefore the limit.
+    // takes many units. In a strict window the default burst is the limit, because a call whose estimate exceeds the
+    // burst is charged only the burst.
     std::int64_t burst = 1;
     if (limit && unit != "requests") burst = std::max<std::int64_t>(limit->tokens() / (is_strict ? 1 : 5), 1);
     if (is_strict && within != nullptr && counts(*within, unit))

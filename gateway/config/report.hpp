@@ -64,7 +64,7 @@ class report {
   void complain(place where, std::string_view field, std::string_view why);
 
   bool is_empty() const noexcept { return errors_.empty(); }
-  /// Returns the errors, ordered by their places in the file, and removes them from the report.
+  /// Returns the errors, sorted by line and column, and removes them from the report.
   std::vector<config_error> take();
 
  private:

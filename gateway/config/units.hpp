@@ -15,7 +15,8 @@ const model_limit* limit_of_model(const upstream& u, std::string_view model) noe
 bool counts(const upstream& u, std::string_view unit) noexcept;
 
 /// Returns the largest amount of a unit that one request may ask for; unlimited if no rate counts the unit. The bursts
-/// of the upstream allow this amount. If `of` has targets, the bursts of at least one of them allow it, too.
+/// of the upstream's rates allow this amount. If the set `of` has targets, the bursts of at least one of these targets
+/// allow the amount, too.
 std::uint64_t most_of(const upstream& u, std::string_view unit, target_set of = all_targets) noexcept;
 
 /// Returns the smallest burst among the rates that count the unit; unlimited if no rate counts it.

@@ -53,11 +53,11 @@ class budget_ledger {
     bool is_known = false;   // whether `spent` includes the money that the store, or Redis, has counted for this window
 
     // Of a shared ledger:
-    micro_usd settled = 0;          // money that calls of this instance have spent since this `sum` was created
+    micro_usd settled = 0;          // money that calls of this instance have spent since this object was created
     micro_usd others = 0;           // money that other instances have reserved, according to the last answer of Redis
     std::optional<micro_usd> told;  // money that Redis counts as reserved by this instance; nothing: unknown
     std::string member;             // this instance's name in the data of the window in Redis
-    std::string record;             // the name of the window's data in Redis, from the last answer; empty: none yet
+    std::string record;             // the name of the window's data in Redis, as Redis has told it last; empty: unknown
     clock::time_point known_at{};   // when the last answer of Redis about this window came
     clock::time_point looked_at{};  // when look_at() was last called for this window
     bool is_due = false;            // the next statement to Redis will include this window
@@ -155,11 +155,11 @@ class budget_ledger {
   /// Returns the next statement for Redis, or std::nullopt if nothing is due. After each statement the caller must call
   /// take() or fail() before it calls next_statement() again.
   std::optional<budget_statement> next_statement();
-  /// Takes the answer of Redis to the statement `s`.
+  /// Processes the answer of Redis to the statement `s`.
   void take(const budget_statement& s, const budget_answer& answer);
-  /// Notes that Redis has not answered the last statement, or has answered with an error.
+  /// Call it if Redis has not answered the last statement, or has answered with an error.
   void fail();
-  /// Whether Redis has not yet confirmed all sums and reservations of this instance.
+  /// Whether Redis still has to confirm a sum or a reservation of this instance.
   bool has_news() const;
   /// Denies the money of all calls that wait for an answer to ask(), and of all later calls of ask().
   void stop();

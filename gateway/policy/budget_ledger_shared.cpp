@@ -164,7 +164,8 @@ std::optional<budget_statement> budget_ledger::make_statement(std::vector<std::f
   }
   while (!due_.empty()) {
     const hold::part p = due_.front();
-    // A window is not due any more if a call that asks for money has already added it to a statement.
+    // A window in the list due_ is skipped if a call that asks for money has already added it to a statement (message
+    // to Redis).
     const bool is_due = sum_of(p).is_due;
     if (is_due && stated_.size() >= most_windows_in_a_statement) break;
     due_.pop_front();
@@ -206,7 +207,8 @@ budget_ledger::outcome budget_ledger::deny(const question& q, std::optional<std:
   return o;
 }
 
-/// Returns a function that passes the outcome to `q.done`. It must be called while mutex_ is not locked.
+/// Returns a function that passes the outcome to `q.done`. The returned function must be called while mutex_ is not
+/// locked.
 std::function<void()> budget_ledger::end_of(const question& q, outcome o) {
   return [done = q.done, kept = std::make_shared<outcome>(std::move(o))] { done(std::move(*kept)); };
 }

@@ -53,13 +53,14 @@ struct budget_answer {
   };
   std::vector<sums> windows;  ///< one element for each window of the statement
   /// For each `ask` of the statement: nothing if its money is reserved; otherwise the index of the part whose budget
-  /// has too little left.
+  /// has too little money left.
   std::vector<std::optional<std::size_t>> denied;
 };
 
 /// The script for EVAL. It takes the keys and the arguments of a statement, and returns a list of texts. For each
-/// window it returns the name of its data, the spent sum and the reserved sum. For each ask it then returns 0, or the
-/// number of the part whose budget has too little left, counted from 1.
+/// window it returns the name of its data, the spent sum and the reserved sum. For each ask it then returns 0 if the
+/// money is reserved. Otherwise it returns the number, counted from 1, of the part whose budget has too little money
+/// left.
 ///
 /// A window has two keys: a hash and a sorted set. The hash has the sums, and for each instance the number of its last
 /// statement and its own sums. The sorted set has the instances whose reservations count, ordered by the time of their

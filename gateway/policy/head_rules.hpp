@@ -21,7 +21,7 @@ enum class target_form : std::uint8_t {
 /// The properties of a request that are needed until its call ends.
 struct request_shape {
   target_form form = target_form::origin;
-  bool is_tls = false;          ///< set only with `absolute`: the scheme of the target is https
+  bool is_tls = false;          ///< true: the target has the form `absolute` and the scheme https
   bool is_chunked = false;      ///< whether the body has chunked framing
   bool has_length = false;      ///< the head has a Content-Length; `length` is its value
   bool wants_continue = false;  ///< the client waits for 100 Continue before it sends the body
@@ -31,7 +31,7 @@ struct request_shape {
   std::uint64_t length = 0;  ///< the length of the body; 0 if the body has chunked framing
 };
 
-/// The facts that the gateway has read from a request head that it accepts.
+/// The properties of a request whose head the gateway has accepted.
 struct request_plan : request_shape {
   host_name host;  ///< the host that the target names; empty for `origin`
 };

@@ -16,7 +16,7 @@
 
 namespace canigo::gateway {
 
-/// The facts about a client that its connection determines.
+/// The facts about a client that are known from its connection.
 struct client_facts {
   /// The subject and the alternative names of the client's verified certificate.
   std::span<const std::string> certificate_names;

@@ -15,7 +15,7 @@ enum class pause_cause : std::uint8_t {
   upstream,   ///< a response of the upstream has asked for a pause
   breaker,    ///< the circuit breaker has opened
   operator_,  ///< an operator has paused the upstream or the target
-  key,        ///< a target rejects its key: it has answered 401 or 402
+  key,        ///< a target has answered 401 or 402, so it rejects the API key
   failures,   ///< several calls in a row have failed at a target
 };
 inline constexpr std::array<std::string_view, 5> pause_cause_names{"upstream", "breaker", "operator", "key",

@@ -29,8 +29,8 @@ inline constexpr duration longest_pause = std::chrono::hours{1};
 told_limits read_limits(const message_head& response, std::string_view body, std::chrono::system_clock::time_point now,
                         duration most = longest_pause);
 
-/// Returns the properties of the response, and of the limits that it reports, which decide whether the call is sent
-/// again.
+/// Returns the facts that decide whether the call is sent again. They come from the response and from the limits that
+/// the response reports.
 inline attempt_result result_of(const message_head& response, const told_limits& told) noexcept {
   const bool tells_limit = told.retry_after || told.has_used_up();
   return {attempt_end_kind::answered, response.status, tells_limit, told.forbids_retry};

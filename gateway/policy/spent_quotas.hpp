@@ -20,11 +20,12 @@ namespace canigo::gateway {
 struct spent_quota {
   std::string tenant = {};   ///< the tenant whose own credential was used; empty: the gateway's credential was used
   std::string model = {};    ///< the model of the quota; empty: it covers all models
-  std::string name = {};     ///< the upstream's name of the quota
+  std::string name = {};     ///< the name that the upstream gives the quota
   std::string request = {};  ///< the id of the request whose response reported the quota
-  quota_reset resets = quota_reset::unknown;  ///< the time of day of `reset`; unknown: the response reported `reset`
+  /// The time of day of `reset` if the response named no reset time; unknown: the response named it.
+  quota_reset resets = quota_reset::unknown;
   std::chrono::sys_seconds reset = {};
-  time_point until = {};  ///< the time `reset` on the steady clock
+  time_point until = {};  ///< the time `reset`, converted to the steady clock
 };
 
 /// The used-up quotas of an upstream. A value type.

@@ -106,7 +106,7 @@ class spent_store::log_mover {
   std::unique_ptr<sqlite3, closer> db_;
   std::mutex mutex_;
   std::condition_variable knock_;
-  int pages_ = 0;  // the length of the log when the hook last found it too long; 0: the log is not too long
+  int pages_ = 0;  // the log's length in pages when the hook last asked to copy the log; 0: no copy is to be made
   bool has_ended_ = false;
   std::thread thread_;
 };

@@ -24,8 +24,9 @@ target_set serving(const upstream& u, std::string_view model) noexcept;
 /// because they replace `path` by a path with "{model}" in it.
 target_set callable_without_model(const upstream& u, std::string_view path) noexcept;
 
-/// Returns one set for each entry of the target's list of models: the targets that serve all models of that entry. If
-/// the target has no list of models, returns one set: all targets without such a list.
+/// Returns one set for each entry of the target's list of models: the targets that serve all models of that entry. An
+/// entry is the name of a model, or a pattern such as "gpt-*". If the target has no list of models, returns one set:
+/// all targets without a list of models.
 std::vector<target_set> substitutes(const upstream& u, std::size_t target);
 
 /// Returns the upstream's settings for one target: its URL, credential, cap, provider and form of refusals are those of

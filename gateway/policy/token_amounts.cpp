@@ -41,8 +41,8 @@ std::vector<token_amount> asked_amounts(const upstream& u, const tenant_limit* o
   const model_limit* const of_model = limit_of_model(u, e.model);
   for (const std::string_view unit : {"requests", "tokens", "input_tokens", "output_tokens", "usd"}) {
     if (!counts(u, unit)) continue;
-    // For a strict window, a learned ratio below 1 is not used. Several calls may begin before the first of them has
-    // reported its usage, and may use more than the average call.
+    // `learned` is the ratio of used to estimated tokens. For a strict window, a ratio below 1 counts as 1. Several
+    // calls may begin before the first of them has reported its usage, and may use more than the average call.
     const double ratio = is_strict(u, own, unit, of_model) ? std::max(learned, 1.0) : learned;
     const std::uint64_t wanted = unit == "requests" ? 1
                                  : unit == "usd"    ? cost

@@ -221,8 +221,8 @@ void usage_reader::take_events(std::string_view piece) {
     const auto end = piece.find_first_of("\r\n");
     const std::string_view part = piece.substr(0, end);
     is_cut_ = is_cut_ || line_.size() + document_.size() + part.size() > most_event;
-    // If an event is too large, one byte of the line is kept. Otherwise the line would look like the empty line that
-    // ends an event.
+    // If an event is too large, only the first byte of each further line is kept. Without this byte the line would look
+    // like the empty line that ends an event.
     if (!is_cut_) {
       line_.append(part);
     } else if (line_.empty()) {
