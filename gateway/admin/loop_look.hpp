@@ -27,7 +27,7 @@ struct loop_look {
   std::unordered_map<std::uint64_t, request_view> asked;
   /// The oldest running requests of each upstream, by the upstream's name.
   std::map<std::string, std::vector<request_view>> running;
-  /// The oldest requests for each upstream that wait outside of the upstream's queue, by the upstream's name.
+  /// For each upstream, by its name: the oldest requests that wait outside of the upstream's queue.
   std::map<std::string, std::vector<request_view>> outside;
   /// The number of running requests of each upstream, by the upstream's name.
   std::map<std::string, std::size_t> running_in_all;
@@ -35,7 +35,8 @@ struct loop_look {
   std::map<std::pair<std::string, std::string>, time_point> oldest;
 };
 
-/// Collects the view: on each event loop, a coroutine reads the requests of that loop. So requests need no lock.
+/// Collects the view of all event loops. On each event loop, a coroutine reads the requests of that loop, so requests
+/// need no lock.
 ///
 /// `numbers`: the requests to put into loop_look::asked. `most`: the max number of requests per upstream in `running`
 /// and in `outside`.

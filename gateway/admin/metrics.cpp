@@ -25,7 +25,7 @@ struct upstream_moment {
   std::string_view name;
   const upstream* settings = nullptr;
   limiter_stats limit;
-  std::vector<std::uint64_t> outside;  // the number of requests that wait outside of the queue, by priority class
+  std::vector<std::uint64_t> outside;  // the number of requests that wait outside of the upstream's queue, by class
   std::uint64_t running = 0;
   std::uint64_t paused_tenants = 0;
   std::uint64_t spent_quotas = 0;

@@ -44,8 +44,8 @@ class access_log {
   /// file can't be opened.
   static std::shared_ptr<const file> open(const access_log_options& o);
 
-  /// Throws config_mistake if open() would fail now. Creates no file: it would belong to the present user, and the
-  /// gateway may later run as another user.
+  /// Throws config_mistake if open() would fail now. Creates no file, because a new file would belong to the present
+  /// user, and the gateway may later run as another user.
   static void check(const access_log_options& o);
 
   /// Opens the log. Throws config_mistake if the file can't be opened.

@@ -163,8 +163,8 @@ net::awaitable<void> connection::write(std::string_view text) {
   if (error) goes_on_ = lingers_ = false;
 }
 
-/// Whether the connection reads another request after this one. It does not if goes_on_ was cleared, or if a byte of
-/// this request is unread.
+/// Whether the connection reads another request after `request`. Returns false if goes_on_ was cleared, or if a byte of
+/// `request` is unread.
 bool connection::goes_on_after(const message_parser& request) const noexcept { return goes_on_ && request.is_done(); }
 
 net::awaitable<void> connection::answer(const refusal& why, call_record& r, const message_parser* request) {

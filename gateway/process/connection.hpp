@@ -88,7 +88,7 @@ class connection final : private call_host, private disconnect_watch::listener {
   read_buffer input_;
   std::unique_ptr<call> call_;  // the present request to an upstream; null: there is none
   phase phase_ = phase::idle;
-  bool goes_on_ = true;      // false: no further request may follow; see goes_on_after()
+  bool goes_on_ = true;      // false: no further request may follow on this connection; see goes_on_after()
   bool has_served_ = false;  // whether at least one request was served
   bool lingers_ = false;     // the client may still be sending, so the connection must linger before it is closed
   bool has_left_ = false;

@@ -25,8 +25,8 @@ struct descriptor_shares {
   int first_reserved = std::numeric_limits<int>::max();
 };
 
-/// Divides the descriptors of a process that may open `files` files. The descriptors that are already open now can't be
-/// used for clients.
+/// Divides the descriptors of a process that may open `files` files; see descriptor_shares. The descriptors that are
+/// already open at this call can't be used for clients.
 descriptor_shares divide_descriptors(rlim_t files) noexcept;
 
 }  // namespace canigo::gateway

@@ -137,7 +137,7 @@ void listeners::accept(loop& l, door& d, std::shared_ptr<acceptor> at) {
   });
 }
 
-/// Accepts again after a short pause. Clients that connect meanwhile wait in the kernel's queue.
+/// Accepts connections again after a short pause. Clients that connect during the pause wait in the kernel's queue.
 void listeners::accept_later(loop& l, door& d, std::shared_ptr<acceptor> at) {
   auto later = std::make_shared<net::steady_timer>(l.io, 25ms);
   later->async_wait([this, &l, &d, at = std::move(at), later](const error_code&) mutable {

@@ -41,7 +41,8 @@ class listeners {
   /// Clients that have already connected are still served; later connections are refused. Call it on the thread of the
   /// first loop.
   void close();
-  /// Also closes the admin's socket. Call it on the thread of the first loop, once are_closed() is true after close().
+  /// Closes all listening sockets, the admin's socket included. First call close(), and wait until are_closed() is
+  /// true. Then call close_all() on the thread of the first loop.
   void close_all();
   /// Whether the sockets that close() has to close are closed; after close_all(), whether all sockets are closed.
   bool are_closed() const noexcept;

@@ -18,8 +18,8 @@ class listening_socket {
   /// If the path has the file of a unix socket on which no process listens any more, replaces the file. If the path has
   /// any other file, leaves the file unchanged, and throws.
   static listening_socket open(const listen_address& a, bool reuses_port);
-  /// Takes the socket with this name and address from `passed`. Throws std::runtime_error, which names both, if there
-  /// is no such socket or if it does not listen.
+  /// Takes the socket with this name and address from `passed`. If there is no such socket, or if it does not listen,
+  /// throws std::runtime_error. The error text contains `name`.
   static listening_socket take(const std::vector<passed_socket>& passed, const std::string& name,
                                const listen_address& a);
 

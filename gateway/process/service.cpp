@@ -253,7 +253,7 @@ std::size_t service::waiting() const {
   return all;
 }
 
-/// Called when another instance may have paused an upstream through Redis. Ends those waits for the upstream that have
+/// Called when another instance may have paused an upstream through Redis. Ends each wait for this upstream that has
 /// become too long because of the pause.
 void service::end_waits_for_others() {
   constexpr duration worth_a_look = std::chrono::seconds{1};

@@ -96,7 +96,8 @@ class service : public call_services {
   const std::vector<std::unique_ptr<loop>>& loops() const noexcept { return loops_; }
   /// Returns the number of calls that wait, at all upstreams together.
   std::size_t waiting() const;
-  /// At all upstreams and hosts, ends the waits of calls that, by the estimate, would wait for longer than `most`.
+  /// At all upstreams and hosts, ends each wait of a call that would, by an estimate, last for more than `most` or
+  /// beyond the call's deadline.
   void end_long_waits(duration most);
   using call_services::end_long_waits;
   /// Ends all waits of calls, at all upstreams and hosts.
@@ -130,7 +131,7 @@ class service : public call_services {
   const std::string file_;
   const std::vector<std::unique_ptr<loop>>& loops_;
   const std::unique_ptr<shared_store> store_;
-  std::shared_ptr<shared_sums> sums_;  // null unless instances share their budgets
+  std::shared_ptr<shared_sums> sums_;  // null if instances do not share their budgets
   mutable std::mutex mutex_;
   std::shared_ptr<const config_snapshot> current_;
 };

@@ -87,8 +87,8 @@ std::string byte_stream::why_not_secured(const error_code& error) const {
 net::awaitable<std::size_t> byte_stream::read_some(net::mutable_buffer to, duration limit, error_code& error) {
   if (!tls_) co_return co_await socket_.async_read_some(to, within(limit, error));
   const std::size_t n = co_await tls_->stream.async_read_some(to, within(limit, error));
-  // If a TLS stream ends without the closing message, that is an error. Otherwise a truncated message would seem
-  // complete if the message has no length and lasts until the end of the stream; see relay().
+  // A TLS stream that ends without the TLS close message causes an error. Without this error, a truncated message of
+  // unknown length, which lasts until the end of the stream, would seem complete; see relay().
   if (error == net::ssl::error::stream_truncated) error = net::error::connection_reset;
   co_return n;
 }

@@ -27,7 +27,7 @@ class chunk_line {
   std::size_t length_;
 };
 
-/// Refers to the characters of `s`, which must outlive the buffer.
+/// Returns a buffer that refers to the characters of `s`. The characters must outlive the buffer.
 inline net::const_buffer buffer_of(std::string_view s) noexcept { return {s.data(), s.size()}; }
 
 }  // namespace canigo::gateway

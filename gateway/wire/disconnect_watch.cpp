@@ -23,7 +23,8 @@ void disconnect_watch::wait() {
 }
 
 void disconnect_watch::look() {
-  // Only one event is taken at a time, because the listener that gets the event may destroy another entry.
+  // Each call takes only one event: the listener that gets the event may destroy the entry to which a second event
+  // would belong.
   epoll_event event{};
   while (::epoll_wait(watched_.native_handle(), &event, 1, 0) == 1) {
     auto& e = *static_cast<entry*>(event.data.ptr);

@@ -19,7 +19,8 @@ class json_visitor {
   virtual void text(std::string_view beginning, std::size_t size) = 0;
   /// Called with a number without a sign, a fraction or an exponent.
   virtual void whole_number(std::uint64_t) = 0;
-  /// Called with any other number. A number that is too large is infinite; NaN does not occur.
+  /// Called with each number that is not passed to whole_number(). The argument is infinite if the number is too large;
+  /// it is never NaN.
   virtual void other_number(double) = 0;
   virtual void boolean(bool) = 0;
   virtual void null() {}

@@ -37,7 +37,7 @@ struct message_parser::machine {
 
 namespace {
 
-/// Returns the number of fields in that part of a head that has arrived.
+/// Returns the number of header fields in the part of a message's head that has arrived so far.
 std::size_t fields_in(std::string_view head) noexcept {
   std::size_t n = 0;
   for (auto at = head.find('\n'); at != head.npos && !head.substr(at + 1).starts_with('\r');

@@ -16,7 +16,7 @@ struct mended_text {
   std::size_t dropped = 0;  ///< the number of bytes that the server sent and that are not in the text
   bool is_line = false;     ///< true: the text is one complete line; input after the line is not a part of it
 
-  /// Returns the number of bytes from the server that the first `used` bytes of the text stand for.
+  /// Returns how many bytes of the server's input correspond to the first `used` bytes of the text.
   std::size_t of_server(std::size_t used) const noexcept { return used <= at ? used : used - added + dropped; }
 };
 

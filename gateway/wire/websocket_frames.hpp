@@ -25,7 +25,7 @@ class websocket_frames {
   // A frame's head has 2 bytes, up to 8 bytes for a long length, and 4 bytes for a mask.
   std::array<unsigned char, 14> head_{};
   std::size_t have_ = 0;       // how many bytes of the present frame's head have come so far
-  std::uint64_t payload_ = 0;  // how many bytes of the payload have not come yet
+  std::uint64_t payload_ = 0;  // how many bytes of the present frame's payload have not come yet
   bool is_let_ = false;
 };
 
