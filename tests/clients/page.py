@@ -28,13 +28,14 @@ and names each library whose behaviour has changed.
 ## How long they wait
 
 For the following table, calls of each client waited in the gateway's queue for 8, 20 and 70 seconds. Time limits above
-70 seconds were not measured; the following table shows the library's own value, or "more than 70 s". Each setting in
-the last column of the following table was tested with a wait of 70 seconds. Some clients send the gateway
+70 seconds were not measured. For a time limit above 70 seconds, the following table shows the value that the client
+library itself reports, or "more than 70 s" if the library reports none. Each setting for a longer time limit in the
+following table was tested with a wait of 70 seconds. Some client libraries send the gateway
 [their time limit](gateway.md#priorities-and-waits). The gateway does not send a call to the upstream if the call would
 end after the client's time limit.
 
-| client library | language | version | time limit for a waiting call | behaviour at the time limit | \
-sends its time limit to the gateway | setting for a longer time limit |
+| client library | language or runtime | version | time limit of the client for a waiting call | \
+client's behaviour at this time limit | client sends its time limit to the gateway | setting for a longer time limit |
 |---|---|---|---|---|---|---|
 """
 
@@ -42,17 +43,19 @@ REFUSALS = """
 ## What they do with a refusal
 
 For the following table, the gateway refused a call with 429 or 503; `Retry-After` and `Retry-After-Ms` named a wait of
-20 or 130 seconds. "Repeats after the wait" means that the client repeated the call after the named wait, and got an
-answer. "Repeats too soon" means that the client repeated the call before the end of the named wait. For the last three
-columns of the following table, the gateway refused every attempt of a call. The last three columns of the following
-table show how often the client sent the call in total, the final error, and whether this error contains the gateway's
-reason. In the tables of this page, "no error" means that the client library returned the gateway's answer with its
-status. For requests, httpx, aiohttp and reqwest, the following table shows the error that `raise_for_status` or
-`error_for_status` reports.
+20 or 130 seconds. "Repeats after the wait" means that the client repeated the call after the wait that `Retry-After`
+names, and got an answer. "Repeats too soon" means that the client repeated the call before the end of the wait that
+`Retry-After` names. For the last three columns of the following table, the gateway refused every attempt of a call.
+The last three columns of the following table show how often the client sent the call in total, the client's final
+error, and where the client finds the gateway's reason. In the tables of this page, "none: returns the answer" means
+that the client library returned the gateway's answer with its status, without an error. The libraries requests, httpx,
+aiohttp and reqwest report an error only in `raise_for_status` or `error_for_status`; the tables of this page show this
+error.
 
-| client library | after 429 with a Retry-After of 20 s | after 429 with a Retry-After of 130 s | \
-after 503 with a Retry-After of 20 s | if every attempt is refused, a call is | \
-final error if every attempt is refused | place of the gateway's reason in this error |
+| client library | after a 429 with a Retry-After of 20 s, the client | \
+after a 429 with a Retry-After of 130 s, the client | after a 503 with a Retry-After of 20 s, the client | \
+if every attempt is refused, the call is | client's final error if every attempt is refused | \
+place of the gateway's reason |
 |---|---|---|---|---|---|---|
 """
 
@@ -61,17 +64,18 @@ FAILURES = """
 
 The following table shows how often each client sent its call in total, if the upstream failed at every attempt. If the
 gateway could not connect to the upstream, the upstream has not received the call. If the connection to the upstream was
-lost, or the upstream did not answer in time, the upstream may already have executed the call. The gateway itself
-repeats calls that are safe to repeat. If a failed call is not safe to repeat, and the upstream may have executed this
-call, the gateway answers with `X-Should-Retry: false`.
+lost, or the upstream did not answer in time, the upstream may already have executed the call. If the upstream fails,
+the gateway itself repeats calls that are safe to repeat. If a failed call is not safe to repeat, and the upstream may
+have executed this call, the gateway answers with `X-Should-Retry: false`.
 
-| client library | method of the call | if no connection to the upstream is possible (502) | \
-if the connection to the upstream is lost (502) | if the upstream does not answer in time (504) | final error | \
-request field that marks a repeat |
+| client library | method of the call | if the gateway can't connect to the upstream (502), the client's call is | \
+if the gateway's connection to the upstream is lost (502), the client's call is | \
+if the upstream does not answer in time (504), the client's call is | client's final error | \
+header field that marks a repeated call |
 |---|---|---|---|---|---|---|
 """
 
-SHOWN = {"text": "in the text", "field": "in a field", "": "no reason"}
+SHOWN = {"text": "in the error's text", "field": "in a field of the error", "": "not in the error"}
 PAUSES = {"as told": "repeats after the wait", "its own": "repeats too soon", "not sent again": "does not repeat"}
 
 
@@ -93,7 +97,7 @@ def wait_row(client, facts):
 
 
 def error_of(client, fact):
-    return f"`{fact['end']}`" if client.raises else "no error"
+    return f"`{fact['end']}`" if client.raises else "none: returns the answer"
 
 
 def pause(fact):
@@ -108,12 +112,13 @@ def times_sent(fact):
 def refusal_row(client, facts):
     full = facts["full"]
     return row(client.name, pause(facts["told_20"]), pause(facts["told_130"]), pause(facts["open"]), times_sent(full),
-               error_of(client, full), SHOWN[full["reason"]])
+               error_of(client, full), SHOWN[full["reason"]] if client.raises else "in the answer's body")
 
 
 def failure_row(client, facts):
     cases = [facts[case] for case in ("unreachable", "lost", "slow")]
-    errors = ", ".join(dict.fromkeys(error_of(client, case) for case in cases))
+    *early, late = [error_of(client, case) for case in cases]
+    errors = ", ".join(dict.fromkeys(early)) + ("" if late in early else f" (502) or {late} (504)")
     marks = ", ".join(f"`{mark}`" for mark in facts.get("marks", [])) or ("none" if "marks" in facts else "not tested")
     return row(client.name, client.method, *[times_sent(case) for case in cases], errors, marks)
 
