@@ -231,8 +231,9 @@ class Run:
                 least = round(self.ratio(work, floor, other, what), 5)
             ratio = self.figure(work, ours, what) if other == "value" else self.ratio(work, ours, other, what)
             label = {"ns": "time in ns" if other == "value" else "time", "cpu": "CPU time",
-                     "bytes": f"memory for each {OBJECTS.get(work)}, in bytes", "missed": "missed share of the rate",
-                     "peak": "peak in 100 ms as a multiple of the rate", "lost": "lost share of the goodput"}[what]
+                     "bytes": f"memory for each {OBJECTS.get(work)}, in bytes", "missed": "unused share of the rate",
+                     "peak": "peak rate within 100 ms, as a multiple of the limit's rate",
+                     "lost": "loss of goodput against the best fixed limit"}[what]
             found.append({"id": work, "what": label, "ours": ours, "than": "" if other == "value" else other,
                           "ratio": round(ratio, 5), "target": round(most, 4), "met": ratio <= most, "floor": least})
         for work, ours in NO_ALLOCATIONS.items():

@@ -186,7 +186,7 @@ def row_14(bench, options, out):
         else:
             show(out, 14, peer.name, found)
     # The first minute's tokens are used at once. The other calls are sent at the rate of the quota after that minute.
-    judge_job(out, 14, f"{MINUTE:,} tokens a minute, {total:,} wanted", total / MINUTE * 60)
+    judge_job(out, 14, f"{MINUTE:,} tokens a minute; the calls need {total:,} tokens", total / MINUTE * 60)
 
 
 def most_within(log, seconds, weight=lambda entry: 1):
@@ -252,7 +252,8 @@ def row_15(bench, options, out):
         print(f"== 15: {peer.name}: {found[peer.name]}", file=sys.stderr, flush=True)
     good, refused, most = found.pop(OURS)
     others = "; ".join(f"{name}: {g} succeed, {r} × 429" for name, (g, r, _) in found.items())
-    out.row(15, f"40 calls whose bodies are 3 s late, quota of 20 a second; {OURS}: {good} succeed; {others}",
+    out.row(15, f"40 calls whose bodies arrive 3 s late, with a quota of 20 calls a second; "
+                f"{OURS}: {good} succeed; {others}",
             f"{refused} × 429", "0", refused == 0)
     out.row(15, "max number of calls at the upstream in any second; the quota is 20", most, "≤ 21", most <= 21)
     if not (python := openai_python(bench, options, out, 15)):
