@@ -165,7 +165,7 @@ std::vector<rate_limit> read_rates(table_view& t, const std::vector<std::string>
     if (limit && unit != "requests") burst = std::max<std::int64_t>(limit->tokens() / (is_strict ? 1 : 5), 1);
     if (is_strict && within != nullptr && counts(*within, unit))
       burst = static_cast<std::int64_t>(std::min(static_cast<std::uint64_t>(burst), most_of(*within, unit)));
-    // A strict window never holds more tokens than its limit, so a burst that exceeds the limit is refused.
+    // A strict window never holds more tokens than its limit. So a configured `burst` above the limit is a mistake.
     const std::int64_t longest = is_strict ? limit->tokens() : most_burst;
     if (is_usd) {
       read_usd_burst(given, burst, longest);

@@ -109,8 +109,9 @@ class target_limit {
   std::vector<spent_quota> all_spent() const;
   void pause_by_operator(time_point until);
   void resume_by_operator();
-  /// Pauses the target because its server rejects the key that the gateway sends. The first pause lasts 10 s, later
-  /// ones up to 5 min, until a call succeeds, the configuration is reloaded or resume_by_operator() is called.
+  /// Pauses the target because its server rejects the key that the gateway sends. The first pause lasts 10 s,
+  /// and each further pause lasts longer, up to 5 min. The next pause lasts 10 s again after a call has succeeded,
+  /// after the configuration was reloaded, and after resume_by_operator().
   /// `started`: when the rejected call began. If the key may have been replaced after `started`, returns false without
   /// a pause.
   bool refuse_key(time_point started);

@@ -1,4 +1,5 @@
-// The functions of ledger that decide whether to call Redis, serve waiters without Redis, and set the alarm.
+// Functions of ledger for three tasks: to decide whether to call Redis; to serve waiters without Redis; and to set the
+// timer for the next step.
 #include "canigo/error.hpp"
 
 #include "awake.hpp"

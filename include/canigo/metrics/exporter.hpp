@@ -75,7 +75,7 @@ struct jobs_stats {
 /// second power of two from 1 µs to 275 s.
 ///
 ///     metrics::exporter exporter;
-///     const auto shown = exporter.add("db", db);      // until it goes out of scope
+///     const auto shown = exporter.add("db", db);      // `db` is exported while `shown` exists
 ///     std::string page = exporter.text();             // GET /metrics; Content-Type: exporter::content_type
 ///
 /// Threads: any thread may call any member at any time.

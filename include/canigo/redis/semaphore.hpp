@@ -77,7 +77,7 @@ class semaphore : public limit_handle<detail::place_waiter> {
   /// Changes the number of permits for all processes, 1 to 2^31. Issued permits stay valid: if more are in use than the
   /// new number, no request is granted until enough of them are released.
   ///
-  /// Throws std::system_error (errc::invalid_argument), naming the value and the range.
+  /// Throws std::system_error (errc::invalid_argument) for another number. Its text names the number and the range.
   void resize(std::uint64_t permits);
 };
 

@@ -37,8 +37,8 @@ class worker_strand {
   static bool is_one(const net::any_io_executor& executor) noexcept;
 
   virtual const net::any_io_executor& executor() const noexcept = 0;
-  /// Returns an executor like executor(), but with the mark `operation`: the number of an operation of the worker, not
-  /// 0. The reference is valid until the next call of this function. Call it on the strand.
+  /// Returns an executor like executor() that also stores `operation`, the number of an operation of the worker. The
+  /// number is not 0. The reference is valid until the next call of this function. Call it on the strand.
   virtual const net::any_io_executor& executor_for(std::uint32_t operation) noexcept = 0;
   /// Call it on the strand when an operation begins in the worker's coroutine. `operation` is the operation's number.
   /// From now on, each new copy of the worker's executor, such as the result of this_coro::executor, has this mark.
