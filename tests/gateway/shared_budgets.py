@@ -4,6 +4,7 @@
 Most tests of the budgets run once more, with the sums in Redis instead of a file.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,6 +12,7 @@ import signal
 import subprocess
 import time
 import unittest
+import urllib.error
 
 from budgets import Budgets, usage_of
 from limits import Redis
@@ -179,6 +181,35 @@ class SharedBudgets(Budgets):
         self.redis.thaw()
         self.assertEqual(staying.statuses(), [200] * 2)
         self.assertEqual(len(upstream.heads), 3)
+
+    def check_calls_that_end_while_they_ask(self, end, error):
+        """Three calls ask a Redis that hangs, and `end(g)` ends them. When Redis goes on, nothing is reserved."""
+        upstream = self.telling()
+        g, other = (self.instance(upstream, 1) for _ in range(2))
+        self.assertEqual(self.call(g)[0], 200)
+        self.redis.freeze()
+        ending = self.calls(g, 3)
+        wait_until(lambda: len(g.state()["running"]) == 3, "three calls ask")
+        end(g)
+        self.assertEqual(ending.statuses(), [503] * 3)
+        # On a slow machine, the 2 s for which a call waits for Redis may end first.
+        self.assertLessEqual({call["error"] for call in g.log()[1:]}, {error, "store_unavailable"})
+        self.redis.thaw()
+        self.spent_by(other, 0.01)
+        self.assertEqual(self.call(other)[0], 200)
+        self.spent_by(other, 0.02)
+        self.assertEqual(len(upstream.heads), 2)
+
+    def test_calls_that_an_operator_ends_while_they_ask_redis_cost_nothing(self):
+        def end(g):
+            for call in g.state()["running"]:
+                with contextlib.suppress(urllib.error.HTTPError):  # the call has ended
+                    g.ask_admin(f"/api/requests/{call['id']}", method="DELETE")
+
+        self.check_calls_that_end_while_they_ask(end, "cancelled")
+
+    def test_calls_that_a_drain_ends_while_they_ask_redis_cost_nothing(self):
+        self.check_calls_that_end_while_they_ask(lambda g: g.process.send_signal(signal.SIGTERM), "draining")
 
     def test_a_redis_that_lost_its_data_gets_the_sums_again(self):
         upstream = self.telling()
