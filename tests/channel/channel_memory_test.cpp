@@ -24,12 +24,12 @@ using namespace canigo;
 
 namespace {
 
-struct thing {
+struct item {
   std::uint64_t id;
   std::uint64_t bytes[12];
 };
 
-std::uint64_t size_of(const thing&) { return 8; }
+std::uint64_t size_of(const item&) { return 8; }
 
 constexpr int turns = 2000;
 
@@ -55,10 +55,10 @@ void rethrow(std::exception_ptr e) {
 }
 
 /// Sends until the channel is closed.
-net::awaitable<void> send_on(channel<thing>& c) {
+net::awaitable<void> send_on(channel<item>& c) {
   std::error_code e;
   for (int i = 0; !e; ++i) {
-    thing t{};
+    item t{};
     co_await c.send(t, i % 2, e);
   }
 }
@@ -67,23 +67,23 @@ net::awaitable<void> send_on(channel<thing>& c) {
 
 TEST_CASE("a channel with room and values allocates nothing", "[memory]") {
   net::io_context io;
-  channel<thing> c{io, {.capacity = 8, .bytes = 64, .size_of = size_of, .priorities = 2}};
+  channel<item> c{io, {.capacity = 8, .bytes = 64, .size_of = size_of, .priorities = 2}};
   half_way by_coroutine, by_trying;
   net::co_spawn(
       io,
       [&]() -> net::awaitable<void> {
         std::error_code e;
         for (int i = 0; i < turns; ++i) {
-          thing t{};
+          item t{};
           co_await c.send(std::move(t), i % 2);
           co_await c.send(t, 0, e);
-          [[maybe_unused]] const thing one = co_await c.receive();
-          [[maybe_unused]] const std::optional<thing> two = co_await c.receive(e);
+          [[maybe_unused]] const item one = co_await c.receive();
+          [[maybe_unused]] const std::optional<item> two = co_await c.receive(e);
           by_coroutine.turn();
         }
         for (int i = 0; i < turns; ++i) {
           bool sent = true;
-          for (int k = 0; k < 9; ++k) sent = c.try_send(thing{}, k % 2);
+          for (int k = 0; k < 9; ++k) sent = c.try_send(item{}, k % 2);
           CHECK_FALSE(sent);
           while (c.try_receive()) {
           }
@@ -101,11 +101,11 @@ TEST_CASE("senders and receivers that wait allocate nothing", "[memory]") {
     for (const bool receiver_first : {false, true}) {
       net::io_context io;
       const channel_capacity shared{io, {.capacity = capacity}};
-      channel<thing> c{io, {.shared = shared, .priorities = 2}};
+      channel<item> c{io, {.shared = shared, .priorities = 2}};
       half_way turns_of_receiver;
       const auto receive = [&]() -> net::awaitable<void> {
         for (int i = 0; i < turns; ++i) {
-          [[maybe_unused]] const thing one = co_await c.receive();
+          [[maybe_unused]] const item one = co_await c.receive();
           turns_of_receiver.turn();
         }
         c.close();
@@ -121,27 +121,27 @@ TEST_CASE("senders and receivers that wait allocate nothing", "[memory]") {
 
 TEST_CASE("callbacks that send and receive allocate nothing", "[memory]") {
   net::io_context io;
-  channel<thing> c{io, {.capacity = 2}};
+  channel<item> c{io, {.capacity = 2}};
   half_way turns_of_receiver;
   struct send_again {
-    channel<thing>& c;
+    channel<item>& c;
     int& left;
     void operator()(std::error_code) const {
-      if (--left > 0) c.async_send(thing{}, send_again{c, left});
+      if (--left > 0) c.async_send(item{}, send_again{c, left});
     }
   };
   struct receive_again {
-    channel<thing>& c;
+    channel<item>& c;
     int& left;
     half_way& noted;
-    void operator()(std::error_code, const std::optional<thing>&) const {
+    void operator()(std::error_code, const std::optional<item>&) const {
       noted.turn();
       if (--left > 0) c.async_receive(receive_again{c, left, noted});
     }
   };
   int to_send = turns, to_receive = turns;
   c.async_receive(receive_again{c, to_receive, turns_of_receiver});
-  c.async_send(thing{}, send_again{c, to_send});
+  c.async_send(item{}, send_again{c, to_send});
   io.run();
   CHECK((to_send == 0 && to_receive == 0));
   CHECK(turns_of_receiver.made() == 0);

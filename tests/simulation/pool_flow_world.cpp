@@ -39,7 +39,7 @@ using canigo::errc;
 
 namespace {
 
-struct failure {};
+struct task_failure {};
 
 struct task {
   int id = 0;
@@ -249,7 +249,7 @@ class pool_flow_world {
       task& of;
     } at_end{w, t};
     co_await canigo::sleep_for(t.lasts);
-    if (t.fails) throw failure{};
+    if (t.fails) throw task_failure{};
   }
 
   void begins(task& t) {
@@ -297,7 +297,7 @@ class pool_flow_world {
     try {
       if (e) std::rethrow_exception(e);
       if (t.fails || t.begun == 0) fail(name_of(t) + "succeeds");
-    } catch (const failure&) {
+    } catch (const task_failure&) {
       if (t.begun < t.attempts && !t.may_be_cancelled && !may_stop_) fail(name_of(t) + "is not tried again");
     } catch (const std::system_error& error) {
       if (!may_end_with(t, error.code())) fail(name_of(t) + "ends with " + error.code().message());

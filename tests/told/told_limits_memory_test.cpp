@@ -15,7 +15,7 @@ TEST_CASE("what a server tells of its limits is read without memory", "[told]") 
   const allocations::counted all;
   std::size_t quotas = 0;
   for (const answer& a : answers) quotas += read_fields(a.fields, midnight, std::chrono::hours{1}).quotas().size();
-  const std::int64_t made = all.so_far();
-  CHECK(made == 0);
+  const std::int64_t allocated = all.so_far();
+  CHECK(allocated == 0);
   CHECK(quotas > 0);
 }
