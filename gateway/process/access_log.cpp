@@ -31,10 +31,11 @@ constexpr duration gathering = std::chrono::milliseconds{10};
 // How long the destructor waits for the reader of a pipe if the reader reads nothing.
 constexpr duration patience_with_reader = std::chrono::seconds{5};
 
-/// Returns the next whole lines, up to the size that a pipe accepts atomically. So lines of other processes are not
-/// mixed into them, and a write does not block if the pipe has space for this size.
-std::string_view first_piece(std::string_view lines) {
-  if (lines.size() <= PIPE_BUF) return lines;
+/// Returns the lines for one write. For a regular file these are all lines. Otherwise they are whole lines up to the size
+/// that a pipe accepts atomically. So lines of other processes are not mixed into them, and a write does not block if
+/// the pipe has space for this size.
+std::string_view first_piece(std::string_view lines, bool is_regular) {
+  if (is_regular || lines.size() <= PIPE_BUF) return lines;
   const auto last = lines.rfind('\n', PIPE_BUF - 1);
   return lines.substr(0, last == lines.npos ? PIPE_BUF : last + 1);
 }
@@ -43,6 +44,11 @@ bool is_same_file(const access_log::file& a, const access_log::file& b) {
   struct stat one{}, other{};
   return ::fstat(a.descriptor(), &one) == 0 && ::fstat(b.descriptor(), &other) == 0 && one.st_dev == other.st_dev &&
          one.st_ino == other.st_ino;
+}
+
+bool is_regular_file(int descriptor) noexcept {
+  struct stat what{};
+  return ::fstat(descriptor, &what) == 0 && S_ISREG(what.st_mode);
 }
 
 bool is_named_pipe(const std::string& path) noexcept {
@@ -55,6 +61,9 @@ bool is_named_pipe(const std::string& path) noexcept {
 }
 
 }  // namespace
+
+access_log::file::file(int descriptor, bool owns) noexcept
+    : descriptor_{descriptor}, owns_{owns}, is_regular_{is_regular_file(descriptor)} {}
 
 access_log::file::~file() {
   if (owns_) ::close(descriptor_);
@@ -160,8 +169,8 @@ void access_log::write_lines(std::shared_ptr<const file> to, std::string_view li
 /// before may_write() returned false.
 std::size_t access_log::write_some(const file& to, std::string_view text) {
   std::size_t at = 0;
-  while (at < text.size() && may_write(to)) {
-    const std::string_view piece = first_piece(text.substr(at));
+  while (at < text.size() && (to.is_regular() || may_write(to))) {
+    const std::string_view piece = first_piece(text.substr(at), to.is_regular());
     const auto n = ::write(to.descriptor(), piece.data(), piece.size());
     if (n < 0 && errno != EINTR && errno != EAGAIN) break;
     if (n > 0) at += static_cast<std::size_t>(n);

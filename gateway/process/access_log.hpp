@@ -29,15 +29,18 @@ class access_log {
   /// A file descriptor to which lines are written. The destructor closes the descriptor if it is owned.
   class file {
    public:
-    file(int descriptor, bool owns) noexcept : descriptor_{descriptor}, owns_{owns} {}
+    file(int descriptor, bool owns) noexcept;
     ~file();
     file(const file&) = delete;
     file& operator=(const file&) = delete;
     int descriptor() const noexcept { return descriptor_; }
+    /// Whether it is a regular file. Such a file has no reader that a write could wait for.
+    bool is_regular() const noexcept { return is_regular_; }
 
    private:
     const int descriptor_;
     const bool owns_;
+    const bool is_regular_;
   };
 
   /// Opens the file that the options name. Returns null if the options ask for no log. Throws config_mistake if the
