@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <fcntl.h>
-#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
@@ -28,7 +27,11 @@ bool is_out_of_descriptors() noexcept {
 }
 
 bool has_memory_for(std::size_t size) noexcept {
-  return std::unique_ptr<char[]>{new (std::nothrow) char[size]} != nullptr;
+  // clang optimizes a new-expression away if its memory is not used, and takes it for successful. It keeps a call of
+  // the function operator new.
+  void* const memory = ::operator new(size, std::nothrow);
+  ::operator delete(memory);
+  return memory != nullptr;
 }
 
 /// Whether curl uses OpenSSL. The numbers for certificate problems differ in other TLS libraries.
