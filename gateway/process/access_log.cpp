@@ -31,9 +31,9 @@ constexpr duration gathering = std::chrono::milliseconds{10};
 // How long the destructor waits for the reader of a pipe if the reader reads nothing.
 constexpr duration patience_with_reader = std::chrono::seconds{5};
 
-/// Returns the lines for one write. For a regular file these are all lines. Otherwise they are whole lines up to the size
-/// that a pipe accepts atomically. So lines of other processes are not mixed into them, and a write does not block if
-/// the pipe has space for this size.
+/// Returns the lines for one write. For a regular file these are all lines. Otherwise they are whole lines up to the
+/// size that a pipe accepts atomically. So lines of other processes are not mixed into them, and a write does not block
+/// if the pipe has space for this size.
 std::string_view first_piece(std::string_view lines, bool is_regular) {
   if (is_regular || lines.size() <= PIPE_BUF) return lines;
   const auto last = lines.rfind('\n', PIPE_BUF - 1);
