@@ -80,9 +80,9 @@ struct policy_stats {
 /// 3. **hedge**. Each copy passes the parts below separately.
 /// 4. **retry**. Each attempt passes the parts below separately: it joins the queue again, at the end of its class.
 /// 5. **adaptive**, then **limits**: an adaptive limit on operations under way; then rates, a cap and priorities. The
-///    adaptive limit measures an operation from its start, without the wait for the limits. A call stops waiting when
-///    less time is left than two usual calls take, but it may wait for at least half of its time. Then it ends with
-///    errc::timed_out, without another attempt.
+///    adaptive limit measures an operation from its start, without the wait for the limits. A call that has
+///    waited for half of its time ends when less time is left than two usual calls take. It ends with errc::timed_out,
+///    without another attempt.
 /// 6. **attempt_timeout** and the operation.
 ///
 /// If a call ends at the timeout, the breaker counts a failure only if operations ran for the larger part of the call's

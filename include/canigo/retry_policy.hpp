@@ -79,7 +79,7 @@ class retry_condition {
   constexpr explicit operator bool() const noexcept { return ask_ != nullptr; }
 
   /// Returns the minimum delay before another attempt; std::nullopt if there should be no other attempt. Precondition:
-  /// the condition is set.
+  /// this object was made with a function.
   std::optional<duration> operator()(const std::exception_ptr& error) const { return ask_(error); }
 
  private:

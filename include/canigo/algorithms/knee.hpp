@@ -96,8 +96,8 @@ class knee_control : public detail::windowed_limit {
   int streak_ = 0;   // number of windows in a row in which calls use up the limit and the latency is near the baseline
   int low_ = 0;      // number of windows in a row with a latency below the baseline
 
-  // The number of calls in this window that were cancelled early, after a long wait for a slot. Such a call ran for at
-  // most twice the latency, and waited longer than it ran. Counts only while calls use up the limit.
+  // The number of calls in this window that were cancelled because of their wait for a slot. Such a call waited longer
+  // than it ran, and ran for at most twice the usual latency. Counts only while calls use up the limit.
   std::uint64_t given_up_early_ = 0;
   double low_sum_ = 0;
 

@@ -87,8 +87,8 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
   pump(now);
 }
 
-/// Deletes a shadow waiter and returns true if the deadline of its request has passed, and its grant is possible only
-/// after that deadline. `ready`: when the grant becomes possible.
+/// Checks whether the deadline of a shadow waiter's request has passed, and its grant becomes possible only after that
+/// deadline. If so, deletes the waiter and returns true. `ready`: when the grant becomes possible.
 bool admission::is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept {
   auto& w = static_cast<waiter&>(n);
   if (!w.is_phantom_) return false;

@@ -35,9 +35,10 @@ namespace canigo::detail {
   return &t;
 }
 
-/// Ends the task `done`, if it is not null. Then runs short operations until no task is left, a long operation is next,
-/// or other handlers of the loop must run. Returns the task with the long operation; null if no such task is next. If
-/// the worker is parked, also stores that task in handed_, or puts the worker to sleep if there is no task to return.
+/// Ends the task `done`, if it is not null. Then runs tasks with short operations until no task is left, the next task
+/// has a long operation, or other handlers of the loop must run. Returns the task with the long operation; null if
+/// there is none. For a parked worker, also stores the returned task in handed_. If null is returned, a parked worker
+/// goes to sleep.
 pool_task* pool_core::work_off(pool_worker& w, bool is_parked, pool_task* done) {
   if (done != nullptr) w.weigh(*done);
   bool clock_is_right = pool_turn::needs_time(*this) || (done != nullptr && done->extras_ != nullptr);
