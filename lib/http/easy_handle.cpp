@@ -152,7 +152,6 @@ std::error_code easy_handle::end(CURLcode result) noexcept {
 /// that. Over HTTP/2 nothing follows from this call, because the transfer may be waiting for other transfers of its
 /// connection.
 void easy_handle::waits_for_nothing() noexcept {
-  if (is_connecting()) was_reached_ = is_reached();
   if (transfer_ == nullptr || !is_paused_ || is_starved_) return;
   const int version = number(CURLINFO_HTTP_VERSION);
   if (version == CURL_HTTP_VERSION_1_0 || version == CURL_HTTP_VERSION_1_1) transfer_->sends_no_more();
@@ -375,6 +374,8 @@ bool easy_handle::may_send(int local_port) noexcept {
     ++transfer_->response_.resends;
   }
   sent_hop_ = hop;
+  newest_socket_ = CURL_SOCKET_BAD;
+  was_reached_ = false;
   sent_connects_ = connects;
   local_port_ = local_port;
   return true;

@@ -68,6 +68,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool has_sent_all() const noexcept;
   /// Continues the transfer of the body after a pause. After an error the transfer must be ended.
   std::error_code resume() noexcept;
+  /// Called before curl closes the socket `fd` of any transfer.
+  void closes(curl_socket_t fd) noexcept;
   /// Called when curl has stopped waiting for events on the transfer's socket.
   void waits_for_nothing() noexcept;
   /// For a transfer whose response is a stream: whether the head of the response was passed to the transfer.
@@ -173,8 +175,10 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   bool head_told_ = false;     // whether the response's head was passed to the stream
   std::error_code no_socket_;  // why no socket could be opened for the transfer
   bool has_opened_ = false;    // whether a socket was opened since the last redirect
+  // The socket that curl has opened last since the request was last sent; CURL_SOCKET_BAD: none, or it is closed. If
+  // curl tries two addresses at the same time, this may be the socket of the slower one.
   curl_socket_t newest_socket_ = CURL_SOCKET_BAD;
-  bool was_reached_ = false;  // whether newest_socket_ was connected when curl stopped waiting for its events
+  bool was_reached_ = false;  // whether newest_socket_ was connected when curl closed it
   net::ip::address refused_address_;
   int local_port_ = 0;
   int sent_hop_ = -1;      // the number of redirects before the request was last sent; -1: not sent yet

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstddef>
 #include <fcntl.h>
 #include <new>
@@ -47,8 +48,15 @@ bool curl_uses_openssl() noexcept {
 
 std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode result) const {
   if (ec == errc::too_large) return passed_bound(t, result);
-  // The connect timeout is the only time limit that curl itself watches.
-  if (result == CURLE_OPERATION_TIMEDOUT) return passed_connect_timeout();
+  if (result == CURLE_OPERATION_TIMEDOUT) {
+    // The connect timeout is the only time limit that curl itself watches. curl reports the same result if the kernel
+    // has given up connecting, which takes about two minutes.
+    curl_off_t microseconds = 0;
+    curl_easy_getinfo(get(), CURLINFO_TOTAL_TIME_T, &microseconds);
+    constexpr std::chrono::milliseconds tolerance{100};
+    const bool has_passed = connect_timeout_ - tolerance <= std::chrono::microseconds{microseconds};
+    return has_passed ? passed_connect_timeout() : std::string{};
+  }
   if (ec == error::address_refused) return "client_options.allow_address refuses " + refused_address_.to_string();
   const std::string said = said_.data();
   if (ec == error::bad_content_encoding) {
@@ -68,6 +76,12 @@ std::string easy_handle::problem(const transfer& t, std::error_code ec, CURLcode
 
 std::string easy_handle::passed_connect_timeout() const {
   return "client_options.connect_timeout of " + to_string(connect_timeout_) + " passed before " + missing_to_send();
+}
+
+void easy_handle::closes(curl_socket_t fd) noexcept {
+  if (fd != newest_socket_) return;
+  was_reached_ = is_reached();
+  newest_socket_ = CURL_SOCKET_BAD;
 }
 
 bool easy_handle::is_reached() const noexcept {

@@ -229,7 +229,9 @@ void multi::paused(const easy_handle& h) noexcept {
 }
 
 int multi::on_close(void* self, curl_socket_t fd) noexcept {
-  static_cast<multi*>(self)->sockets_.unwatch(fd);
+  auto& m = *static_cast<multi*>(self);
+  for (const auto& h : m.handles_) h->closes(fd);
+  m.sockets_.unwatch(fd);
   return ::close(fd);
 }
 
