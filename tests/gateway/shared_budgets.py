@@ -188,13 +188,17 @@ class SharedBudgets(Budgets):
         g, other = (self.instance(upstream, 1) for _ in range(2))
         self.assertEqual(self.call(g)[0], 200)
         self.redis.freeze()
+        begun = time.monotonic()
         ending = self.calls(g, 3)
-        wait_until(lambda: len(g.state()["running"]) == 3, "three calls ask")
+        wait_until(lambda: len(g.state()["running"]) == 3 or len(g.log()) == 4, "three calls ask")
         end(g)
+        took = time.monotonic() - begun
         self.assertEqual(ending.statuses(), [503] * 3)
-        # On a slow machine, the 2 s for which a call waits for Redis may end first.
-        self.assertLessEqual({call["error"] for call in g.log()[1:]}, {error, "store_unavailable"})
         self.redis.thaw()
+        errors = [call["error"] for call in g.log()[1:]]
+        if took < 2:  # otherwise the calls may have ended because Redis gave no answer for 2 s
+            self.assertEqual(errors, [error] * 3)
+        self.assertEqual(len(errors), 3)
         self.spent_by(other, 0.01)
         self.assertEqual(self.call(other)[0], 200)
         self.spent_by(other, 0.02)
@@ -205,6 +209,7 @@ class SharedBudgets(Budgets):
             for call in g.state()["running"]:
                 with contextlib.suppress(urllib.error.HTTPError):  # the call has ended
                     g.ask_admin(f"/api/requests/{call['id']}", method="DELETE")
+            self.redis.thaw()  # its answers come to calls that have been ended
 
         self.check_calls_that_end_while_they_ask(end, "cancelled")
 
