@@ -109,7 +109,8 @@ bool knee_control::has_cut_in_vain() const noexcept {
 /// Lowers the limit to the number of calls that succeed at the same time, which is the callee's capacity. The limit is
 /// not lowered by the share of refused calls. That share overstates the load, because a refused call frees its slot
 /// immediately. If hardly any calls succeed, the number of successes says nothing about the capacity. In this case the
-/// limit is set to half of carried_, but at least to half of the old limit, and at most to the old limit.
+/// limit is set to half of carried_, the number of concurrent calls that succeeded before. But the new limit is at
+/// least half of the old limit, and at most the old limit.
 void knee_control::cut_to_what_succeeds(time_point now) noexcept {
   if (trial_back_ == 0) trial_back_ = limit_;
   if (trial_back_ == limit_ || limit_ <= .75 * trial_limit_) {
@@ -127,9 +128,10 @@ void knee_control::cut_to_what_succeeds(time_point now) noexcept {
 }
 
 /// Handles a call that its caller gave up before the call could end. A single such call says nothing about the callee.
-/// But if most callers give up after a long wait for a slot, the limit is raised. Callers that cancel for another
-/// reason, such as the losers of a race, usually have not waited long for a slot. If they have waited long, the raise
-/// hardly lets more calls succeed. Then the raise is taken back.
+/// But if most callers give up after a long wait for a slot, the limit is raised. Callers may also cancel for another
+/// reason: for example, they start several calls and cancel the slower ones. Usually these calls have not waited long
+/// for a slot. If these calls have waited long, hardly more calls succeed with the raised limit, and the raise is taken
+/// back.
 void knee_control::give_up_early(const limit_sample& s, time_point now) noexcept {
   if (s.in_flight < limit() || s.waited <= s.latency || limit_ >= most_ || now < raise_again_at_) return;
   ++given_up_early_;
@@ -241,8 +243,8 @@ void knee_control::probe(double back, time_point now) noexcept {
   set(probe_share * limit_, limit_reason::probe, now);
 }
 
-/// Sets the next probe to a multiple of the period on the wall clock. So all clients of a callee probe at the same
-/// time.
+/// Sets the time of the next probe: the next multiple of the probe period (30 s or more) on the wall clock, plus at
+/// most 50 ms. So all clients of a callee probe at almost the same time.
 void knee_control::schedule_probe(time_point now) noexcept {
   duration period = 30s;
   while (static_cast<double>(period.count()) < 100 * baseline_ && period < 24h) period *= 2;

@@ -23,18 +23,18 @@ struct knee {};
 /// present share of drops becomes the usual value. While hardly any call succeeds, L stays above half of the greatest
 /// number of calls that succeeded concurrently before.
 ///
-/// Probes measure the baseline: twice a minute the limit falls to 0.6·L for one window, and further as long as that
-/// shortens the latency. Probes are aligned to the wall clock, so all clients of one callee probe at the same time.
-/// Otherwise each client would measure the queue that the other clients cause.
+/// Probes measure the baseline: the limit falls to 0.6·L for one window, and then falls further as long as that
+/// shortens the latency. Probes start twice a minute, or less often if the baseline exceeds 0.3 s. Probes are aligned
+/// to the wall clock, so all clients of one callee probe at the same time. Otherwise each client would measure the
+/// queue that the other clients cause.
 ///
 /// A cancelled call counts only if it ran for more than twice the latency. If most calls at the limit are cancelled
 /// after they had waited longer than they ran, L grows by half. The callers of such calls lost most of their time in
 /// the wait for a slot. If hardly more calls succeed with the greater L, L returns to its former value, and does not
 /// grow in this way for 30 s. So callers may start several calls and cancel the slower ones.
 ///
-/// Source: found by simulation; docs/policies.md has the results, and tests/adaptive repeats them. The gradient is that
-/// of Netflix' concurrency-limits, with room for a queue that grows by the square root. The probes are those of BBR and
-/// Envoy.
+/// Source: found by simulation; docs/policies.md has the results, and tests/adaptive repeats them. The gradient r0/R is
+/// that of Netflix' concurrency-limits, with the room H for a queue. The probes are those of BBR and Envoy.
 /// Threads: not thread-safe; its owner must hold a lock. Takes constant time. Allocates: never.
 class knee_control : public detail::windowed_limit {
  public:

@@ -12,7 +12,7 @@ namespace canigo {
 ///
 /// The bucket holds at most `burst` tokens and gains N tokens per P nanoseconds until it is full. In any window [s, t)
 /// at most burst + floor((t − s) · N/P) tokens are taken. If every token is taken at the instant that ready_at()
-/// returns, the window has at least floor((t − s) · N/P) tokens.
+/// returns, at least floor((t − s) · N/P) tokens are taken in the window.
 ///
 /// If P/N is a whole number of nanoseconds, the upper bound also holds for windows that include both ends. If not, some
 /// tokens are due between two nanoseconds; such a token is available at the later nanosecond, and the schedule of later
