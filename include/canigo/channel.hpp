@@ -46,8 +46,9 @@ struct channel_capacity_stats {
 ///
 /// The values in all channels together never exceed the capacity. Room that is reserved for one channel is never used
 /// by another. So a full channel can't block the consumer of another channel. The remaining room goes to channels with
-/// waiting senders, the most important priority class first. Channels of one class share the room equally, measured by
-/// the part of the capacity that their values take. A channel that sends rarely goes next when it has a waiting sender.
+/// waiting senders, the most important priority class first. If the first waiting senders of several channels have the
+/// same class, these channels share the room equally. The share of a channel is measured by the part of the capacity
+/// that its values take. A channel that sends rarely goes next when it has a waiting sender.
 ///
 /// A copy refers to the same capacity. This object may be destroyed before its channels. All channels run on the
 /// executor of the capacity.
@@ -78,8 +79,8 @@ template <class T>
 struct channel_options {
   std::uint64_t capacity = unlimited;  ///< max number of values in the channel; 1 or more
   std::uint64_t bytes = unlimited;     ///< max total size of the values in bytes; 1 or more
-  /// The size of a value in bytes; required if `bytes` or the shared capacity bounds bytes. It is called once for each
-  /// value, inside the call that sends the value. If it throws, that call throws the exception.
+  /// The size of a value in bytes; required if `bytes` is set, or if the shared capacity limits bytes. It is called
+  /// once for each value, inside the call that sends the value. If it throws, that call throws the exception.
   std::function<std::uint64_t(const T&)> size_of = {};
   std::optional<channel_capacity> shared = {};  ///< a capacity that the channel shares with others
   std::uint64_t reserved_capacity = 0;  ///< number of values of the shared capacity that only this channel may use
@@ -115,8 +116,8 @@ struct channel_stats {
 ///   value.
 /// - When room becomes free, the next value enters at that instant, whatever executor its sender runs on. Senders go by
 ///   priority class, and in order of arrival inside a class: a smaller value never overtakes a larger one.
-/// - When a receiver resumes, it gets the most important value in the channel, and the oldest one of that class.
-///   Receivers are served in order of arrival.
+/// - When a receiver resumes, it gets one value: the oldest value of the most important class in the channel. Receivers
+///   are served in order of arrival.
 /// - Each sent value is received exactly once, unless the channel is destroyed first. If a receiver is cancelled or
 ///   destroyed before it has taken its value, the next receiver gets that value. Asio's `receive() || timer` loses
 ///   the value if the timer expires in the same turn of the event loop in which the value is taken. Use with_timeout()

@@ -53,8 +53,8 @@ struct flow_stats {
 /// &tenant})`.
 ///
 /// While several flows wait in the same priority class, each gets tokens in proportion to its weight, however many
-/// requests the other flows send. A request of a flow that sends rarely is granted next: it waits for at most one
-/// request of each other flow. A flow can't save up its share; the other flows use what it leaves. Requests without a
+/// requests the other flows send. A request of a flow that sends rarely waits for at most one request of each other
+/// flow. A flow can't save up its share: if the flow does not use its share, other flows use it. Requests without a
 /// flow belong to a nameless flow of weight 1.
 ///
 /// Promises:
@@ -64,14 +64,15 @@ struct flow_stats {
 /// - If the limit has several units, a request counts by the unit that is scarcest for it. Its size in W and l is then
 ///   the longest time that one of the limit's rates takes to make the requested tokens. So a flow of long requests gets
 ///   only its share of the scarce unit. No flow gains by requesting more of a plentiful unit.
-/// - A flow has ceilings: its own rates, its cap on slots, its queue limit and its pause. They bind only this flow.
-///   While one of them holds back the first waiter of the flow, other flows are served as if this flow had no waiters.
+/// - A flow has ceilings: its own rates, its cap on slots, its queue limit and its pause. The ceilings bind only this
+///   flow. While a ceiling holds back the first waiter of the flow, other flows are served as if this flow had no
+///   waiters.
 /// - A request takes its tokens from the limit and from the flow in one step, or from neither.
 /// - Only requests that wait use up a flow's share; requests that the limit grants immediately don't.
 /// - If a flow reaches its own queue limit, only its own waiters can be evicted, by the limit's overflow policy.
 /// - In a full queue with overflow::evict_least_important, a new request may also evict a waiter of its own class. The
-///   evicted waiter is the youngest one of the flow that has the most waiters relative to its weight. So no flow keeps
-///   the others out.
+///   evicted waiter is the youngest one of the flow that has the most waiters relative to its weight. So no flow
+///   can keep other flows out of the queue.
 /// - Shedding judges each flow by its own delays, in each class. A flow that floods the limit loses its own waiters;
 ///   see shedding_options.
 /// - In shadow mode the requests of a flow are granted immediately. The statistics count the waits and refusals that
@@ -80,13 +81,13 @@ struct flow_stats {
 /// Keep one flow object for each tenant. A flow object that is made anew for each request starts without a debt each
 /// time, so its share has no effect.
 ///
-/// With ageing, a waiter that has risen competes in its new class. So in classes above 0, old waiters of a flooding
-/// flow may go before a new request of a calm flow for up to `ageing`. Give such flows a queue limit.
+/// With ageing, a waiter that has risen competes in its new class. So a new request of a calm flow, in any
+/// class but 0, may wait for up to `ageing` behind old waiters of a flooding flow. Give flooding flows a queue limit.
 ///
 /// In a pool, the tasks are the requests. `task_options::flow` names the flow, and a running task occupies a slot of
-/// it. For another attempt a task joins the queue of its flow again, at the end of its class.
-/// - The queue limit of the flow counts delayed tasks and tasks that wait for another attempt. It never refuses such an
-///   attempt. It does not count tasks that free workers are about to take.
+/// that flow. Before another attempt, a task joins the queue of its flow again, at the end of its class.
+/// - The queue limit of the flow counts delayed tasks and tasks that wait for another attempt. The queue limit never
+///   refuses another attempt of a task. It does not count tasks that free workers are about to take.
 /// - With overflow::wait a flow has no queue limit, and callers that wait for room enter by class and arrival.
 /// - An operation must not wait for a task of its own flow while all slots of the flow are taken: that wait would never
 ///   end.

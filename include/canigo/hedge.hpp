@@ -46,7 +46,8 @@ auto run_hedge(Make make, hedge_options options) -> net::awaitable<result_of_rep
 /// hedge_budget.
 ///
 /// Once one copy has a result, hedge() cancels the other copies (terminal), waits for them and returns. With a
-/// task_group it hands them over to the group instead and returns immediately; their results and failures are dropped.
+/// task_group, hedge() hands the other copies over to the group instead, and returns immediately. The results and
+/// failures of these copies are dropped.
 /// A failure starts no further copy, because that is the job of retry(). If a copy fails while other copies run,
 /// hedge() waits for the other copies. If all copies fail, hedge() throws the last failure.
 ///
@@ -67,7 +68,7 @@ template <class Make>
   return detail::named_first<Make, detail::result_of_repeatable<own>>{
       detail::run_hedge<own>(std::forward<Make>(make), options)};
 }
-/// Rejects a `make` that does not return an awaitable at compile time. The compiler's message says what to pass
+/// Rejects, at compile time, a `make` that does not return an awaitable. The compiler's message says what to pass
 /// instead.
 template <class Make>
   requires(!detail::repeatable<std::decay_t<Make>>)

@@ -49,7 +49,8 @@ struct hedge_options {
   std::uint32_t copies = 1;
   /// required: the budget that all callers of the same service share; must outlive them
   retry_budget* budget = nullptr;
-  /// takes over the cancelled copies when one copy has a result; null: hedge() waits until those copies have ended
+  /// the task group that takes over the cancelled copies when one copy has a result; null: hedge() waits until those
+  /// copies have ended
   task_group* group = nullptr;
   /// The latencies of the service; required if `after` is a quantile. The window must outlive the callers. hedge()
   /// records latencies in the window. While the window has too few latencies, no copy starts.

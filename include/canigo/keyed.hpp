@@ -81,7 +81,8 @@ class keyed<scheduler, Key, Hash> {
 
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
-  /// Of the requests that are granted immediately, only one in 128 passes through the event loop.
+  /// If the request is granted immediately, the caller continues without a pass through the event loop, except in one
+  /// of 128 calls.
   [[nodiscard("co_await it")]] net::awaitable<void> acquire(Key key, request r = {}) {
     return core::template acquire<void>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }
@@ -203,7 +204,8 @@ class keyed<semaphore, Key, Hash> {
 
   /// Waits until the limit of the key grants the request. Throws std::system_error.
   ///
-  /// Of the requests that are granted immediately, only one in 128 passes through the event loop.
+  /// If the request is granted immediately, the caller continues without a pass through the event loop, except in one
+  /// of 128 calls.
   [[nodiscard("co_await it")]] net::awaitable<permit> acquire(Key key, request r = {}) {
     return core::template acquire<permit>(detail::keyed_ref<core>{*core_}, std::move(key), r);
   }

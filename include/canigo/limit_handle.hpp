@@ -41,7 +41,7 @@ class limit_handle {
   limit_handle(const limit_handle&) = delete;
   limit_handle& operator=(const limit_handle&) = delete;
 
-  /// Waits until the limit grants the request. Throws std::system_error.
+  /// Waits until the limit grants the request. Throws std::system_error if the limit does not grant it.
   ///
   /// A request that is granted immediately does not pass through the event loop, except after 128 such grants in a row.
   /// Completes on the awaiting coroutine's executor. Allocates nothing but its coroutine frame, which Asio recycles.
@@ -93,11 +93,10 @@ class limit_handle {
     return async_acquire(request{}, std::forward<Token>(token));
   }
 
-  /// Takes the tokens or permits if they are available, no request waits, and the limit is not paused. Never waits
-  /// itself.
+  /// Takes the tokens or permits if they are available, no request waits, and the limit is not paused. Never waits.
   ///
-  /// If one of these conditions is not met, and after stop(), it returns false or no permit. Throws std::system_error
-  /// for a request that can never be granted.
+  /// If one of these conditions is not met, or if stop() was called, takes nothing, and returns false or std::nullopt.
+  /// Throws std::system_error for a request that can never be granted.
   [[nodiscard("was it granted?")]] attempt try_acquire(const request& r);
   [[nodiscard("was it granted?")]] attempt try_acquire();
 

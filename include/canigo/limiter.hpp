@@ -239,9 +239,10 @@ class sublimit_handle {
 /// alternatives that the first waiter waits for. They can take capacity of other alternatives. Flows share all
 /// alternatives together, by weight; a flow gets no compensation for a wait for its alternatives.
 ///
-/// At most 1,024 different pairs of a set of alternatives and a sublimit wait at once; a request with a further pair
-/// ends with errc::queue_full. A request that no alternative of its set can ever serve ends with errc::too_large. If
-/// all alternatives of its set are closed, the request ends with errc::stopped.
+/// Each waiter has a pair: its set of alternatives, and its sublimit. All waiters at one time have at most 1,024
+/// different pairs; a request with a further pair ends with errc::queue_full. A request that no alternative of its set
+/// can ever serve ends with errc::too_large. If all alternatives of its set are closed, the request ends with
+/// errc::stopped.
 ///
 /// With `sublimits`, a request may name one sublimit, `{.sublimit = 0}`, and takes from this sublimit in the same step.
 /// A waiter whose sublimit lacks capacity holds up only the later requests of that sublimit. A waiter that waits for an
@@ -321,8 +322,9 @@ class limiter : public limit_handle<detail::permit_waiter> {
   /// Returns which limit holds up the first waiter in the queue, and until when.
   wait_reason why_waiting() const;
 
-  /// A lower bound on the time that `r` would wait if it arrived now. It takes rates and a pause into account. It does
-  /// not consider when permits will be released. With alternatives, it is the minimum over those that may serve `r`.
+  /// A lower bound on the time that `r` would wait if it arrived now. The bound takes rates and a pause into account,
+  /// but not the time until permits are released. With alternatives, it is the least bound of the alternatives that may
+  /// serve `r`.
   ///
   /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;

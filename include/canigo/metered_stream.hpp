@@ -39,7 +39,7 @@ struct metered_stream_options {
 };
 
 namespace detail {
-/// Throws std::system_error, errc::invalid_argument or errc::too_large, if the limits could never grant a chunk.
+/// Throws std::system_error (errc::invalid_argument or errc::too_large) if the limits could never grant a chunk.
 void check_metering(const metered_stream_options& o);
 /// Takes the tokens if they are available and no request waits. Returns false otherwise.
 bool takes_at_once(scheduler& limit, const request& r) noexcept;
@@ -92,20 +92,21 @@ buffer_prefix<Buffer> prefix_of(const Buffers& buffers, std::size_t bytes) {
 /// t, all streams that share the scheduler transfer at most burst + floor(t · rate) bytes. A stream with a debt (see
 /// Errors) may exceed that by one chunk.
 ///
-/// A write takes its tokens first. If it writes fewer bytes, the rest of the tokens is refunded. A read takes its
-/// tokens after the bytes have arrived, and then hands the bytes out; so an idle connection holds no tokens. Bytes for
+/// A write takes its tokens first. If it writes fewer bytes, the unused tokens are refunded. A read takes its tokens
+/// after the bytes have arrived, and then hands the bytes out. So an idle connection holds no tokens. Bytes for
 /// which no tokens are taken yet may have arrived already: up to a chunk, and the bytes in the socket's buffer.
 ///
-/// Errors: those of the stream, and those of the scheduler; then nothing is written or read.
-/// A read never loses bytes. If it is cancelled, or refused by the scheduler, after bytes have arrived, it hands them
-/// out, and their tokens become a debt of the scheduler (charge()). The next read of the stream first waits until the
-/// debt is paid, or fails with the scheduler's error. A read that waits for bytes does not notice that the scheduler is
-/// stopped.
+/// Errors: those of the stream, and those of the scheduler. An operation that ends with an error of the scheduler has
+/// written or read nothing.
+/// A read never loses bytes. If a read is cancelled, or refused by the scheduler, after bytes have arrived, the read
+/// still hands these bytes out. Their tokens become a debt of the scheduler (charge()). The next read of the stream
+/// first waits until the debt is paid, or fails with the scheduler's error. A read that waits for bytes does not notice
+/// that the scheduler is stopped.
 /// Cancellation: terminal, partial and total, as far as the stream supports them.
 /// Threads: the stream, like an Asio socket, needs one thread at a time or a strand. The scheduler may be used from any
 /// thread.
 /// Lifetime: like an Asio socket, the stream must outlive its operations.
-/// Allocates: only what Asio takes from the handler's associated allocator, which it recycles.
+/// Allocates: only memory that Asio takes from the handler's associated allocator and recycles.
 template <class Stream>
 class metered_stream {
  public:

@@ -80,34 +80,36 @@ struct policy_stats {
 /// 3. **hedge**. Each copy passes the parts below separately.
 /// 4. **retry**. Each attempt passes the parts below separately: it joins the queue again, at the end of its class.
 /// 5. **adaptive**, then **limits**: an adaptive limit on operations under way; then rates, a cap and priorities. The
-///    adaptive limit measures an operation from its start, without the wait for the limits. A call that has
-///    waited for half of its time ends when less time is left than two usual calls take. It ends with errc::timed_out,
-///    without another attempt.
+///    adaptive limit measures an operation from its start, without the wait for the limits. The wait for the adaptive
+///    limit ends when half of the time left at its start is over, and less time is left than two usual operations take.
+///    Then the call ends with errc::timed_out, without another attempt.
 /// 6. **attempt_timeout** and the operation.
 ///
 /// If a call ends at the timeout, the breaker counts a failure only if operations ran for the larger part of the call's
-/// time. Waits before, between and after operations do not count. Otherwise this program was too slow, and the breaker
-/// does not count the call. The breaker does not count calls that a limit refused or the caller cancelled either. A
-/// request may have a deadline before the timeout. Such a call counts only if operations ran for half of `timeout`,
-/// half of `attempt_timeout` or `breaker->slow`, whichever is least. So callers with short deadlines do not open the
-/// breaker. If none of these three is set, every such call counts.
+/// time. Waits before, between and after operations do not count. If operations ran for less time, this program was too
+/// slow, and the breaker does not count the call. The breaker does not count calls that a limit refused or the caller
+/// cancelled either. A request may have a deadline before the timeout. If a call ends at such a deadline, the
+/// operations must also have run for a minimum time. Otherwise the breaker does not count the call. The minimum is half
+/// of `timeout`, half of `attempt_timeout` or `breaker->slow`, whichever is least. So callers with short deadlines do
+/// not open the breaker. If none of these three is set, there is no minimum.
 ///
 /// An operation may call the policy that it runs in; that call needs another slot. If the operations in all slots
 /// waited for a slot, they would wait forever. So the last of these calls ends with
 /// std::errc::resource_deadlock_would_occur, before it takes anything. The slots are counted at the start of the wait,
 /// so a cap that is lowered later is not noticed. A nested call is recognized by its executor, which operators like `a
 /// && b` and timeouts pass on. If an operation spawns a coroutine on that executor, the coroutine's calls count as
-/// nested until the operation ends, even if the operation does not wait for them. Spawn such a coroutine on the
-/// context.
+/// nested until the operation ends, even if the operation does not wait for them. To avoid that, spawn the coroutine on
+/// the execution context.
 ///
-/// Errors: those of the operation; of the limits, for which see canigo::limiter; circuit_open_error; errc::timed_out at
-/// the timeout; std::errc::resource_deadlock_would_occur. A retry ends with the error of the last attempt.
+/// Errors: those of the operation; those of the limits (see canigo::limiter); circuit_open_error; errc::timed_out at
+/// the timeout; std::errc::resource_deadlock_would_occur. If a call with retries fails, its error is that of the last
+/// attempt.
 /// Cancellation: terminal, partial, total; passed on to the wait or the operation that is under way. The call ends when
 /// that wait or operation has ended.
 /// Threads: any thread may call any member at any time.
 /// Allocates: coroutine frames, most of which Asio recycles. With a timeout, a deadline or a hedge, also a strand for
 /// each call. With a cap or an adaptive limit, also an object for each operation, by which nested calls are recognized.
-/// Lifetime: the policy must outlive its calls. stop() makes them end sooner.
+/// Lifetime: the policy must outlive its calls. stop() ends the calls that wait for the limits.
 class policy {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option

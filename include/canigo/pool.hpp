@@ -121,8 +121,8 @@ struct task_event {
   duration ran{};     ///< how long the last attempt ran
 };
 
-/// The base class of observers, which a pool tells about its tasks, for metrics and logs. If a pool has no observer,
-/// the cost is one branch.
+/// The base class of observers, for metrics and logs. A pool calls its observer when an attempt of a task starts, and
+/// when a task ends. Without an observer, the cost for the pool is one branch.
 ///
 /// Threads: several threads may call an observer at the same time, with no lock held. Its functions must not throw, and
 /// should return soon: a worker waits for them.

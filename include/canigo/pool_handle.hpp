@@ -138,9 +138,9 @@ class pool_handle {
   /// Begins to stop the pool immediately, before the awaitable is started; see stop_mode. The awaitable waits until the
   /// pool has stopped.
   ///
-  /// A second call can make the mode harder, but never softer. After `grace` the mode becomes cancel_all: running tasks
-  /// are cancelled, and queued tasks end with errc::stopped. After several calls, the grace that ends first counts. All
-  /// callers get the same report.
+  /// A second call can make the mode harder, for example cancel_all instead of drain, but never softer. After `grace`
+  /// the mode becomes cancel_all: running tasks are cancelled, and queued tasks end with errc::stopped. After several
+  /// calls, the grace that ends first counts. All callers get the same report.
   /// Throws errc::invalid_argument immediately for an unknown mode.
   /// Cancellation: terminal, partial, total; ends the wait only.
   net::awaitable<stop_report> stop(stop_mode mode = stop_mode::drain, duration grace = duration::max()) {

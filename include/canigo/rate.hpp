@@ -107,16 +107,17 @@ std::string to_string(const rate& value);
 /// So after a burst, once the window allows grants again, the queue moves at the rate. Under constant demand at least
 /// 64 of 65 tokens are used. The details:
 /// - A grant counts from the instant at which it was made, and a charge from the instant at which it was reported.
-/// - If settle() returns unused tokens, the window frees them immediately. That needs a limiter with a strict rate of
-///   its own, or with several units. In other limits these tokens stay in the window, and so do tokens of
-///   scheduler::refund(), whose grant is unknown. A grant that has left the window frees nothing.
+/// - If settle() returns unused tokens to a limiter that has a strict rate of its own, or several units, the window
+///   frees these tokens immediately. In other limits they stay in the window. Tokens that scheduler::refund() returns
+///   also stay, because their grant is unknown. A grant that has left the window frees nothing.
 /// - A charge that exceeds the window is a debt: nothing is granted until enough grants have left the window.
 /// - limiter::lower_tokens() lowers the bucket, not what the window allows.
 /// - After a change to a longer period, the log lacks grants that were older than the shorter period.
 /// - A strict rate costs 1 KiB, and no allocation later.
 ///
-/// Keyed limits, with 16 bytes per key, and limits in Redis have no strict windows. There, a rate of N - b tokens with
-/// a burst of b keeps the same promise as long as no tokens are returned, but uses only N - b of N.
+/// Keyed limits, with 16 bytes per key, and limits in Redis have no strict windows. In these limits, use a rate of
+/// N - b tokens per period with a burst of b. As long as no tokens are returned, it also grants at most N tokens in
+/// each window, but under constant demand it uses only N - b of them.
 enum class rate_window {
   average,  ///< a window of one period may hold the burst in addition to the tokens of the rate
   strict,   ///< a window of one period, both ends included, never holds more than the rate's tokens
@@ -127,7 +128,8 @@ struct rate_limit {
   canigo::rate rate;                 ///< tokens released per period
   std::uint64_t burst = 1;           ///< max number of stored tokens, and of tokens for one request; 1 to 2^62
   std::uint64_t initial_tokens = 0;  ///< tokens at the start; 0 to burst
-  std::string unit = {};  ///< the unit that its tokens count, such as "bytes"; up to 5 units; empty: the first unit
+  /// The unit of the tokens, such as "bytes". Empty: the limiter's first unit. A limiter can have up to 5 units.
+  std::string unit = {};
   rate_window window = rate_window::average;  ///< see rate_window; `strict` requires burst <= tokens of the rate
 };
 

@@ -46,7 +46,7 @@ struct unit_amount {
 /// The amounts of units other than the first one that a request needs: `{.amounts = {{"tokens", 1200}, {"bytes",
 /// 40}}}`.
 ///
-/// The request takes nothing of units that are not listed, and does not wait for them. Copying it does not allocate.
+/// The request takes nothing of units that are not listed, and does not wait for them. A copy does not allocate.
 class unit_amounts {
  public:
   /// Max number of units in `request.amounts`. A limiter can have one more unit, that of its first rate.

@@ -25,7 +25,8 @@ namespace canigo {
 
 /// The first eight options are those of strand_pool_options.
 ///
-/// The functions may be coroutines or plain callables. They run on the strand of the worker that owns the resource.
+/// The functions in these options may be coroutines or plain callables. They run on the strand of the worker that owns
+/// the resource.
 template <class R>
 struct resource_pool_options {
   std::size_t concurrency = 0;  ///< required: number of workers, each with at most one resource; 1 to 100'000
@@ -63,7 +64,7 @@ struct resource_pool_options {
 /// A resource counts as broken if `check` returns false, if `reset` throws, or if an operation fails with a fatal
 /// exception (restart_policy). Then its worker destroys it and makes a new one. A `make` that fails or exceeds
 /// `call_timeout` counts like a broken resource. After too many restarts the pool stops, and closed() throws the
-/// exception that caused the last one.
+/// exception that caused the last restart.
 ///
 /// The base class pool_handle has the members run(), async_run(), submit(), try_post(), stop() and others. The
 /// documentation of pool_handle describes their errors, cancellation, threads and lifetime.

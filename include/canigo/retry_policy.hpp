@@ -13,12 +13,11 @@
 
 namespace canigo {
 
-/// A budget that keeps retries from overloading a service that is down. Each first attempt pays for a fraction of a
-/// retry.
+/// A budget that limits the number of retries, so that retries do not overload a service that is down.
 ///
-/// Every first attempt adds `percent` of a retry to the budget, and every retry takes one out. So if all attempts fail,
-/// the load grows by `percent`, not by the number of attempts. All callers of the same service should share one budget.
-/// The budget must outlive these callers.
+/// Each first attempt adds `percent` of a retry to the budget. Each retry takes one whole retry out. So with 20
+/// percent, retries add at most 20 % to the load in the long run, even if all attempts fail. All callers of the same
+/// service should share one budget. The budget must outlive these callers.
 ///
 /// Source: the retry budgets of Finagle and of gRPC (gRFC A6).
 /// Threads: any thread may call any member at any time. Allocates: never.

@@ -56,24 +56,25 @@ struct scheduler_stats : queue_stats {
 ///   arrives before that instant goes first.
 /// - Every acquire() ends exactly once.
 ///
-/// In real time a wake-up may be late. That does not shift the schedule. After a delay of up to 20 ms, the tokens of
-/// that time are granted immediately. So a window in real time may hold the tokens of 20 ms more. Tokens of a longer
-/// delay are lost, except for the burst.
+/// In real time a wake-up may be late. A late wake-up does not shift the schedule. If the delay is at most 20 ms, the
+/// tokens released during the delay are granted immediately. So a window in real time may hold the tokens of 20 ms more
+/// than promised above. Tokens of a longer delay are lost, except for the burst.
 ///
 /// Errors of all acquires; a failed acquire consumes nothing:
 /// - errc::stopped after stop();
-/// - errc::queue_full or errc::evicted, by `on_overflow`;
-/// - errc::deadline_unreachable immediately if even estimate() is past the deadline; errc::timed_out when the deadline
-///   passes during the wait;
+/// - errc::queue_full or errc::evicted if the queue is full; `on_overflow` decides which request ends;
+/// - errc::deadline_unreachable immediately if even the wait that estimate() returns would end after the deadline;
+/// - errc::timed_out when the deadline passes during the wait;
 /// - errc::too_large immediately if the request exceeds the burst, or when set_burst() makes the burst too small for
 ///   it;
-/// - errc::invalid_priority and errc::invalid_argument immediately;
+/// - errc::invalid_priority immediately if the request's class does not exist;
+/// - errc::invalid_argument immediately for another invalid field of the request, such as 0 tokens;
 /// - errc::not_enough_memory if there is no memory for the waiter.
 ///
 /// Cancellation: terminal, partial, total. The request leaves the queue and takes no token. Waiters behind it are
 /// granted at the same instant if the rate allows it.
 /// Threads: any thread may call any member at any time. The scheduler's own executor keeps the time. So the loop of
-/// that executor must run while a request waits, even if the request waits on another loop.
+/// that executor must run while a request waits, even if the waiting coroutine runs on another loop.
 /// Lifetime: destroying this object ends every waiter with errc::stopped. The execution context may be destroyed first.
 ///
 /// The base class limit_handle has the members for acquiring, pausing, listing and stopping.

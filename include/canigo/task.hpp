@@ -52,8 +52,8 @@ class [[nodiscard]] task {
   /// Waits until the task has ended and returns its result, as a copy if T is copyable.
   net::awaitable<T> result() const { return detail::await_task<T>(detail::pool_waiter::purpose::result, get()); }
 
-  /// Like result(), for any completion token; signature void(std::exception_ptr, T), or void(std::exception_ptr). T
-  /// must have a default constructor.
+  /// Like result(), for any completion token. The signature is void(std::exception_ptr, T); if T is void, it is
+  /// void(std::exception_ptr). T must have a default constructor, unless it is void.
   template <net::completion_token_for<detail::result_signature<T>> Token = net::use_awaitable_t<>>
   auto async_wait(Token&& token = Token()) const {
     return detail::async_result_of<T>(get(), std::forward<Token>(token));

@@ -43,10 +43,10 @@ net::awaitable<void> sleep_for(D) {
 
 /// Runs `op` until `t` at the latest. At `t` it cancels `op` (terminal), and waits until `op` has really ended.
 ///
-/// If `op` has a result, with_deadline() returns it, even after `t`. If `op` throws any exception after `t`,
-/// with_deadline() throws errc::timed_out. (Operators such as `a || b`, and channels, have exception types of their
-/// own.) `op` runs on a strand of the calling coroutine's executor, or on that executor if it is a strand. So the
-/// cancellation is safe when several threads run the context.
+/// If `op` has a result, with_deadline() returns it, even after `t`. If `op` throws an exception of any type after `t`,
+/// with_deadline() throws errc::timed_out. The type does not matter, because operators such as `a || b`, and channels,
+/// have exception types of their own. `op` runs on a strand of the calling coroutine's executor, or on that executor if
+/// it is a strand. So the cancellation is safe when several threads run the context.
 /// Errors: errc::timed_out; all errors of `op`.
 /// Cancellation: passed on to `op`.
 /// Allocates: the strand, and what co_spawn allocates.

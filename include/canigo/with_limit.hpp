@@ -159,8 +159,9 @@ net::awaitable<void> with_limit(Op&&, L&&, request = {}) {
 /// All limits get the same priority and deadline; a cap is asked for one slot, other limits for `r.tokens`. If a later
 /// limit refuses, the earlier limits get their slots and tokens back.
 ///
-/// A flow belongs to one limit. So a request with a flow ends with errc::invalid_argument if `limits` contains another
-/// limit. Nest with_limit() instead, and name the flow only in the request to the flow's limit.
+/// A flow belongs to one limit. So a request with a flow ends with errc::invalid_argument if `limits` contains a limit
+/// to which the flow does not belong. Nest with_limit() instead, and name the flow only in the request to the flow's
+/// limit.
 ///
 /// Unlike a canigo::limiter, with_limits() holds slots while it waits for the next limit. Callers that wait for a slow
 /// quota can hold all slots, and so starve callers of a fast quota that share these slots. If all limits are in this

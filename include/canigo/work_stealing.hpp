@@ -28,9 +28,9 @@ namespace canigo {
 /// time.
 /// Exceptions: an exception of a function leaves run() and no function is lost; call run() again to continue.
 /// End: functions that remain when the io_context is destroyed are destroyed without being called.
-/// Allocates: nothing once the threads have enough blocks, for functions of up to 232 bytes. The first object for an
-/// io_context takes 7 KiB, and each further thread 2.4 KiB. The first object throws std::bad_alloc if there is no
-/// memory.
+/// Allocates: nothing for functions of up to 232 bytes, once the threads have enough memory blocks. The first object
+/// for an io_context takes 7 KiB, and each further thread 2.4 KiB. The first object throws std::bad_alloc if there is
+/// no memory.
 /// Threads: any. All objects for one io_context share the same queues. An executor may outlive these objects, but not
 /// the io_context.
 class work_stealing {

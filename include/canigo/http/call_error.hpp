@@ -41,7 +41,7 @@ class call_error : public canigo::detail::error_at {
 /// Like client::send(), but throws if the answer reports a failure: a status of 408, 429, or 500 and above.
 ///
 /// Errors: call_error. Its code is errc::overloaded for 429, 503 and 529, and error::server_failed for the other
-/// failure statuses. Without an answer it is the code of client::send().
+/// failure statuses. If no answer came, its code is the error code of client::send().
 /// Cancellation: as for client::send().
 /// Lifetime: `c` must live until the awaitable is started.
 net::awaitable<response> send_checked(client& c, request r);
@@ -50,11 +50,11 @@ net::awaitable<response> send_checked(client& c, request r);
 /// and download().
 void throw_if_failed(const response& answer, const request& r);
 
-/// A condition for retry_policy::retry_if that returns call_error::wait_before_retry(). Other exceptions tell neither
-/// the method of the request nor whether it followed a redirect. So for these exceptions the condition allows a retry
-/// only if the server was not reached. The errc::timed_out of policy_options::attempt_timeout is such an exception; use
-/// client_options::timeout instead to end a request. Without send_checked(), set client_options::max_redirects to 0 or
-/// never retry a POST.
+/// A condition for retry_policy::retry_if. For a call_error, the condition returns its wait_before_retry(). Any other
+/// exception tells neither the method of the request nor whether the request followed a redirect. So for such an
+/// exception the condition allows a retry only if the server was not reached. The errc::timed_out of
+/// policy_options::attempt_timeout is such an exception, so limit the time of a request with client_options::timeout
+/// instead. If you do not use send_checked(), set client_options::max_redirects to 0 or never retry a POST.
 struct retry_if_harmless {
   std::optional<duration> operator()(const std::exception_ptr& error) const noexcept;
 };

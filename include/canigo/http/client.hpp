@@ -76,7 +76,9 @@ struct client_options {
   ///
   /// libcurl does not notice that an encoded body is cut off if the transfer itself is complete. A transfer is complete
   /// if as many bytes came as announced, or if the server ended the body normally. So a body that a broken cache has
-  /// cut off may look complete. libcurl decodes one gzip member: bytes after it are error::bad_content_encoding.
+  /// cut off may look complete.
+  ///
+  /// libcurl decodes only one gzip member. If more bytes follow it, the request ends with error::bad_content_encoding.
   bool decode_body = false;
   http_version version = http_version::negotiated;  ///< the version of HTTP that the client uses
   std::string user_agent = "canigo";                ///< the header field User-Agent; empty: not sent
@@ -129,7 +131,7 @@ struct client_stats {
 /// A request with a field "Connection: close" is the last one on its connection.
 ///
 /// The client discards a connection that received bytes while it was idle. HTTP/1 does not number answers. So if
-/// unrequested bytes arrive after the next request was sent, the client takes them for its answer.
+/// unrequested bytes arrive after the next request was sent, the client takes them for the answer to this request.
 ///
 /// Errors of all requests:
 /// - error::… and any other code of curl, unchanged: see http::error;
@@ -159,8 +161,10 @@ struct client_stats {
 class client {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
-  /// If the constructor reads certificates, it connects to itself through a loopback port. That usually takes tens of
-  /// milliseconds, and at most 5 s. So make clients at the start of a program, and not in a handler.
+  ///
+  /// libcurl reads certificates only during a connection. So if there are certificates to read, the constructor opens a
+  /// loopback port, and lets libcurl connect to it. That usually takes tens of milliseconds, and at most 5 s. So make
+  /// clients at the start of a program, and not in a handler.
   explicit client(const net::any_io_executor& executor, const client_options& options = {});
   template <class ExecutionContext>
     requires requires(ExecutionContext& c) { c.get_executor(); }

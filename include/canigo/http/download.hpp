@@ -17,9 +17,9 @@ namespace canigo::http {
 /// at the end. After an error the new file is removed. The result is the head of the response, with its body_size. If
 /// its status is not 200 to 299, no file is written, and an existing file stays.
 ///
-/// The client must live until the head has arrived. After that there is no time limit, as for client::open(). The file
-/// mode is 0666 minus the umask of the process. The file is written with blocking calls, so a slow disk blocks the
-/// thread. The file is not flushed to the disk.
+/// The client must live until the head has arrived. As for client::open(), the body has no time limit. The file mode is
+/// 0666 minus the umask of the process. The file is written with blocking calls, so a slow disk blocks the thread. The
+/// file is not flushed to the disk.
 ///
 /// Errors: those of client::open() and exchange::read_some(), whose text describes the problem; those of the system
 /// category, whose text names the file. If `to` exists and is no regular file: errc::invalid_argument, and nothing is

@@ -26,7 +26,7 @@ enum class error {
   no_response = 52,  ///< the server closed the connection without an answer; it may have executed the request
   send_failed = 55,
   receive_failed = 56,
-  client_certificate_unusable = 58,  ///< client_options::cert_file or its key has changed since the client was made
+  client_certificate_unusable = 58,  ///< cert_file or its key was valid when the client was made, but is not valid now
   certificate_rejected = 60,         ///< the server's certificate is not signed by a trusted authority
   bad_content_encoding = 61,
   ca_file_unusable = 77,  ///< the file with the trusted certificates can't be read

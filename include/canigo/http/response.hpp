@@ -21,7 +21,7 @@ struct timing {
   duration total{};       ///< time until the whole response had arrived
 };
 
-/// The response of a server. After an error it holds what had arrived until then.
+/// The response of a server. After an error it holds the part of the response that arrived before the error.
 struct response {
   int status = 0;         ///< the HTTP status; 0: no response arrived
   http::headers headers;  ///< the header fields of the last response, after redirects; trailers included

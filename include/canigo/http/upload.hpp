@@ -46,7 +46,7 @@ class upload {
 
   /// Waits until the client has taken at least one byte of `from`, and returns how many bytes it has taken. Zero: the
   /// server has already answered and reads no more; finish() returns that answer. Its status is 300 or more, or any
-  /// status if the server closed the connection after it.
+  /// status if the server closed the connection after the answer.
   ///
   /// Only one call at a time is allowed. `from` must live until the call ends.
   /// Errors: those of client; errc::stopped after client::stop() or the destruction of the client;
@@ -62,8 +62,9 @@ class upload {
 
   /// Ends the body, and waits for the head of the response.
   ///
-  /// Errors: those of client::open(), thrown in the same way; errc::invalid_argument if fewer bytes were written than
-  /// announced. After errc::invalid_argument the upload is unchanged.
+  /// Errors: those of client::open(); errc::invalid_argument if fewer bytes were written than announced. After
+  /// errc::invalid_argument the upload is unchanged. The exception is a std::system_error whose text has the details,
+  /// like that of client::open().
   /// Cancellation: terminal, partial, total. A cancellation resets the whole upload.
   /// Allocates: the coroutine's frame.
   net::awaitable<exchange> finish();

@@ -13,8 +13,8 @@
 
 namespace canigo::jobs::conformance {
 
-/// Thrown by a test case that a store fails. The text says what was expected, what happened, and the line of the test
-/// case.
+/// A test case throws this exception if the store fails the test. The exception's text contains the expectation, the
+/// actual result, and the line of the test case.
 class failure : public std::runtime_error {
  public:
   using runtime_error::runtime_error;

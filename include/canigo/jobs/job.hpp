@@ -47,15 +47,16 @@ class job {
   /// The lease of this run. Its token rises with each run of the job, so a database can refuse writes with an older
   /// token.
   jobs::lease lease() const noexcept;
-  /// The instant at which this run is cancelled, by the time source of the service; time_point::max() if it has no time
-  /// limit.
+  /// The instant at which this run is cancelled, measured by the time source of the service; time_point::max() if the
+  /// run has no time limit.
   time_point deadline() const noexcept;
 
   /// Whether the handler should end: the job was cancelled, its time limit passed, its lease is lost, or the service
   /// stops.
   bool stop_requested() const noexcept;
-  /// Makes the job wait for `d` (0 or more) after the handler returns, and then run again. That does not count as an
-  /// attempt. Only the last call in a run has an effect. Throws errc::invalid_argument for a negative `d`.
+  /// Makes the job wait for `d` (0 or more) after the handler returns, and then run again. A run that ends with a
+  /// snooze does not count as an attempt. Only the last call in a run has an effect. Throws errc::invalid_argument for
+  /// a negative `d`.
   void snooze(duration d);
   /// Stores the progress of a running job in job_info::result. The store gets the progress with the next renewal of the
   /// lease.

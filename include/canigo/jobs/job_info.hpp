@@ -21,9 +21,9 @@ using job_id = std::int64_t;
 
 /// The number of priority classes of every store: class 0 goes first, class 15 last.
 inline constexpr int most_priorities = 16;
-/// The longest payload and the longest result, in bytes.
+/// The max size of a payload, and of a result, in bytes.
 inline constexpr std::size_t most_bytes = std::size_t{64} << 20;
-/// The longest name of a queue or kind, and the longest key of a unique job, in bytes.
+/// The max length of the name of a queue, kind or batch, and of a unique key, in bytes.
 inline constexpr std::size_t most_name = 255;
 /// Up to this number, every store counts the jobs of one state exactly.
 inline constexpr std::size_t most_counted = 100'000;
@@ -151,8 +151,8 @@ struct job_info {
   bool operator==(const job_info&) const = default;
 };
 
-/// The number of jobs in a queue. A store may stop counting at most_counted jobs of a state, so that counting a large
-/// table takes no longer.
+/// The number of jobs in a queue. A store may stop counting at most_counted jobs of a state. So the time for a count is
+/// limited, even in a large table.
 struct queue_count {
   std::string queue;
   bool is_paused = false;

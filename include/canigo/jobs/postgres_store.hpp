@@ -28,7 +28,7 @@ struct postgres_store_options {
   /// How long a call of the store waits for an answer of the server; more than 0. After that the connection is closed.
   /// count() and list() may take this long, too; after that they end with error::locked.
   duration answer_limit = std::chrono::seconds{30};
-  /// How often callers of changed() are woken even without a known change; more than 0.
+  /// The time after which a caller of changed() is woken even without a known change; more than 0.
   duration poll = std::chrono::seconds{30};
 };
 
@@ -37,9 +37,10 @@ struct postgres_store_options {
 ///     canigo::jobs::postgres_store store{io, "postgresql://shop@db.example.org/shop"};
 ///
 /// The database may also have tables of the program: the tables of the store begin with canigo_, and are in the first
-/// schema of the search path. All times are those of the server. The store has its own thread and connection. All steps
-/// that wait at the same time share one transaction and one round trip. NOTIFY tells other processes of changes.
-/// count() and list(), which may read much, use a second thread and connection, created for the first such call.
+/// schema of the search path. All times are those of the server. The store has its own thread and connection. All
+/// operations that wait for this thread at the same time share one transaction and one round trip. NOTIFY tells other
+/// processes of changes. count() and list(), which may read much, use a second thread and connection, created for the
+/// first such call.
 ///
 /// The constructor does not wait for the connection. While the server starts or can't be reached, calls wait for
 /// `reconnect_limit`. They fail immediately for a permanent cause: a wrong password, a missing database, a missing
@@ -52,14 +53,15 @@ struct postgres_store_options {
 /// problem, and the store checks for jobs every second.
 ///
 /// Threads: any thread may call any member at any time.
-/// Lifetime: the destructor waits for all steps that have begun. Each step takes at most the limits of the options.
+/// Lifetime: the destructor waits for all operations that have begun. The limits in the options bound the duration of
+/// each operation.
 class postgres_store final : public store {
  public:
   /// `url` is a URL of PostgreSQL, or a string such as "host=/run/postgresql dbname=shop". Missing parts come from the
   /// environment, such as PGHOST and PGPASSWORD, or from the password file.
   ///
-  /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range,
-  /// but never the URL.
+  /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option
+  /// and the range, but never the URL.
   postgres_store(const net::any_io_executor& executor, const std::string& url, const postgres_store_options& options);
   // The options have no default argument, because g++ 12 destroys a default argument twice inside a co_await
   // expression.
@@ -82,8 +84,8 @@ class postgres_store final : public store {
   /// `after_batch`: errc::invalid_argument. If the job with the same unique key has changed since that beginning, the
   /// call throws error::locked, and the whole transaction must be repeated.
   ///
-  /// Errors: those of put(). The connection must be idle, and must be to this database with this search path. No other
-  /// thread may use it meanwhile. The tables must exist: any call of a store creates them.
+  /// Errors: those of put(). The connection must be idle, and must have the database and the search path of this store.
+  /// During the call no other thread may use the connection. The tables must exist: any call of a store creates them.
   put_answer put_in(pg_conn* connection, const new_job& j);
 
   net::awaitable<std::vector<put_answer>> put_all(std::vector<new_job> list) override;

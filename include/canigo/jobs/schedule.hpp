@@ -31,20 +31,21 @@ class schedule {
   /// The minutes that match a text in the format of crontab(5): minute, hour, day of the month, month, day of the week.
   ///
   /// A field is `*`, a value, a range, or a list of these with commas; a range or `*` may have a step, as in `*/15`.
-  /// Months and days of the week also have names, such as `jan` or `mon`; a week begins with `sun`, which is 0 and 7.
-  /// If neither day field begins with `*`, a day has to match one of the two fields, otherwise both. A word can replace
-  /// all fields: `@hourly`, `@daily` or `@midnight`, `@weekly` (on Sunday), `@monthly`, `@yearly` or `@annually`.
+  /// Months and days of the week also have names, such as `jan` or `mon`; the number of `sun` is 0 or 7. If neither the
+  /// day of the month nor the day of the week begins with `*`, a day must match at least one of these two fields.
+  /// Otherwise a day must match both fields. A word can replace all fields: `@hourly`, `@daily` or `@midnight`,
+  /// `@weekly` (on Sunday), `@monthly`, `@yearly` or `@annually`.
   ///
   /// A time zone may precede the fields, as in `CRON_TZ=Europe/Berlin 30 6 * * *`. Without a time zone the times are in
   /// UTC.
   ///
-  /// When clocks are put forward, local times are skipped. All times of a schedule that are skipped make the job due
-  /// once, when the clocks are put forward. When clocks are put back, local times occur twice. Then the job is due only
-  /// the first time. A schedule whose minute or hour field begins with `*` follows other rules: a skipped time is
-  /// ignored, and a time that occurs twice is due twice.
+  /// When clocks are put forward, local times are skipped. If times of the schedule are skipped, the job is due once,
+  /// at the instant when the clocks are put forward. When clocks are put back, local times occur twice. Then the job is
+  /// due only the first time. A schedule whose minute or hour field begins with `*` follows other rules: a skipped time
+  /// is ignored, and a time that occurs twice is due twice.
   ///
-  /// Throws std::system_error (errc::invalid_argument), naming the field, its text and the range; also if no time ever
-  /// matches, such as the 30th of February.
+  /// Throws std::system_error (errc::invalid_argument) if a field is invalid; the error text names the field, its text
+  /// and the range. Also throws if no time ever matches, for example with the 30th of February.
   static schedule cron(std::string_view text);
   /// Like cron(text), but in a zone of the time zone database, such as `Europe/Berlin`, instead of UTC.
   ///

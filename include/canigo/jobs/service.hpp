@@ -208,9 +208,9 @@ class service {
   ///
   /// Only the job for the next time of the schedule waits in the store. Its unique key contains that time, so services
   /// in several processes submit it only once. If no process runs at that time, the job runs later. Further times that
-  /// pass meanwhile get no job. The name of a schedule is o.unique, or the kind; it has up to 200 bytes and is unique
-  /// in a service. A delay and a batch are not allowed, and the scope has no effect. All times are those of the store's
-  /// clock.
+  /// pass meanwhile get no job. The name of a schedule is o.unique, or the kind if o.unique is empty. The name has up
+  /// to 200 bytes and is unique in a service. In `o`, a delay, a batch and an after_batch are not allowed, and the
+  /// scope has no effect. All times are those of the store's clock.
   ///
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   void repeat(std::string kind, schedule when, std::string payload, const submit_options& o);
@@ -266,8 +266,9 @@ class service {
 
   /// The jobs that ran in this service, by how they ended, and the jobs of all processes: `exporter.add("jobs", jobs)`.
   ///
-  /// It does not wait for the store. A call makes the store count its jobs, at most once a second and for at most a
-  /// tenth of the time; a later call returns these counts. Allocates.
+  /// This function does not wait for the store. A call makes the store count its jobs; a later call returns these
+  /// counts. The store counts at most once a second. After a count that took T, the next count comes after 10 T at the
+  /// earliest. Allocates.
   service_stats stats() const;
 
  private:

@@ -22,8 +22,8 @@ struct job_queue_stats {
   std::uint64_t snoozed = 0;     ///< jobs that wait again because their handler called job::snooze()
   std::uint64_t given_back = 0;  ///< jobs that were given back to the store, because the service stopped
   std::uint64_t lost = 0;        ///< runs whose result does not count, because the job's lease was lost
-  /// The number of jobs of all processes, as the store has counted them for an earlier call of stats(). Empty: not
-  /// known yet.
+  /// The number of jobs of all processes in this queue, by the store's latest count. A call of stats() may start a new
+  /// count, but does not wait for its result. Empty: no count has succeeded yet.
   std::optional<queue_count> in_store = {};
 };
 
@@ -31,9 +31,9 @@ struct job_queue_stats {
 struct service_stats {
   std::vector<job_queue_stats> queues;  ///< one element per queue, in the order of service_options::queues
   std::uint64_t store_failures = 0;     ///< number of failed calls that the service itself made to the store
-  /// The reason why calls to the store fail, or a problem in spite of which they succeed. The text names the file or
-  /// server, and gives advice. Empty: there is no problem. If there are several problems, the text describes the last
-  /// one.
+  /// The reason why calls to the store fail, or a problem that does not make these calls fail. The text names the file
+  /// or server, and gives advice. Empty: there is no problem. If calls fail for several reasons, the text gives the
+  /// latest one.
   std::string last_error = {};
   std::error_code last_error_code = {};  ///< the error code for `last_error`; empty if its exception had no code
   std::string store_engine = {};         ///< the database and its version; empty: not known yet

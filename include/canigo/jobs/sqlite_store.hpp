@@ -36,19 +36,19 @@ struct sqlite_store_options {
 ///     canigo::jobs::sqlite_store store{io, "jobs.db"};
 ///
 /// The file may also have tables of the program: the tables of the store begin with canigo_. The store has its own
-/// thread and connection. All steps that wait at the same time share one transaction, and so the cost of the disk
-/// write.
+/// thread and connection. All operations that wait at the same time share one transaction. So they also share the cost
+/// of the disk write.
 ///
-/// Processes notify each other by datagrams, with sockets in the folder FILE-wake. If a process is killed, its socket
-/// shows that to other processes within `poll`, and its leases end. If sockets are impossible, a change is noticed
-/// within `poll`.
+/// Processes notify each other by datagrams, with sockets in the folder FILE-wake. If a process is killed, other
+/// processes notice that within `poll` by its socket, and end its leases. If sockets can't be used, processes notice
+/// changes within `poll`.
 ///
 /// The constructor does not wait until its thread has opened the file. If the file can't be opened or used, each call
-/// throws the reason, and the next call tries again. If it is unknown whether a step took place, the call throws
+/// throws the reason, and the next call tries again. If it is unknown whether an operation took place, the call throws
 /// error::unknown_outcome.
 ///
 /// Not for files on a network file system. Threads: any thread may call any member at any time.
-/// Lifetime: the destructor waits for all steps that have begun. Each takes at most busy_limit.
+/// Lifetime: the destructor waits for all operations that have begun. Each operation takes at most busy_limit.
 class sqlite_store final : public detail::local_store {
  public:
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range. The error text names the option

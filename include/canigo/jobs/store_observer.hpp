@@ -18,8 +18,9 @@ struct store_failure {
 /// The base class of observers. A service calls its observer when calls of its store fail, and when they succeed again.
 /// An observer can write logs or raise alarms.
 ///
-/// Threads: several threads may call an observer at the same time, so events may come in any order; no lock is held.
-/// The functions of an observer must not throw, and should return soon: a coroutine of the service waits for them.
+/// Threads: several threads may call an observer at the same time, so events may come in any order. The service holds
+/// no lock during these calls. The functions of an observer must not throw. They should return soon, because a
+/// coroutine of the service waits for them.
 class store_observer {
  public:
   /// Called when a call of the store has failed, except for calls that users made. The service makes the call again, at

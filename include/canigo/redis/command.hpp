@@ -35,7 +35,8 @@ class command {
     return *this;
   }
 
-  /// Adds the run id of the server that receives the command: 40 characters, which change when the server restarts.
+  /// Adds an argument that the client replaces by the run id of the server when it sends the command. The run id has 40
+  /// characters, and changes when the server restarts.
   command& add_run_id() {
     wants_run_id_ = true;
     return add(run_id_placeholder);
@@ -60,7 +61,7 @@ class command {
   }
   bool asks_first() const noexcept { return asks_first_; }
 
-  /// Set this if the caller repeats the content of this command in a later command when this command is lost. This has
+  /// Set this if the caller, after a loss of this command, sends its content again in a later command. The setting has
   /// two effects. The time limit of this command begins anew when this command is sent. The client may close an
   /// unresponsive connection although this command waits for its reply.
   command& set_is_restated(bool yes) {

@@ -41,7 +41,7 @@ const std::error_category& error_category() noexcept;
 /// The error category "redis form". Its errors mean that processes with another version of this library use the same
 /// limit. They store the limit in Redis in a format that this version can't read. The value of the code is the number
 /// of that format. The message names that format and the format of this version. The limit works again in this process
-/// after the last of the other processes and its lease have ended.
+/// after all those processes, and their leases, have ended.
 const std::error_category& form_category() noexcept;
 
 /// Converts to `std::error_code`, so that `ec == redis::error::read_only` compiles.

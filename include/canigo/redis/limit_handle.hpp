@@ -37,10 +37,9 @@ class limit_handle {
   /// Waits until the limit grants the request. Throws std::system_error.
   [[nodiscard("co_await it")]] net::awaitable<grant> acquire(request r = {});
 
-  /// Like acquire(), for any completion token; signature void(std::error_code), or void(std::error_code,
-  /// redis::permit).
-  /// Without a completion token, async_acquire() returns an awaitable. Without a request, all fields of the request
-  /// have their defaults.
+  /// Like acquire(), for any completion token. The signature is void(std::error_code) for a scheduler, and
+  /// void(std::error_code, redis::permit) for the other limits. Without a completion token, async_acquire() returns an
+  /// awaitable. Without a request, all fields of the request have their defaults.
   template <net::completion_token_for<typename Waiter::signature> Token = net::use_awaitable_t<>>
   auto async_acquire(request r = {}, Token&& token = Token()) {
     if constexpr (!std::is_void_v<grant>) canigo::detail::refuse_to_drop_permit<Token>();
@@ -55,10 +54,10 @@ class limit_handle {
   /// Takes the tokens or permits if they are available immediately, with at most one round trip and without joining the
   /// queue.
   ///
-  /// Returns false or no permit if they are not available, or if another request waits. If Redis does not answer for
-  /// 0.2 s, or for three round trips of a slow connection, the option `on_failure` decides the result. If `on_failure`
-  /// is closed, as always for a semaphore, the call ends with errc::store_unavailable after 0.5 s. Other errors: those
-  /// of acquire().
+  /// Returns false or no permit if they are not available, or if another request waits. If Redis does not answer within
+  /// 0.2 s, or within three round trips of a slow connection, the option `on_failure` decides the result. If
+  /// `on_failure` is closed, the call ends with errc::store_unavailable, after at least 0.5 s. A semaphore always
+  /// behaves as if `on_failure` were closed. Other errors: those of acquire().
   [[nodiscard("co_await it")]] net::awaitable<attempt> acquire_now(request r = {});
 
   /// Takes a token or permit that this process holds in reserve, if no request of this process waits. Never waits, and

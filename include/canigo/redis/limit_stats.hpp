@@ -35,7 +35,7 @@ struct limit_stats : queue_stats {
   std::uint64_t granted_locally = 0;  ///< requests granted without Redis, because `on_failure` allows it
   wait_histogram round_trip;          ///< how long the answered calls of the Redis script took
   bool available = true;              ///< whether the last call of the Redis script was answered
-  bool has_session = false;           ///< whether Redis has a session of this process; it ends some time after stop()
+  bool has_session = false;           ///< whether Redis has a session of this process, also for some time after stop()
   /// why the last call of the Redis script failed, why no messages of Redis arrive, or that the connection is too slow
   /// for the lease; empty: no problem
   std::string last_error = {};

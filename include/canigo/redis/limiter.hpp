@@ -23,15 +23,16 @@ namespace canigo::redis {
 
 struct limiter_options {
   /// All of these rates must admit a request. Up to 16 rates are allowed, with up to 5 units. The list may be empty
-  /// only if there is a cap. Each burst is 1 to 2^31, and each bucket must fill in less than 285 years. Written as
-  /// a reduced fraction, a rate is n tokens per m µs with whole n, m. Then n times the burst must also be below 2^53.
-  /// The error message names the greatest allowed burst. `initial_tokens` must be 0: buckets start empty. `window` must
-  /// be rate_window::average.
+  /// only if there is a cap. Each burst is 1 to 2^31, and each bucket must fill in less than 285 years. A rate is n
+  /// tokens per m µs, where n/m is a reduced fraction of whole numbers. Then n times the burst must be below 2^53. The
+  /// error message names the greatest allowed burst. `initial_tokens` must be 0: buckets start empty. `window` must be
+  /// rate_window::average.
   std::vector<rate_limit> rates = {};
   std::uint64_t concurrency = unlimited;  ///< max number of permits in use, in all processes; 1 to 2^31, or unlimited
-  /// Alternatives, such as several API keys; up to 64. Each permit takes from one of them, in addition to the limits
-  /// above. Rates of alternatives have the same bounds as `rates`. The limiter and its alternatives have at most 127
-  /// rates together. If an alternative has a `concurrency`, the limiter counts as a limiter with a cap.
+  /// Alternatives, such as several API keys; up to 64. Each request takes tokens and a slot from one alternative, and
+  /// also from `rates` and `concurrency` above. Rates of alternatives have the same bounds as `rates`. The limiter and
+  /// its alternatives have at most 127 rates together. If an alternative has a `concurrency`, the limiter counts as a
+  /// limiter with a cap.
   std::vector<alternative_options> alternatives = {};
   /// with a cap: how long a crashed process keeps its permits; 10 ms to 1 day
   duration lease = std::chrono::seconds{5};
@@ -89,10 +90,10 @@ class alternative_handle {
 /// Several limits in one object, shared by all processes. A request is admitted by all rates and the cap on concurrency
 /// in one step of Redis, or by none.
 ///
-/// So a request holds nothing of one limit while it waits for another. Each rate keeps the promises of
-/// redis::scheduler; the cap, the leases and the queue keep those of redis::semaphore. A request takes `request.tokens`
-/// of every rate, and one slot of the cap. If the real usage is known only afterwards, settle it with the permit:
-/// `p.settle(used)`.
+/// So a request takes no tokens of one rate while it waits for another rate or for the cap. The documentation of
+/// redis::scheduler also holds for each rate, and that of redis::semaphore for the cap, the leases and the queue. A
+/// request takes `request.tokens` of every rate, and one slot of the cap. If the real usage is known only afterwards,
+/// settle it with the permit: `p.settle(used)`.
 ///
 /// Rates may count different units, such as requests and tokens. Then `request.tokens` is the amount in the unit of the
 /// first rate, and `request.amounts` has the amounts in other units: `{.amounts = {{"tokens", 1200}}}`. If a request
@@ -100,10 +101,10 @@ class alternative_handle {
 /// buckets are in debt. Settle each unit by its name: `p.settle("tokens", 1130)`.
 ///
 /// All processes must have the same number of rates, with the same units in the same order, and all of them or none
-/// must have a cap. Their alternatives must have the same names, in the same order. Otherwise, in every failure mode,
-/// acquires end with redis::error::other_shape as long as processes with another shape use the limit. All other options
-/// should be the same. If they differ, the options of the process that called last are used. The setters and
-/// pause_until() change the limit for all processes, as those of redis::scheduler do.
+/// must have a cap. Their alternatives must have the same names, in the same order. If a process differs in this, its
+/// acquires end with redis::error::other_shape as long as other processes use the limit, in every failure mode. All
+/// other options should be the same. If they differ, the options of the process that called Redis last are used. The
+/// setters and pause_until() change the limit for all processes, as those of redis::scheduler do.
 ///
 /// A permit of a limiter without a cap is only for settling: it has no lease, and a crash loses nothing. A permit of a
 /// limiter with a cap ends with its lease, as that of a semaphore does.
@@ -116,21 +117,21 @@ class alternative_handle {
 /// of all processes takes the first free capacity that it can use. Later waiters can't take capacity of the
 /// alternatives that the first waiter waits for. They can take capacity of other alternatives.
 ///
-/// At most 256 different sets of alternatives wait at once; a request with a further set ends with errc::queue_full. A
-/// request that no alternative of its set can ever serve ends with errc::too_large. When a request arrives, an
-/// alternative whose burst is too small for the request leaves the request's set. If a burst becomes too small later,
-/// the alternative leaves the waiter's set then. If a burst grows, the sets of waiters do not change.
+/// The waiting requests may have at most 256 different sets of alternatives; a request with a further set ends with
+/// errc::queue_full. A request that no alternative of its set can ever serve ends with errc::too_large. When a request
+/// arrives, alternatives whose bursts are too small for it are removed from its set. If a burst becomes too small for a
+/// waiter later, its alternative is removed from the waiter's set. If a burst grows, the sets of waiters do not change.
 ///
-/// While Redis does not answer, mode `local(share)` takes tokens from one alternative, at that share of its rates. In
-/// mode `open`, the alternatives with the lowest `prefer` take turns.
+/// While Redis does not answer, a request in mode `local(share)` takes tokens from one alternative, whose rates are
+/// multiplied by `share`. In mode `open`, the alternatives with the lowest `prefer` take turns.
 ///
 /// The base class redis::limit_handle has the members for acquiring, pausing and stopping.
 ///
 /// Errors: as for redis::semaphore. errc::invalid_argument for a unit that the limiter does not have, or that is named
-/// twice; the text names the unit and lists the known units. errc::too_large for more than the smallest burst of a
-/// unit; the text names the unit, the amount and the range. Then nothing is consumed. Without a cap there is no
-/// errc::lease_lost. If `on_failure` is not closed, errc::store_unavailable and redis::error occur as for
-/// redis::scheduler.
+/// twice; the text names the unit and lists the known units. errc::too_large for an amount above the smallest burst
+/// of its unit; the text names the unit, the amount and the range. After both errors nothing is consumed. Without a
+/// cap, errc::lease_lost does not occur. If `on_failure` is not closed, errc::store_unavailable and redis::error occur
+/// as for redis::scheduler.
 /// Cancellation: terminal, partial, total. The request leaves the queue. A grant that Redis has already sent is given
 /// back, with all units.
 /// Threads: any thread may call any member at any time.
@@ -140,8 +141,8 @@ class limiter : public limit_handle<detail::place_waiter> {
   /// Throws std::system_error (errc::invalid_argument) if an option is out of range; the text names it and the range.
   limiter(client& c, std::string_view name, const limiter_options& options);
 
-  /// Overloads for requests that have only a priority class. limit_handle has the other forms, async_acquire(),
-  /// pause(), resume() and stop().
+  /// The overload below is for requests that have only a priority class. The base class limit_handle has the other
+  /// overloads, and async_acquire(), pause(), resume() and stop().
   using limit_handle::acquire;
   [[nodiscard]] net::awaitable<permit> acquire(int priority) { return acquire(request{.priority = priority}); }
 
@@ -162,8 +163,8 @@ class limiter : public limit_handle<detail::place_waiter> {
 
   /// A lower bound on the time that `r` would wait if it arrived now. It is computed from the latest answer of Redis
   /// and the waiters of this process. It considers rates and a pause, but not when permits are released. With
-  /// alternatives, it is the lowest bound of the alternatives that may serve `r`. 0 before the first call; max after
-  /// the destruction of the context.
+  /// alternatives, it is the lowest bound of the alternatives that may serve `r`. Before the first answer of Redis, it
+  /// considers only pauses that this process has set. After the destruction of the context, it is duration::max().
   ///
   /// Throws std::system_error for a request that can never be granted.
   duration estimate(request r) const;

@@ -21,8 +21,8 @@ namespace canigo::redis {
 struct scheduler_options {
   canigo::rate rate;  ///< tokens released per period, for all processes together
   /// Max number of stored tokens, and max number of tokens of one request; 1 to 2^31. The bucket must fill in less than
-  /// 285 years. If the reduced rate is n tokens per whole number of µs, n times the burst must also be below 2^53. The
-  /// error message names the greatest allowed burst.
+  /// 285 years. Written as a reduced fraction, `rate` is n tokens per m µs with whole n, m. Then n times `burst` must
+  /// also be below 2^53. The error message names the greatest allowed burst.
   std::uint64_t burst = 1;
   int priorities = 1;                ///< number of priority classes, 1 to 256; class 0 goes first
   std::size_t queue_limit = 10'000;  ///< max number of waiters in this process; 1 or more
@@ -46,18 +46,18 @@ struct scheduler_options {
 ///
 /// All processes should have the same options. If they differ, the options of the process that called last are used.
 /// set_rate(), set_burst() and pause_until() change the limit for all processes. A change overrides the options until
-/// Redis loses its data and no running process knows the change. The calls return immediately. The process tells Redis
-/// as soon as Redis answers, or drops the change after `give_up`. Refunds and charges are never dropped: after
-/// `give_up` they are sent with the next call.
+/// Redis loses its data and no running process knows the change. These functions return immediately. The process tells
+/// Redis as soon as Redis answers. If Redis does not answer within `give_up`, the change is dropped. Refunds and
+/// charges are never dropped: after `give_up` they are sent with the next call of Redis.
 ///
-/// With a `horizon`, a call takes additional tokens as a reserve if no request waits and tokens are available. The next
-/// acquires in this process then need no round trip. If the whole reserve is used within the horizon, the next call
-/// takes twice as many tokens. A reserve exceeds neither the burst nor the number of tokens released within the
-/// horizon. Unused tokens are given back after the horizon, or immediately if a request of another process waits; the
-/// next call then takes only one token. The disadvantages:
+/// With a `horizon`, a call of Redis takes additional tokens as a reserve if no request waits and tokens are available.
+/// The next acquires in this process then need no round trip. If the whole reserve is used within the horizon, the next
+/// call of Redis takes twice as many tokens. A reserve exceeds neither the burst nor the number of tokens released
+/// within the horizon. Unused tokens are given back after the horizon, or immediately if a request of another process
+/// waits. After that, the next call of Redis takes only one token. The disadvantages:
 /// - a window of length t holds up to burst + rate · (t + horizon) tokens;
 /// - a token of the reserve goes to the first waiter of this process;
-/// - this process learns of a pause by another process only with its next call.
+/// - this process learns of a pause by another process only with its next call of Redis.
 ///
 /// The base class redis::limit_handle has the members for acquiring, pausing and stopping.
 ///

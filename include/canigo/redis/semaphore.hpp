@@ -35,16 +35,16 @@ struct semaphore_options {
 ///
 /// Requests, and the order of their grants, are as in canigo::semaphore. A class is served only while no request of a
 /// more important class waits. Within a class, requests of all processes are granted in the order of their arrival at
-/// Redis. A released permit goes to the request that is then first in the queue. The server does that in one step and
-/// notifies the process of that request; no process polls.
+/// Redis. A released permit goes to the request that is then first in the queue. Redis grants that request in the same
+/// step, and notifies the process of the request. So no process polls.
 ///
 /// An acquire without a wait takes one command, and so does a release. Calls that are made while a command is under way
 /// share the next command.
 ///
 /// All processes should have the same options. If they differ, the options of the process that called last are used.
 /// resize() and pause_until() change the limit for all processes. A change overrides the options until Redis loses its
-/// data and no running process knows the change. The calls return immediately. The process tells Redis as soon as Redis
-/// answers, or drops the change after `give_up`.
+/// data and no running process knows the change. Both functions return immediately. The process reports the change as
+/// soon as Redis answers. If Redis does not answer for `give_up`, the process drops the change.
 ///
 /// With a `horizon`, a permit that is released while no request waits in any process is kept in reserve for the next
 /// acquire in this process. Neither the release nor that acquire needs a round trip. The permit counts as held
@@ -77,7 +77,8 @@ class semaphore : public limit_handle<detail::place_waiter> {
   /// Changes the number of permits for all processes, 1 to 2^31. Issued permits stay valid: if more are in use than the
   /// new number, no request is granted until enough of them are released.
   ///
-  /// Throws std::system_error (errc::invalid_argument) for another number. Its text names the number and the range.
+  /// Throws std::system_error (errc::invalid_argument) for a number outside this range. The error text names the number
+  /// and the range.
   void resize(std::uint64_t permits);
 };
 

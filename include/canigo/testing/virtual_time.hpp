@@ -32,8 +32,8 @@ class virtual_time {
   time_point now() const noexcept { return clock_.now(); }
   duration elapsed() const noexcept { return now() - start_; }
 
-  /// Executes all handlers, and moves the time to the next deadline when no handler is ready. Returns the number of
-  /// executed handlers when no handler and no deadline is left. Throws the exception of a handler.
+  /// Executes all handlers. When no handler is ready, moves the time to the next deadline. Ends when no handler and no
+  /// deadline is left. Returns the number of executed handlers. Throws the exception of a handler.
   std::size_t run();
   /// Like run(), but stops after the handlers that are due at `t` or earlier. Afterwards the time is `t`.
   std::size_t run_until(time_point t);

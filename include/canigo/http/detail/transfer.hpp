@@ -81,8 +81,8 @@ class transfer : public canigo::detail::suspended,
   virtual bool has_written_all() const noexcept { return false; }
   /// The number of stored bytes of the response body that the caller has not read. Only a stream has such bytes.
   virtual std::size_t ahead() const noexcept { return 0; }
-  /// Whether the caller of a stream still writes the body of the request. Over HTTP/2, curl must read during that time.
-  /// Otherwise curl never learns that the server accepts more bytes.
+  /// Whether the caller of a stream still writes the body of the request. Over HTTP/2, curl must read from the
+  /// connection during that time. Otherwise curl never learns that the server accepts more bytes.
   virtual bool is_writing() const noexcept { return false; }
   /// Called when curl will not send the rest of the request body, although the caller of a stream is still writing it.
   virtual void sends_no_more() noexcept {}
