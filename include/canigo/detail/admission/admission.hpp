@@ -40,8 +40,8 @@ namespace canigo::detail {
 class fair_queue;
 class flow_ceiling;
 
-/// The name of a limit for error messages; null if the limit has none. A waiter shares it, because the limit may be
-/// destroyed before the waiter.
+/// The name of a limit for error messages; null if the limit has none. Each waiter shares the name, because the limit
+/// may be destroyed before the waiter.
 using limit_name = std::shared_ptr<const std::string>;
 limit_name make_name(const std::string& name);
 
@@ -201,11 +201,12 @@ class admission final : public delivery, public flow_host {
 
   /// Returns which limit delays the first waiter, and until when.
   wait_reason why_waiting() noexcept;
-  /// Grants nothing from an alternative until `t`.
+  /// Grants nothing from an alternative until `t`. Unless `may_shorten`, a pause that already lasts longer is kept.
   void pause_alternative(std::size_t i, time_point t, bool may_shorten) noexcept;
   /// Moves a permit to alternative `i`. The permit's former alternative gets its slot and its amounts back.
   void move_to_alternative(std::uint64_t kept, std::size_t i) noexcept;
-  /// The alternative that granted the permit with the value `kept`; no_alternative if the limit has no alternatives.
+  /// The alternative that granted the permit for which keep() returned `kept`; no_alternative if the limit has no
+  /// alternatives.
   std::size_t alternative_of(std::uint64_t kept) const noexcept;
   /// The name of an alternative, which lives as long as the engine. Empty if there is no such alternative.
   std::string_view name_of_alternative(std::size_t i) const noexcept;

@@ -56,7 +56,7 @@ struct start_parked {
   }
 };
 
-/// Throws the reason for which a request was refused immediately.
+/// Throws an exception that tells why the request `r` was refused immediately.
 [[noreturn]] void throw_refusal(const admission& home, const request& r, outcome o);
 /// Returns the exception for a wait that ended with `error` in the queue of a limit; std::bad_alloc if there is no
 /// memory for the exception.
@@ -87,8 +87,8 @@ class throwing_waiter : public Base {
   limit_name limit_;
 };
 
-/// The body of every acquire(): waits for a request. `wanted` is the request, or only its priority. With only a
-/// priority, an immediate grant stores no whole request in the frame.
+/// The body of every acquire(): waits until a request is granted. `wanted` is the request, or only the priority of the
+/// request. With only a priority, an immediate grant stores no whole request in the frame.
 ///
 /// The frame holds a request only once, because Asio 1.22 recycles only frames of up to 1020 bytes.
 template <class Waiter, class... Wanted>

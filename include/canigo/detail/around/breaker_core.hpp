@@ -66,8 +66,8 @@ class breaker_core final : public counted_member {
   void set_mode(enforcement mode) noexcept;
 
  private:
-  /// Holds the lock of the core. The destructor releases the lock. If the circuit's state has changed meanwhile, the
-  /// destructor then tells the observer.
+  /// Holds the lock of the core. The destructor releases the lock. If the circuit's state has changed while the lock
+  /// was held, the destructor also tells the observer, after the release.
   class telling {
    public:
     explicit telling(breaker_core& c) noexcept : core_{c} {

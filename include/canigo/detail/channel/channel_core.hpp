@@ -42,16 +42,18 @@ class node_list {
   channel_node* first_ = nullptr;
 };
 
-/// The engine of a channel without its value type: the values, the waiting senders and the waiting receivers.
+/// The engine of a channel, which does not depend on the value type. It holds the values, the waiting senders and the
+/// waiting receivers.
 ///
 /// The lock of the channel's group guards this object. When it is a receiver's turn, the receiver is promised a value,
 /// but no particular one. When the receiver resumes, it takes the value that is then the most important one. So if the
-/// receiver is destroyed before, no value is lost.
+/// receiver is destroyed before it resumes, no value is lost.
 ///
-/// It keeps empty nodes for reuse. So it allocates only when it holds more values than ever before. A receiver gives
-/// the node back under the lock, and moves the value out of the node after that. So a kept node may still hold a value.
+/// A channel_core keeps empty nodes for reuse. So it allocates only when it holds more values than ever before. A
+/// receiver gives its node back under the lock, and moves the value out of the node after that. So a kept node may
+/// still hold a value.
 ///
-/// It lives until its handle is destroyed and no value is promised any more.
+/// A channel_core lives until its handle is destroyed and no value is promised any more.
 class channel_core final : public channel_port {
  public:
   /// Creates a channel. The channel takes over one reference to `group`.

@@ -33,8 +33,8 @@ struct group_counts {
 /// A channel is registered for shared room if its first sender lacks only shared room. Registered channels are served
 /// by the class of their first sender. Inside a class each channel gets the same share, by start-time fair queueing as
 /// in fair_queue. Each value that enters moves its channel back in this order, by the part of the capacity that the
-/// value takes. The first registered channel is never overtaken for shared room, however large its value is. Only
-/// values that fit into reserved room of their own channel may enter before it.
+/// value takes. The first registered channel is never overtaken for shared room, however large its value is. Only a
+/// value that fits into the reserved room of its own channel may enter before the value of the first channel.
 class channel_group final : public delivery {
  public:
   /// Returns a new group with one reference, which the caller must release.
@@ -54,10 +54,10 @@ class channel_group final : public delivery {
 
   /// Allocates the queues for this number of priority classes.
   void make_room_for(int priorities);
-  /// Ends each sender whose value can never fit any more. Call it when room was reserved for a new channel, because
-  /// less room is then left for the other channels.
+  /// Ends the wait of each sender whose value can never fit any more. Call it when room was reserved for a new channel,
+  /// because less room is then left for the other channels.
   void end_too_large() noexcept;
-  /// Whether serve() must be called when the free room of `c` has grown, because senders may wait for room.
+  /// Whether senders may wait for room. If true, serve() must be called when the free room of `c` has grown.
   bool has_waiting(const channel_core& c) const noexcept;
   /// Lets in the values of waiting senders as far as there is room. Call it when the free room of `c`, or its first
   /// sender, has changed.

@@ -8,12 +8,11 @@
 #include <asio/use_awaitable.hpp>
 #include <asio/version.hpp>
 
-/// All names that this library uses from inside Asio. Any version of Asio may change these names. No other file uses
-/// such a name.
+/// The names that this library uses from inside Asio. Any version of Asio may change these names.
+/// asio_private_test.cpp states what the library expects of each name.
 ///
-/// asio_private_test.cpp states what the library expects of each name. Only g++ 12 needs
-/// give_this_a_name_before_co_await. The compiler's message for that type is tested together with the other compile
-/// errors.
+/// One other file uses such names: named_first.hpp, and only with g++ 12. The compiler's message for its class
+/// give_this_a_name_before_co_await is tested together with the other compile errors.
 namespace canigo::detail::asio_private {
 
 /// The handler that use_awaitable makes. Its constructor takes the awaitable_thread that `detach_thread()` of a

@@ -95,7 +95,7 @@ class delivery : public counted_member {
     is_due_ = true;
     calls_.push(call);
   }
-  /// Call it if the engine itself has work to do after the lock is released.
+  /// Makes unlock() call carry_out(). Call note_due() if the engine itself has work to do after the lock is released.
   void note_due() noexcept { is_due_ = true; }
   /// Keeps a call that could not be posted for lack of memory, and the reference to the engine that the call holds. The
   /// call is posted later, when there is memory.

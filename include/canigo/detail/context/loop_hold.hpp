@@ -10,9 +10,9 @@ namespace canigo::detail {
 
 /// Keeps an event loop running while there is at least one reason, such as a waiting caller.
 ///
-/// The owner adds and removes reasons under its lock. remove_reason() does not release the loop. The owner calls
-/// let_go() at the end of its critical section, because a new reason has usually been added by then. The owner destroys
-/// the returned executor only after it has released its lock.
+/// The owner adds and removes reasons under its lock. remove_reason() does not release the loop, because a new reason
+/// is usually added in the same critical section. At the end of that section, the owner calls let_go(), which releases
+/// the loop if there is no reason. The owner destroys the returned executor only after it has released its lock.
 class loop_hold {
  public:
   /// Holds the loop of `executor`. If there is no memory for that, the loop is not held. Memory is needed only if the

@@ -13,11 +13,11 @@
 
 namespace canigo::detail {
 
-/// The ready queue of a loop. It holds callers that run on this loop, and that have waited for an object of another
-/// loop.
+/// The ready queue of an event loop. It holds callers that run on this loop, have waited for an object of another loop,
+/// and can now be resumed.
 ///
-/// The first caller in the queue costs a post, and may wake the loop. Callers that arrive before the loop runs that
-/// post cost only a lock.
+/// The first caller in the queue costs a post to the loop, which may wake the loop. Until the loop runs the posted
+/// handler, each further caller costs only a lock.
 class loop_inbox : public net::execution_context::service {
  public:
   using key_type = loop_inbox;
@@ -32,8 +32,8 @@ class loop_inbox : public net::execution_context::service {
   /// destroyed can't create a service.
   static loop_inbox* find(net::io_context& loop);
 
-  /// The inbox of the executor's loop if a thread busy-polls this inbox. If no thread does, nullptr: then a plain post
-  /// is as fast.
+  /// The inbox of the executor's loop if a thread busy-polls this inbox. If no thread busy-polls it, nullptr, because a
+  /// plain post is as fast as the inbox.
   static loop_inbox* watched(const net::io_context::executor_type& executor) noexcept {
     return any_looks_out.load(std::memory_order_relaxed) ? find_watched(executor) : nullptr;
   }
@@ -41,10 +41,10 @@ class loop_inbox : public net::execution_context::service {
   /// Queues `s` for its loop, which resumes it. Any thread may call it. If this throws, nothing has happened.
   void push(suspended& s);
 
-  /// Busy-polls for about a microsecond. Call it on a thread that runs the loop and has nothing to do. A caller that
-  /// arrives meanwhile needs no post. A post would take a lock that this thread needs, too. If another thread queues
-  /// several callers in a row, the poll lasts until no more callers arrive, or for some microseconds. Otherwise the two
-  /// threads would compete for the lock of the inbox.
+  /// Busy-polls this queue for about a microsecond. Call it on a thread that runs the loop and has nothing to do. A
+  /// caller that is queued during the poll needs no post. A post would take a lock that the polling thread needs, too.
+  /// If another thread queues several callers in a row, the poll lasts until no more callers arrive, or for some
+  /// microseconds. If the poll were shorter, the two threads would compete for the lock of the inbox.
   void look_out();
 
  private:

@@ -21,12 +21,12 @@ time_point now_of(const time_source& time) noexcept;
 bool arm(time_source& time, deadline& d, time_point when) noexcept;
 [[nodiscard]] bool cancel(time_source& time, deadline& d) noexcept;
 
-/// An alarm that calls a function of its owner, an object with shared ownership. While the alarm is armed and during
-/// the call, it holds a reference to the owner.
+/// An alarm that calls a function of its owner. The owner is managed by std::shared_ptr. While the alarm is armed, and
+/// during the call of the function, the alarm holds a reference to the owner.
 ///
 /// The owner uses the alarm under its lock or on its strand. The function is called without the lock and outside of the
-/// strand, so the function must take the lock or post to the strand. If it throws for lack of memory, it is called
-/// again a millisecond later. If the context is destroyed, the alarm is dropped without a call.
+/// strand, so the function must take the lock or post to the strand. If the function throws, for example because there
+/// is no memory, it is called again a millisecond later. If the context is destroyed first, the function is not called.
 template <class Owner>
 class shared_alarm : public deadline {
  public:

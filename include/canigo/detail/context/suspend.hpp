@@ -150,10 +150,14 @@ inline constexpr bool can_post = (net::execution::is_executor<Executor>::value &
                                   net::can_require<Executor, net::execution::blocking_t::never_t>::value) ||
                                  net::is_executor<Executor>::value;
 
-/// Whether `Handler` chooses its own executor instead of using the object's executor. Handlers of stdexec wrap any
-/// executor that they are offered, and compare the wrapped executors. So `none` needs an operator==. The system
-/// executor does not count as an own executor. If the handler of a parallel group has no executor, Asio gives the
-/// system executor to the group's operations. But Asio expects these operations to complete on the object's thread.
+/// Whether the completion of a `Handler` is posted to the handler's own executor. If not, the completion is posted to
+/// the executor of the object that the handler waits for.
+///
+/// The system executor does not count as an own executor. If the handler of a parallel group has no executor, Asio
+/// gives the system executor to the group's operations. But Asio expects these operations to complete on the object's
+/// thread.
+///
+/// The class `none` has an operator==, because handlers of stdexec wrap any executor and compare the wrapped executors.
 template <class Handler>
 inline constexpr bool has_own_executor = [] {
   struct none {
@@ -213,8 +217,8 @@ bool same_executor(const net::any_io_executor& any, const Executor& executor) no
   }
 }
 
-/// Creates an inbox for the loop of a caller that will wait on another loop, if the caller's executor is that of an
-/// io_context.
+/// Call it before a caller waits for an object on another loop. If the caller's executor is that of an io_context,
+/// creates the loop_inbox of that io_context. The caller then comes back to its own loop through this inbox.
 template <class Executor>
 [[gnu::noinline, gnu::cold]] void prepare_to_come_back(const Executor& executor) noexcept {
   if (net::io_context* const loop = loop_of(executor)) make_inbox(*loop);
@@ -228,7 +232,8 @@ template <class Executor>
   return false;
 }
 
-/// Like completes_at(), for a handler whose executor is `executor`.
+/// Whether a handler completes on `home`, the executor of the object that it will wait for. `executor`: the handler's
+/// executor, which is ignored if it is not the handler's own (see has_own_executor).
 template <class Handler, class Executor>
 bool handler_completes_at(const net::any_io_executor& home, const Executor& executor) noexcept {
   if constexpr (has_own_executor<Handler>) {
@@ -406,7 +411,7 @@ struct frame_allocator {
   void deallocate(T*, std::size_t) noexcept {}
 };
 
-/// Makes the operation for a handler of a completion token. Throws what its allocator throws.
+/// Makes the operation for a handler of a completion token. Throws the exceptions of the handler's allocator.
 template <class Base, class Handler, class... BaseArgs>
 auto* make_suspended(Handler& handler, const net::any_io_executor& fallback, BaseArgs&&... args) {
   using allocator_type = decltype(allocator_of(handler));
@@ -438,8 +443,8 @@ auto* make_suspended_in(frame_room<Size>& room, Handler& handler, BaseArgs&&... 
 template <class... Args>
 inline constexpr bool park_returns = false;
 #else
-// From Asio 1.23 on, co_await keeps an operation in the awaiting frame. Below 1.28 that does not compile for an
-// operation that ends with an exception or a value (asio#1190).
+// From Asio 1.23 on, co_await of a deferred operation needs no further coroutine frame. But before Asio 1.28, such a
+// co_await does not compile if the operation's signature has both an exception_ptr and a value (asio#1190).
 template <class... Args>
 inline constexpr bool park_returns =
     ASIO_VERSION >= 102800 || sizeof...(Args) < 2 || !(std::is_same_v<Args, std::exception_ptr> || ...);
@@ -449,9 +454,9 @@ auto park(Start start) {
   return net::async_initiate<const net::deferred_t, void(Args...)>(std::move(start), net::deferred);
 }
 #endif
-// If park_returns is false, use_awaitable would put one more coroutine between this coroutine and the operation: one
-// frame more than Asio recycles. This function avoids that frame: its handler ends the calling coroutine's frame, and
-// the arguments of the handler become the coroutine's result. So no code after the co_await is run.
+// This function is used if park_returns is false. Its handler ends the calling coroutine's frame, and the arguments of
+// the handler become the coroutine's result. So no code after the co_await is run. With use_awaitable instead, a
+// further coroutine would wait for the operation. Its frame would be one more than Asio recycles.
 template <class... Args, class Start>
   requires(!park_returns<Args...>)
 auto park(Start start) {

@@ -7,9 +7,9 @@ namespace canigo::detail {
 
 /// The deadline of a call that waits in an engine, and whether the call has ended. Used only under the engine's lock.
 ///
-/// When a call ends, another thread may already be calling the deadline's function. Then the call must live until that
-/// thread has called time_is_up() of the call. The engine implements time_is_up(): it calls rang(), and completes the
-/// call if rang() returns true.
+/// `Call` must have a member time_is_up(), which the deadline's function calls. When a call ends, another thread may
+/// already be calling that function. Then the call must live until that thread has called time_is_up(). The engine
+/// implements time_is_up(): it calls rang(), and completes the call if rang() returns true.
 template <class Call>
 class timed_call : public deadline {
  public:
@@ -28,7 +28,7 @@ class timed_call : public deadline {
     has_ended_ = true;
     return disarm(time);
   }
-  /// The engine calls this in time_is_up(). Returns true if end() was called before. In that case the engine must
+  /// The engine calls rang() in time_is_up(). Returns true if end() was called before. In that case the engine must
   /// complete the call now.
   [[nodiscard]] bool rang() noexcept {
     is_armed_ = false;

@@ -116,8 +116,8 @@ net::awaitable<void> child_main(std::shared_ptr<child> c, net::awaitable<T> op, 
 }
 
 /// Runs `op` as the child `c` of the calling coroutine, and passes the coroutine's own cancellation on. If `op` has no
-/// result after c->end(), this throws the error `ended`; the text of the error says where `op` waited, if that is
-/// known.
+/// result after c->end(), run_child() throws the error `ended`; the text of the error says where `op` waited, if that
+/// is known.
 template <class T>
 net::awaitable<T> run_child(std::shared_ptr<child> c, net::awaitable<T> op, std::error_code ended) {
   const net::cancellation_state state = co_await net::this_coro::cancellation_state;

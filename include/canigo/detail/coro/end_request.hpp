@@ -6,10 +6,11 @@
 
 namespace canigo::detail {
 
-/// Records which request to end an operation came first. That request decides how the operation ends.
+/// An operation may get several requests to end. An end_request records which of them came first. The first request
+/// decides how the operation ends.
 ///
 /// by_owner() records a request of the operation's owner: a time limit, a cancel_source or a group. by_cancellation()
-/// records any other request, which comes as a cancellation by Asio.
+/// records a request from any other source, which comes as a cancellation by Asio.
 /// Threads: one thread at a time.
 class end_request {
  public:

@@ -25,8 +25,8 @@ class [[nodiscard]] give_this_a_name_before_co_await {
   operator net::awaitable<T>() && { return std::move(awaitable_); }  // NOLINT: an implicit conversion is intended
   net::awaitable<T> awaitable() && { return std::move(awaitable_); }
 
-  /// Never called. It is declared because co_await accepts objects with this call operator. So the operator co_await
-  /// below is chosen, and can reject the expression.
+  /// Never called. With this call operator, Asio's co_await accepts the object. So the compiler chooses the operator
+  /// co_await below, which rejects the expression with a helpful message.
   asio_private::coroutine_thread* operator()(asio_private::coroutine_frame*) const noexcept;
 
  private:

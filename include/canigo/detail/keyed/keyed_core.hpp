@@ -111,7 +111,7 @@ class keyed_core final : public keyed_home<Key> {
     this->release_ref();
   }
 
-  /// How try_acquire() granted a request: not at all, from the key's own limit, or from the shared limit.
+  /// How try_acquire() decided a request: not granted, granted by the key's own limit, or granted by the shared limit.
   enum class grant { none, own, shared };
 
   /// Takes the tokens or permits if they are available and the key has no waiters. Throws std::system_error for a
@@ -260,8 +260,8 @@ class keyed_core final : public keyed_home<Key> {
   static constexpr int shard_bits = 6;
   // If a limit can have fewer keys than this number, one shard is sufficient.
   static constexpr std::size_t many_keys = std::size_t{64} << shard_bits;
-  // The max number of table slots that one request examines to find a key to drop. It bounds the time of each request
-  // while the table is flooded with new keys.
+  // The max number of table slots that a request with a new key examines, to find keys to drop. This number is greater
+  // while the table is full. It bounds the time of such a request, even if an attacker sends many new keys.
   static constexpr std::size_t places_per_new_key = 2;
   static constexpr std::size_t places_when_full = 16;
 

@@ -163,7 +163,7 @@ class pool_crew {
   std::size_t equipped_ = 0;
   list idle_list_;
   list gone_;
-  list leaving_list_;  // leaving members that may stay; those with equipment come first
+  list leaving_list_;  // members in state leaving that may change back to awake; members with equipment come first
   const bool needs_equipment_;
 };
 

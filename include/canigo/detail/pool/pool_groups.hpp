@@ -16,7 +16,8 @@ class pool_group_member {
   pool_group_member(const pool_group_member&) = delete;
   pool_group_member& operator=(const pool_group_member&) = delete;
 
-  /// Prepares to join a group; 0 means no group. Throws std::bad_alloc.
+  /// Stores the group that join() will add this member to, and allocates the memory that join() needs. 0: no group.
+  /// Throws std::bad_alloc.
   void choose_group(std::uint64_t id);
   std::uint64_t group() const noexcept { return id_; }
   pool_group_member* next_in_group() const noexcept { return next_; }
@@ -41,7 +42,8 @@ class pool_group_member {
 class pool_groups {
  public:
   void join(pool_group_member& m) noexcept;
-  /// Removes a member from its group. If the group is then empty, returns the waiters for the end of the group.
+  /// Removes a member from its group. If the group is then empty, returns the waiters for the end of the group;
+  /// otherwise an empty list.
   pool_waiter_list leave(pool_group_member& m) noexcept;
 
   /// The member that joined the group last, or nullptr.

@@ -56,7 +56,8 @@ pool_core_options to_core_options(const Options& o, std::string_view type) {
 const pool_core_options& checked(const pool_core_options& o);
 void check_concurrency(std::size_t concurrency, std::string_view type, std::string_view field);
 void check_stop(stop_mode mode);
-/// Throws errc::invalid_priority if the priority is out of range, and errc::invalid_argument for the other fields.
+/// Throws errc::invalid_priority if the priority is out of range, and errc::invalid_argument if another option is out
+/// of range.
 void check_task(const task_options& o, int priorities);
 
 }  // namespace detail

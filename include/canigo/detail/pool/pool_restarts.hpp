@@ -14,7 +14,7 @@ class pool_restarts {
  public:
   pool_restarts(std::uint32_t limit, duration within);
 
-  /// Records a restart at `now`. Returns false, and records nothing, if it would exceed the limit.
+  /// Records a restart at `now`. Returns false, and records nothing, if the restart would exceed the limit.
   bool note(time_point now) noexcept;
 
  private:

@@ -13,7 +13,7 @@ class pool_waiter_link {
 
  private:
   friend class pool_waiter_list;
-  pool_waiter_link** place_ = nullptr;  // the pointer that points to this object; null if it is in no list
+  pool_waiter_link** place_ = nullptr;  // the list's pointer to this object; null if this object is in no list
   pool_waiter_link* next_ = nullptr;
 };
 

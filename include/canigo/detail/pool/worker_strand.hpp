@@ -41,7 +41,8 @@ class worker_strand {
   /// number is not 0. The reference is valid until the next call of this function. Call it on the strand.
   virtual const net::any_io_executor& executor_for(std::uint32_t operation) noexcept = 0;
   /// Call it on the strand when an operation begins in the worker's coroutine. `operation` is the operation's number.
-  /// From now on, each new copy of the worker's executor, such as the result of this_coro::executor, has this mark.
+  /// From now on, each new copy of the worker's executor, such as the result of this_coro::executor, stores this
+  /// number.
   virtual void begins(std::uint32_t operation) noexcept = 0;
   /// Posts the resumption of `s`. If that throws, `s` is unchanged.
   virtual void post(suspended& s) const = 0;

@@ -7,7 +7,8 @@
 
 namespace canigo::detail {
 
-/// Sums up for how long each limit of an engine has held up the first waiter. A value type; `now` is an argument.
+/// Sums up for how long each limit of an engine has held up the first waiter. This value type reads no clock: its
+/// functions get the present time as `now`.
 /// Allocates: in the constructor.
 class binding_times {
  public:

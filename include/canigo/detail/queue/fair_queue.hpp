@@ -42,18 +42,18 @@ struct flow_counts {
 };
 
 /// The waiters of several flows, which share a limit in proportion to their weights. The algorithm is start-time fair
-/// queueing (P. Goyal, H. Vin, H. Cheng, 1996), with a virtual time for each effective class: the class to which ageing
-/// has promoted a waiter.
+/// queueing (P. Goyal, H. Vin, H. Cheng, 1996), with a virtual time for each effective class. The effective class of a
+/// waiter is the class to which ageing has promoted the waiter.
 ///
 /// Only the first waiter of a flow competes: the one with the least (effective class, arrival). Among the first waiters
 /// of all flows, the one with the least (effective class, tag of its flow, arrival) is granted first. A grant of n
 /// tokens sets the virtual time of the class to the flow's tag, and increases the tag by n / weight. If a request has
 /// several units, the owner computes n. If a flow was idle, held, or in another class, its tag rises to at least the
 /// virtual time, so the flow gets no credit for the past. When no waiter may be granted, all tags become equal again.
-/// So an immediate grant is never charged to the tag.
+/// For this reason, a grant without a wait does not change the tag of its flow.
 ///
-/// A flow is held while its ceiling does not allow its first waiter. Then it competes in no class, and other flows are
-/// served as if it had no waiters.
+/// A flow is held while its ceiling does not allow its first waiter. A held flow competes in no class, and other flows
+/// are served as if the held flow had no waiters.
 ///
 /// Tags are integers in a unit that all weights up to 16 divide. For other weights, the remainder of each division is
 /// carried over to the next grant, so the tags do not drift. The rounding is too small to violate the algorithm's bound
@@ -61,13 +61,14 @@ struct flow_counts {
 ///
 /// Flow 0 is the nameless flow: it has weight 1 and no ceiling, and always exists.
 ///
-/// If waiters are shed, each class of each flow is judged by its own delays. See overdue().
+/// If waiters are shed, the queue checks separately for each class of each flow whether the waiters wait too long. See
+/// overdue().
 ///
 /// If waiters differ in the alternatives or sublimits that may serve them, the owner gives each waiter a key. All
 /// waiters with one key are a lane. The waiters of one flow with one key are a row. The rows of a flow share its weight
 /// and its ceiling, and a grant to one row increases the tags of all rows of the flow. front_open() can skip lanes, so
-/// the first waiter with one key does not delay waiters with other keys. A skipped lane gets no credit for that: its
-/// tags are increased together, up to the virtual time.
+/// the first waiter with one key does not delay waiters with other keys. A lane gets no credit for being skipped: all
+/// its tags are increased together, up to the virtual time.
 ///
 /// Threads: not thread-safe; its owner must hold a lock. Allocates: in the constructor, add() and make_lane(). A row
 /// takes about 64 bytes for each class, and 200 more.
@@ -113,9 +114,9 @@ class fair_queue {
   /// push(). Returns false if waiters already have most_lanes different keys, if there is no memory, or if no row
   /// number is free. Allocates if the flow has not had this key before. O(lanes).
   bool make_lane(std::uint32_t flow, const lane_key& key) noexcept;
-  /// Inserts a node into the class node.priority of its flow, as the last one of the class. For a request that waits
-  /// again, `since` is its first arrival, in the past. Then the node is inserted after the waiters that arrived until
-  /// `since`. O(log flows); with `since` in the past also O(waiters of the class that arrived after `since`).
+  /// Inserts a node into the class node.priority of its flow, as the last one of the class. If a request waits again,
+  /// pass the time of its first arrival as `since`: the node is inserted after the waiters that arrived until `since`.
+  /// O(log flows); if `since` is in the past, also O(waiters of the class that arrived after `since`).
   void push(wait_node& node, std::uint32_t flow, time_point since = time_point::max()) noexcept;
   /// Removes a waiter from any position. O(log flows).
   void remove(wait_node& node) noexcept;
@@ -265,10 +266,11 @@ class fair_queue {
   wait_node* youngest_of_least_important_of(std::uint32_t flow) const noexcept;
   /// The waiter to evict for a new request, or nullptr if there is none. O(flows).
   ///
-  /// If youngest_of_least_important() has a less important class than the request, returns that waiter. If it has the
-  /// same class, chooses the flow with the most waiters relative to its weight, and returns the flow's youngest waiter
-  /// of that class. But the chosen flow must have more waiters, relative to its weight, than the flow of the request.
-  /// The request itself counts as a waiter of its flow.
+  /// If youngest_of_least_important() has a less important class than the request, returns that waiter. If that waiter
+  /// has the same class as the request, chooses a flow: among the other flows, the one with the most waiters relative
+  /// to its weight. Returns the chosen flow's youngest waiter of this class, or nullptr if the chosen flow does not
+  /// have more waiters, relative to its weight, than the flow of the request. The request itself counts as a waiter of
+  /// its flow.
   wait_node* displaced_by(std::uint32_t flow, int priority) const noexcept;
 
   /// The sums of the tokens of all requests that go before a new request. Both sums saturate.
@@ -331,8 +333,8 @@ class fair_queue {
     time_point late_at = time_point::max();  // the time of the flow's entry in late_; max: the flow has no entry
     std::uint64_t made = 0;  // nodes with a lower arrival number belong to a removed flow with the same flow number
 
-    // the instant at which the ceiling last allowed the flow again; if a grant then came late: the instant at which the
-    // tokens of that grant became available
+    // The instant at which the ceiling last allowed the held flow again. A grant at the time `returned_at` changes
+    // `due` to the instant at which the tokens of that grant became available.
     time_point due = time_point::max();
     time_point returned_at = time_point::min();  // when advance() noticed that the ceiling allowed the flow again
   };

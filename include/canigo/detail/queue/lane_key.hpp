@@ -11,8 +11,8 @@ inline constexpr std::size_t most_sublimits = 256;
 /// The value that replaces the number of a sublimit if a request names no sublimit.
 inline constexpr std::uint16_t without_sublimit = 0xffff;
 
-/// The alternatives and the sublimit of a waiter. The waiter needs one alternative of `set`, in which bit i stands for
-/// alternative i, and capacity in the sublimit. All waiters with equal keys are a lane.
+/// The alternatives and the sublimit of a waiter. The waiter needs capacity in one alternative of `set`, and in the
+/// sublimit. Bit i of `set` stands for alternative i. All waiters with equal keys form a lane.
 struct lane_key {
   std::uint64_t set = 0;
   std::uint16_t sublimit = without_sublimit;
@@ -32,8 +32,8 @@ class sublimit_set {
   std::array<std::uint64_t, most_sublimits / 64> words_{};
 };
 
-/// Used while waiters are granted in their order: the alternatives and the sublimits that the next waiters may still
-/// take. A waiter that can't be granted reserves the alternatives or the sublimit that it lacks. So later waiters can't
+/// The alternatives and the sublimits that later waiters may still take, while waiters are granted in their order. A
+/// waiter that can't be granted reserves the alternatives or the sublimit for which it waits. So later waiters can't
 /// take them. A value type.
 class open_lanes {
  public:

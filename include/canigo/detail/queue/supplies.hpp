@@ -87,7 +87,7 @@ class supplies {
   /// Why a request waits, and until when, if no other request comes. Shared slots are not considered: the result is
   /// `share` if everything else is available.
   wait_reason what_binds(time_point now, demand d) const noexcept { return what_binds(now, d, places_for(d.tokens)); }
-  /// Like what_binds() above, for several requests that together need this number of slots.
+  /// Like what_binds() above, for several requests that together need `places` slots.
   wait_reason what_binds(time_point now, demand d, std::uint64_t places) const noexcept;
 
   /// Takes back a grant that was not used; see rate_set::refund.
@@ -106,8 +106,8 @@ class supplies {
   /// Occupies slots for a request that would have to wait without shadow mode. These slots are beyond the capacity, and
   /// do not count when another request needs free slots.
   void occupy_beyond(std::uint64_t places) noexcept { beyond_ += places; }
-  /// Call it after take() for a shadow waiter. The request of that waiter already holds its slots beyond the capacity.
-  /// This function subtracts these slots from the slots beyond the capacity, because otherwise they would count twice.
+  /// Call it after take() for a waiter in shadow mode. The waiter's request already held slots beyond the capacity, and
+  /// take() has counted these slots again. So this function subtracts them from the slots beyond the capacity.
   void take_over(std::uint64_t places) noexcept {
     const std::uint64_t out = std::min(places, beyond_);
     beyond_ -= out;

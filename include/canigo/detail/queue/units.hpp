@@ -15,7 +15,8 @@ namespace canigo::detail {
 /// The max number of units of a limit.
 inline constexpr std::size_t most_units = 1 + unit_amounts::most;
 
-/// The amount of each unit that a request needs; for the first unit, its tokens.
+/// The amounts that a request needs, one for each unit. The amount of the first unit is the number of tokens that the
+/// request needs.
 using amounts_by_unit = std::array<std::uint64_t, most_units>;
 
 /// The amounts that a request needs. If `others` is null, it needs only the first unit.
@@ -65,7 +66,7 @@ class unit_table {
   std::vector<std::uint8_t> of_rate_;
 };
 
-/// The amounts that a waiting request, or its permit, has of each unit.
+/// The amounts of all units that a waiting request needs, or that its permit holds after the grant.
 struct unit_record {
   amounts_by_unit amounts{};
   time_point granted_at = time_point::min();  // when the request was granted; min: not granted yet

@@ -10,7 +10,7 @@
 
 namespace canigo::detail {
 
-/// The base of each waiter, which links it into a wait_queue. It is part of the waiting operation.
+/// The base class of a waiter. It links the waiter into a wait_queue, and is a part of the waiting operation.
 ///
 /// It has constructors, so it is not an aggregate, and a derived class may use the padding after `linked_`.
 class wait_node {

@@ -57,8 +57,9 @@ class window_log {
   };
 
   static constexpr std::int64_t parts = 64;
-  // The window is as long as 64 parts, but may touch 65 parts, because it includes both ends. The other slots are for
-  // parts that have left the window, but were not removed yet because of a late wake-up.
+  // There is one slot for each part, which is a 64th of the window. A window may touch 65 parts, because it includes
+  // both ends. The other slots are for parts that have left the window, but were not removed yet because of a late
+  // wake-up.
   static constexpr std::size_t most_slots = parts + 4;
 
   const slot& at(std::size_t i) const noexcept { return slots_[(first_ + i) % most_slots]; }

@@ -22,12 +22,13 @@ namespace canigo::detail {
 /// So with one thread all items run in order. One additional pump may seek, so that a further thread can run it and is
 /// counted.
 ///
-/// No work waits while a thread of the loop is idle:
+/// These rules ensure that no work waits while a thread of the loop is idle:
 /// - A thread that adds work checks afterwards whether a pump seeks, and posts an idle pump if none does.
 /// - A pump that stops seeking checks all work once more afterwards. In both rules, a full fence separates the first
 ///   step (adding work, or the end of seeking) from the check. So one of the two threads sees the other's first step.
-/// - When the last seeking pump finds work and there is more, it posts another pump. Every working pump does the same
-///   at each turn, because the last seeking pump may have become idle while some working pump was not being run.
+/// - When the last seeking pump finds work, and there is more work, it posts another pump. At each turn, a working pump
+///   with more work also posts another pump if no pump seeks. That is needed because the last seeking pump may have
+///   become idle while no thread ran this working pump.
 class pump_crew {
  public:
   pump_crew(const pump_crew&) = delete;

@@ -28,9 +28,9 @@ namespace canigo::detail {
 /// - The owner writes a slot (relaxed), then the tail (release). A taker reads the tail (acquire), then the slot. So it
 ///   reads what was written for this position, or something later.
 /// - A taker does not use a value that was written for a later position. The owner reuses a slot only after it has read
-///   (acquire) a head beyond the slot, which a CAS (release) wrote. A taker reads the slot before its own CAS. If that
-///   CAS freed the slot, the read happened before the owner's write. Otherwise the CAS fails, and the value is ignored.
-///   Slots are atomic, because such a read would be a data race.
+///   (acquire) a head beyond the slot, which a CAS (release) wrote. A taker reads the slot before its own CAS. If its
+///   own CAS freed the slot, the read happened before the owner's write. If another thread's CAS freed the slot, the
+///   taker's CAS fails, and the taker ignores the value. Slots are atomic, because that read would be a data race.
 /// - The head is read before the tail (acquire): with a tail older than the head, a full ring could look empty.
 class steal_ring {
  public:

@@ -15,7 +15,8 @@ namespace canigo::detail {
 /// It is never ahead of the system's clock, because it counts each tick as a thousandth shorter than measured. It is at
 /// most 1 µs behind, because an anchor is used for at most 650 µs. All threads share one anchor. A processor may read
 /// its counter before an earlier load of the program. So a thread that waits for a cache line of another core may read
-/// the time at which its wait began. So a second reading may return an earlier time than the first one, by up to 1 µs.
+/// the time at which its wait began. Then a second reading of this clock may return an earlier time than the first one,
+/// by up to 1 µs.
 ///
 /// At each new anchor the clock is compared with the system's clock. If they differ too much, the length of a tick is
 /// measured again. If they differ a second time, the system's clock is used from then on. The clocks differ, for
@@ -90,8 +91,7 @@ class counter_clock {
   static constexpr unsigned slope_bits = 32;
   // The counted time runs slower than the measured rate by this factor, so that it is not ahead of the system's clock.
   static constexpr double slowness = 0.999;
-  // The max age of an anchor. The time is counted from the anchor until the anchor has this age. Then a new anchor is
-  // read.
+  // The max age of an anchor (a reading of the system's clock). When an anchor reaches this age, a new anchor is read.
   static constexpr duration longest = std::chrono::microseconds{650};
   // The system's clock is read before and after the counter. If more time than this passes between the two readings of
   // that clock, the reading of the counter is not used.
@@ -142,7 +142,7 @@ class counter_clock {
   }
 
   /// Whether the counted time agrees with the system's time. The counted time may be ahead by at most `closeness`, the
-  /// uncertainty of the reading. It may be behind by at most `most_off` and a thousandth of the time since the anchor.
+  /// uncertainty of the reading. It may be behind by at most `most_off` plus a thousandth of the time since the anchor.
   bool agrees(reading at) const noexcept {
     const std::uint64_t anchor = ticks_.load(std::memory_order_relaxed);
     const auto passed = static_cast<double>(at.time.time_since_epoch().count() - time_.load(std::memory_order_relaxed));

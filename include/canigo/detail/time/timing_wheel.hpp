@@ -12,11 +12,12 @@ namespace canigo::detail {
 /// A set of deadlines, a million or more, exact to the nanosecond. Inserting and removing take constant time; the
 /// earliest deadline comes out first.
 ///
-/// It is a hierarchical timing wheel over the whole range of time_point: 11 levels of 64 slots, with six bits of the
-/// instant for each level. The highest digit in which a deadline differs from the wheel's reference determines its
-/// level. So a lower level is always due before a higher one, and inside a level the slots are due in order. When a
-/// slot is due, its nodes move to lower levels. Each slot stores its earliest deadline, and the reference jumps to that
-/// deadline. So a deadline that is alone in its slot comes out without passing through every level.
+/// It is a hierarchical timing wheel over the whole range of time_point: 11 levels of 64 slots. Each level stands for
+/// one digit of the instant, and a digit has six bits. The wheel's reference is an instant at or before all deadlines.
+/// The highest digit in which a deadline differs from the reference determines the level of the deadline. So a lower
+/// level is always due before a higher one, and inside a level the slots are due in order. When a slot is due, its
+/// nodes move to lower levels. Each slot stores its earliest deadline, and the reference jumps to that deadline. So a
+/// deadline that is alone in its slot comes out without passing through every level.
 ///
 /// Nodes come out by deadline, and for equal deadlines in the order of insertion. A deadline in the past counts as due
 /// at the latest `now` that pop() has got. If pop() gets an earlier `now` than that, it uses the latest one instead.
@@ -42,8 +43,9 @@ class timing_wheel {
   /// The earliest deadline, or an instant shortly before it, but never after it. time_point::max() if there is no
   /// deadline.
   ///
-  /// The result is exact unless the earliest of more than 16 deadlines in one slot was removed. If the result is too
-  /// early, pop() returns nullptr at that instant, and then next() returns a later instant.
+  /// The result may be too early if the earliest deadline of a slot was removed, and more than 16 deadlines were left
+  /// in that slot. In this case pop() returns nullptr at the returned instant, and the next call of next() returns a
+  /// later instant.
   time_point next() noexcept;
 
   bool empty() const noexcept { return size_ == 0; }

@@ -30,7 +30,7 @@ struct quota_name {
 /// Parses names such as X-RateLimit-Remaining, x-ratelimit-reset-tokens-minute and X-HubSpot-RateLimit-Daily: a prefix,
 /// then words for the value, the unit and the window in any order. Returns std::nullopt if a word is unknown.
 ///
-/// Source: the documentation of the servers that limit_fields names.
+/// Source: the servers' documentation. The comment of limit_fields names these servers.
 /// Allocates: never.
 std::optional<quota_name> parse_quota_name(std::string_view name) noexcept;
 
