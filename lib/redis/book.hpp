@@ -71,13 +71,13 @@ class book {
   std::shared_ptr<holding> take_ended() noexcept { return std::move(ended_); }
   /// Puts back a permit that take_ended() has returned, so that the next call of take_ended() returns it again.
   void tell_again(std::shared_ptr<holding> h) noexcept;
-  /// The sum of the weights of the permits in use; 0 without a cap. These permits are lost if the lease of this process
-  /// ends.
+  /// The sum of the weights of this process's permits in use; 0 if the limit has no cap. If the lease of this process
+  /// ends, these permits are lost.
   std::uint64_t held() const noexcept { return held_; }
   /// The number of permits that callers have.
   std::size_t out() const noexcept { return holdings_.size(); }
-  /// The number of permits of one alternative in use; 0 without a cap. These permits are lost if the lease of this
-  /// process ends.
+  /// The number of this process's permits in use that belong to this alternative; 0 if the limit has no cap. If the
+  /// lease of this process ends, these permits are lost.
   std::uint64_t held_at(std::size_t alternative) const noexcept { return held_at_[alternative]; }
 
   /// Adds `n` idle permits, or `n` idle tokens of the rate `r`. If no token was idle before this call, all tokens that

@@ -156,8 +156,9 @@ endpoint endpoint::parse(std::string_view url) {
 
 std::string endpoint::to_string() const {
   if (!path.empty()) {
-    // If the path begins with two slashes, the URL begins with "unix://". After "unix:" alone, parse() would take the
-    // two slashes as a part of the prefix, and not of the path. It could also take the text behind them as a user.
+    // If the path begins with two slashes, the URL gets the longer prefix "unix://". With the prefix "unix:", parse()
+    // would not count these two slashes as a part of the path. It could also take the text after the slashes as a user
+    // name.
     const std::string start = path.starts_with("//") ? "unix://" : "unix:";
     return start + path + (database != 0 ? "?db=" + std::to_string(database) : "");
   }

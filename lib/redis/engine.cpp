@@ -87,7 +87,7 @@ engine::engine(const net::any_io_executor& executor, std::shared_ptr<const link_
 
 void engine::let_go_of_context() noexcept {
   // Normally a posted function shuts the subscriber down. A context that is being destroyed destroys this function
-  // without calling it. So the subscriber is shut down here: a subscriber and its link own each other until then.
+  // without calling it. So the subscriber is shut down here. Until then, the subscriber and its link own each other.
   if (const auto s = std::exchange(subscriber_, nullptr)) s->shut_down();
   strand_ = {};
   delivery::let_go_of_context();
@@ -253,7 +253,7 @@ void engine::take_out(call& c) noexcept {
 
 void engine::finish(call& c, std::error_code ec) noexcept {
   c.error_ = ec;
-  if (c.deadline_.end(*time_)) post_kept(c);  // if the deadline has just passed, its handler posts the call instead
+  if (c.deadline_.end(*time_)) post_kept(c);  // if end() returns false, the deadline's handler posts the call later
 }
 
 void engine::fail_all(calls& list, std::error_code ec) noexcept {

@@ -114,13 +114,13 @@ void ledger::published(std::string_view message) noexcept {
       const std::uint64_t from = has_alternatives() ? number(behind.substr(std::min(behind.find(' '), last) + 1)) : 1;
       grant(waiter_of(*r), static_cast<std::int64_t>(number(behind)), static_cast<std::size_t>(from - 1));
     } else if (!book_.is_told_of(id)) {
-      plan_.hint();  // the next call of the Redis script finds out whether the grant has an owner
+      plan_.hint();  // the next call of the Redis script finds out whether the grant belongs to a request
     }
   } else if (what == 'x') {
     if (r != nullptr) grant(waiter_of(*r), 0, 0);
   } else if (what == 'b') {
-    // Another process waits for permits or tokens that are idle in this process. A later answer tells when no process
-    // waits any more.
+    // Another process waits for permits or tokens that are idle in this process. A later answer of Redis reports when
+    // no process waits any more.
     stats_.waiting_of_all = std::max<std::size_t>(stats_.waiting_of_all, 1);
     give_back_idle();
   } else if (what == 'h') {

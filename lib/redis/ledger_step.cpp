@@ -89,9 +89,9 @@ time_point ledger::next_step(time_point now) const noexcept {
 }
 
 void ledger::set_alarm(time_point when) noexcept {
-  // If the next step becomes due later, the alarm stays as it is. It then rings too early and calls step() once more,
-  // which is cheaper than setting the alarm again. An alarm that is not needed at all is cleared, because it would keep
-  // the loop running.
+  // If the alarm is already set to a time before `when`, it is not changed. It then rings too early and causes one
+  // needless step, which is cheaper than setting the alarm again. If no further step is needed, the alarm is cleared,
+  // because a set alarm keeps the loop running.
   const bool looks_again = when != time_point::max() || plan_.is_under_way() || turn_.is_asked();
   if (!alarm_.is_set() || alarm_.when() > when || !looks_again) alarm_.set(when, *this);
 }
@@ -126,8 +126,9 @@ void ledger::failed(time_point now, std::error_code cause, std::string_view text
   }
 }
 
-/// Called when an answer of Redis is late. Decides the requests that can't wait for this answer. If the connection has
-/// already reported why Redis is unreachable, Redis counts as failed immediately, before the late call ends.
+/// Called when an answer of Redis is late. Grants or refuses, without Redis, the requests that can't wait for this
+/// answer. If the connection has already reported why Redis is unreachable, Redis counts as failed immediately, before
+/// the late call ends.
 void ledger::call_is_late(time_point now) noexcept {
   const bool has_trouble = !plan_.is_failing() && engine_->has_trouble();
   if (has_trouble) {

@@ -57,8 +57,8 @@ class link_listener {
   link_listener& operator=(const link_listener&) = delete;
 
   virtual void link_up() noexcept = 0;
-  /// Called with each reply. Returns false if no command expects this reply. The link then closes itself, so the
-  /// listener does not close it.
+  /// Called with each reply. Returns false if no command expects this reply. After a result of false the link closes
+  /// itself, so the listener does not close it.
   virtual bool link_reply(reply&& r) noexcept = 0;
   /// Called after link_reply() has got all replies that have arrived. Returns whether more replies are expected; if
   /// not, the link stops reading.

@@ -28,7 +28,8 @@ class round_trips {
   /// The shortest round trip; 0 before the first one.
   duration shortest() const noexcept { return *std::min_element(flights_.begin(), flights_.end()); }
 
-  /// An answer that takes longer than this is late: three times the shortest round trip. 0 before the first round trip.
+  /// The longest time that an answer may take without being late: three times the shortest round trip. 0 before the
+  /// first round trip.
   duration allowance() const noexcept { return 3 * shortest(); }
 
  private:

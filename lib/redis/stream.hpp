@@ -43,14 +43,14 @@ class stream {
   virtual void read_some(net::mutable_buffer b, on_read f) = 0;
   virtual void write_all(net::const_buffer b, on_written f) = 0;
   virtual void close() noexcept = 0;
-  /// Whether the peer has not closed the connection. It asks the kernel, which costs a system call.
+  /// Whether the connection is still open. Each call of this function costs a system call.
   virtual bool is_open() noexcept = 0;
   /// If the connection fails, this text is added to the error's text. "" if there is nothing to add.
   virtual std::string hint() const { return {}; }
 
  protected:
-  /// Whether the peer has not closed the connection of this socket. `may_have_data`: unread bytes are allowed;
-  /// otherwise the result is false if there are any.
+  /// Whether the connection of this socket is still open. If `may_have_data` is false, this function also returns false
+  /// if the socket has unread bytes.
   static bool is_open(int socket, bool may_have_data) noexcept;
 };
 

@@ -57,8 +57,8 @@ class subscriber final : public std::enable_shared_from_this<subscriber>, privat
   /// Call it with the run id of the server that now gets the commands. If the subscriber is connected to another
   /// server, it reconnects, because the other server would publish no more messages. Runs on the strand.
   void follow(const std::string& run_id) noexcept;
-  /// Ends all subscriptions, and closes the connection. Call it on the strand. If add() was called but its posted
-  /// function has not run yet, its channel is not subscribed.
+  /// Ends all subscriptions, and closes the connection. Call it on the strand. If the function that add() has posted
+  /// runs only after close(), it does not subscribe to the channel.
   void close() noexcept;
   /// Call it when the context is destroyed. Closes the connection, and releases the timers and the strand.
   void shut_down() noexcept;

@@ -83,7 +83,8 @@ void add_lists(const sync_call& c, std::vector<double>& numbers) {
   }
 }
 
-/// Returns the argument ARGV[6] of the script: the numbers of all rates and units except the first.
+/// Returns the argument ARGV[6] of the script as packed numbers: the settings of all rates except the first, and the
+/// charged amounts of all units except the first. For each alternative, also the charged amounts of all its units.
 std::string further_of(const sync_call& c) {
   const std::size_t rates = std::max(c.settings.rate_count, std::size_t{1});
   std::vector<double> numbers{as_double(c.shape), as_double(rates - 1), as_double(c.units - 1)};

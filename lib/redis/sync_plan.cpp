@@ -26,7 +26,7 @@ constexpr backoff after_failures{.first = milliseconds{50}, .cap = milliseconds{
 
 // During this time after a failed call to Redis, requests are decided without Redis. If another call begins in this
 // time, they are decided without Redis until that call ends. The time is longer than the longest delay between calls.
-// So while requests come, the next call begins before the time ends.
+// So while requests come, the next call begins before this time has passed.
 constexpr duration known_for = seconds{1};
 
 // Bounds of the time after which a call of the script is late. When a call is late, impatient requests, which must not
@@ -140,8 +140,8 @@ void sync_plan::rates_changed(time_point now, const limit_settings& s) noexcept 
   share_at_ = now;
 }
 
-/// Gives this process its share of each rate, which it may use while Redis does not answer. The buckets of the shares
-/// are empty at first.
+/// Gives this process a share of each rate. The process may use the shares while Redis does not answer. The buckets of
+/// the shares are empty at first.
 void sync_plan::begin_share(time_point since, const limit_settings& s) noexcept {
   if (options_.on_failure.what() != failure_mode::kind::local || std::exchange(has_share_, true)) return;
   shares_.clear();

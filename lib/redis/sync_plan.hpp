@@ -127,7 +127,8 @@ class sync_plan {
   void look_again_for(time_point now, const canigo::detail::demand& wanted, time_point paused_until) noexcept;
   /// Like look_again_for(), for a limit with alternatives, whose waiters may wait for different alternatives. Call
   /// look_again_for_none() first, and then look_again_for_any() for each waiter that must wait. `set`: the alternatives
-  /// that may serve the waiter and are not paused. `resumes_at`: when the first of the pauses of alternatives ends.
+  /// that may serve the waiter and are not paused. `resumes_at`: the earliest time at which the pause of an alternative
+  /// ends.
   void look_again_for_none() noexcept { share_at_ = time_point::max(); }
   void look_again_for_any(time_point now, const canigo::detail::demand& wanted, std::uint64_t set,
                           time_point resumes_at) noexcept;

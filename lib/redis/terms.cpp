@@ -93,7 +93,7 @@ terms::terms(std::uint64_t permits, const std::vector<rate_limit>& rates, std::s
     t->at.resize(alternatives_.size());
   }
   if (units_ != nullptr) shape_ = shape_of(rates, *units_, permits > 0, alternatives_);
-  std::size_t of = 0;  // the alternative to which rates[i] belongs, if it is not a common rate
+  std::size_t of = 0;  // if rates[i] is a rate of an alternative: the index of that alternative
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const std::size_t at = i + skipped;
     std::string field = units_ ? "limiter_options.rates[" + std::to_string(i) + "]." : "scheduler_options.";

@@ -93,13 +93,14 @@ class terms {
   /// Like charge(), for the rates of one alternative.
   void charge_at(std::size_t alternative, std::size_t unit, std::int64_t amount, time_point tell_until) noexcept;
 
-  /// Whether there are changes that Redis has not confirmed yet.
+  /// Whether there is a change that a call of the Redis script must report: a changed setting that no call contains
+  /// yet, or an unconfirmed charge that is not overdue.
   bool has_untold() const noexcept {
     return !unsaid_.is_empty() || (charged_ != charged_and_answered_ && charged_ != overdue_);
   }
   /// Call it when Redis fails. If the `tell_until` of the last change or charge has passed, drops all unconfirmed
   /// changes of settings. Charges are never dropped, because a call whose answer was lost may have reported them. But
-  /// overdue charges alone cause no call of the script.
+  /// overdue charges, whose `tell_until` has passed, do not cause a call of the script by themselves.
   void forget_overdue(time_point now) noexcept;
 
   /// Adds the settings and the changes to a call of the Redis script. May throw std::bad_alloc if the limit has
@@ -119,7 +120,8 @@ class terms {
   /// Stores the answer to a call that began at `called_at`. `quarantine`: how much longer the quarantine lasts.
   /// `empty_in`: how much longer each bucket stays empty. A negative element: for how long the bucket has had tokens.
   void heard(time_point called_at, duration quarantine, const std::array<duration, most_rates>& empty_in) noexcept;
-  /// The earliest time at which a request may be granted: `now`, or the end of a pause or of a quarantine.
+  /// The earliest time at which a request may be granted: the latest of `now`, the end of the pause and the end of the
+  /// quarantine.
   time_point opens_at(time_point now) const noexcept;
   /// Returns the time from `now` until the buckets have gathered `tokens`, an amount for each unit; 0 if the state of
   /// the buckets is unknown.
