@@ -82,8 +82,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   /// Returns an error text which says that client_options.connect_timeout has passed, and names the missing step, such
   /// as setting up TLS.
   std::string passed_connect_timeout() const;
-  /// Returns a part of an error text: the first missing step before the request can be sent, such as "the server was
-  /// reached".
+  /// Returns the end of an error text about a timeout, for use after "passed before". It names the first missing step
+  /// on the way to sending the request. Example: "the server was reached".
   const char* missing_to_send() const noexcept;
   /// Copies curl's information into the transfer's response, and returns how the transfer ended.
   std::error_code end(CURLcode result) noexcept;
@@ -184,8 +184,8 @@ class easy_handle : public list_node<easy_handle, struct in_unwatched> {
   int sent_hop_ = -1;      // the number of redirects before the request was last sent; -1: not sent yet
   int sent_connects_ = 0;  // how many connections the transfer had made when the request was last sent
   bool is_worn_ = false;
-  // whether the client has shut down the connection, so that curl must use another one; until curl does, the request's
-  // body is not sent
+  // whether the client has shut down the transfer's connection, so that curl must use another connection; until curl
+  // uses it, the request's body is not sent
   bool is_spoiled_ = false;
   bool has_given_ = false;       // whether curl has got a part of the request's body
   bool may_resend_ = false;      // whether the request may be sent once more to the same URL

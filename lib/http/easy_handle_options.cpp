@@ -77,10 +77,10 @@ easy_handle::easy_handle(const client_options& options, const trust& trusted, co
   if (known_addresses_) set(CURLOPT_RESOLVE, known_addresses_.get());
   if (options.proxy) set(CURLOPT_PROXY, options.proxy->c_str());
   if (options.proxy == "") {
-    // If the client has no proxy, this code sets User-Agent as an ordinary field, because curl would format a
-    // CURLOPT_USERAGENT twice for each request.
     // With an empty CURLOPT_NOPROXY, curl ignores the environment's list of hosts to reach without a proxy.
     set(CURLOPT_NOPROXY, "");
+    // Without a proxy, User-Agent is set as an ordinary header field. With CURLOPT_USERAGENT, curl would format the
+    // field twice for each request.
     if (!options.user_agent.empty()) {
       append_line(agent_, "User-Agent: " + options.user_agent);
     }

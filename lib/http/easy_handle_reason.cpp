@@ -28,8 +28,8 @@ bool is_out_of_descriptors() noexcept {
 }
 
 bool has_memory_for(std::size_t size) noexcept {
-  // clang optimizes a new-expression away if its memory is not used, and takes it for successful. It keeps a call of
-  // the function operator new.
+  // This code calls the function operator new, because clang does not remove such a call. A new-expression with unused
+  // memory would be removed, and would count as successful.
   void* const memory = ::operator new(size, std::nothrow);
   ::operator delete(memory);
   return memory != nullptr;

@@ -58,8 +58,8 @@ void engine::unreferenced() noexcept {
   {
     const std::lock_guard use{context_use_};
     if (!context_gone_) {
-      // The context may be destroyed right after remove(). Before that, it exists while this thread holds context_use_.
-      // So the engine first releases its objects of the context.
+      // The context may be destroyed right after remove(). Before remove(), the context can't be destroyed while this
+      // thread holds context_use_. So the engine releases its objects of the context before remove().
       let_go_of_context();
       is_left_to_context_ = !context_->remove(*this);
       if (is_left_to_context_) return;

@@ -124,8 +124,8 @@ void engine::tell(stream& s) {
     const bool has_ended = s.deadline_.has_ended();
     if (s.waiting_ == nullptr || !s.waiting_->settle(s, has_ended)) return;
     w = std::exchange(s.waiting_, nullptr);
-    // From now on the caller may release the stream, which destroys a stream that has ended. So such a stream is
-    // removed from the engine's lists here.
+    // From now on the caller may release the stream. If the stream has ended, the release destroys it. So a stream that
+    // has ended is removed from the engine's lists here.
     if (has_ended) {
       transfer_mail_.remove(s);
       transfers_.remove(s);

@@ -56,7 +56,7 @@ class multi : private connection_source {
   /// events whose waits have ended; `aborted`: the events among `fired` whose waits were cancelled.
   void socket_news(socket_watch& w, int fired, int aborted) noexcept;
   /// Call it when the time of alarm_at() has come. The next run() then calls curl, unless curl has cancelled the alarm
-  /// since.
+  /// in the meantime.
   void alarm_rang() noexcept { is_due_ = is_due_ || alarm_at_ != time_point::max(); }
   /// Whether run() must be called immediately. The caller could set a timer that has already expired instead, but that
   /// would cost one more turn of the reactor.

@@ -8,7 +8,8 @@
 
 namespace canigo::http::detail {
 
-/// A field of a request for which the request can't be sent. The message is "FIELD is VALUE; allowed: ALLOWED".
+/// A wrong field of a request: with this field, the request can't be sent. The error message is "FIELD is VALUE;
+/// allowed: ALLOWED".
 struct request_problem {
   std::string field;
   std::string value;

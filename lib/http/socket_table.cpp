@@ -67,7 +67,7 @@ void socket_table::wait(socket_watch& w) noexcept {
     if ((w.wanted & ~w.waiting & what) == 0) continue;
     w.waiting |= what;
     const auto event = what == CURL_POLL_IN ? descriptor::wait_read : descriptor::wait_write;
-    // Never throws, because `w` provides its memory.
+    // async_wait() never throws here, because `w` provides the memory for the handler.
     w.descriptor->async_wait(event, on_ready{listener_->share(), &w, what});
   }
 }

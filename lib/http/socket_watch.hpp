@@ -19,8 +19,8 @@ class easy_handle;
 ///
 /// curl 7.88 to 8.4 closes a socket that never connected, and does not report this to curl's user. A moment later the
 /// descriptor may belong to another thread's socket. So the reactor gets a duplicate of the socket, until the socket is
-/// known to be connected. A connection itself is given to the reactor, and stays there between requests, which saves
-/// two system calls per request.
+/// known to be connected. For a connected socket, the reactor gets the socket itself, and keeps it between requests.
+/// This saves two system calls per request.
 struct socket_watch : list_node<socket_watch, struct in_mail>,
                       list_node<socket_watch, struct in_limbo>,
                       list_node<socket_watch, struct at_port> {
@@ -28,8 +28,8 @@ struct socket_watch : list_node<socket_watch, struct in_mail>,
   static constexpr std::size_t wait_size = 256;
   using wait_memory = canigo::detail::fixed_memory<wait_size>;
 
-  /// Gives `socket` or a duplicate of it to the reactor. If the constructor throws std::system_error, the reactor has
-  /// neither of the two sockets.
+  /// Gives `socket` to the reactor if `connection` is true, otherwise a duplicate of `socket`. If the constructor
+  /// throws std::system_error, the reactor has no socket.
   socket_watch(const net::any_io_executor& executor, int socket, bool connection);
   /// Removes the socket from the reactor, and cancels its waits.
   void let_go() noexcept;

@@ -39,12 +39,12 @@ CURLcode set_identity(CURL* easy, const client_options& options) noexcept;
 /// key contains no key.
 void check_identity_files(const client_options& options);
 
-/// Makes curl read the certificates now, so that no connection has to wait for that later. It returns only errors in
-/// the certificates.
+/// Makes curl read the certificates now, so that no connection has to wait for that later. Returns an error if a
+/// certificate or the client's key is invalid, or if there is no memory. Ignores errors of the connection.
 ///
 /// curl reads certificates when a server has sent something. So this function runs a server on a loopback port for a
-/// moment. The server answers up to 64 connections, because other processes may connect, too. If there are more, or
-/// after 5 s, curl reads the certificates with its first connection.
+/// moment. The server answers up to 64 connections, because other processes may connect, too. If other processes take
+/// all 64 connections, or if 5 s pass, curl reads the certificates with its first real connection.
 ///
 /// Throws std::bad_alloc.
 CURLcode read_certificates(CURLM* multi, const trust& trusted, const client_options& options);
