@@ -76,7 +76,7 @@ class tool {
   /// Claims one job of the queue "default". The case fails if no job is due.
   claimed_job claim_one(const place& at = place::current()) { return claim_one_of("default", at); }
   claimed_job claim_one_of(std::string queue, const place& at = place::current());
-  /// Makes the store end expired leases and deadlines, by a claim: each claim does that. The claim is for a queue
+  /// Calls claim(), because each claim makes the store end expired leases and deadlines. The claim names a queue
   /// without jobs, so it gets no job.
   void reap() { same(claim(1, "nobody knows it").size(), 0u); }
   /// Claims jobs of the queue, and returns their numbers.

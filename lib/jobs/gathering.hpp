@@ -17,8 +17,8 @@ class gathering {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// Waits for more operations if the last transaction had at least `few` operations. Returns the number of operations
-  /// that wait for a transaction then. `size` returns the current number of such operations.
+  /// Waits for more operations if the last transaction had at least `few` operations. Returns how many operations are
+  /// ready for the next transaction at the end of the wait. `size` returns the current number of such operations.
   template <class Size>
   std::size_t wait(Size size) const {
     std::size_t there = size();

@@ -37,7 +37,7 @@ struct postgres_store::order {
   // Whether the operation's effect must survive a crash of the server. If so, the operation fails when the connection
   // breaks and the outcome is unknown. Any other operation is then repeated.
   bool is_durable = false;
-  bool tells = false;  // whether to notify other processes, whose callers may wait for the change of this operation
+  bool tells = false;  // whether to notify other processes, because their callers may wait for this change
   bool is_claim = false;
   bool reads_much = false;  // whether the operation is a read that may take long
   std::vector<detail::postgres_query> queries;

@@ -93,8 +93,8 @@ void postgres_store::line::perform(orders& list) {
   const bool waits_for_disk =
       std::ranges::any_of(list, &order::is_durable, [](const auto& o) -> const order& { return *o; });
   bool tells = false;
-  // Claims come last in the transaction. A claim waits for no lock, but a statement after it may have to wait for a
-  // lock for a long time.
+  // Claims come last in the transaction. Other statements may have to wait a long time for a lock. If such a statement
+  // came after a claim, the claimed rows would stay locked during that wait.
   orders claims;
   std::ranges::copy_if(list, std::back_inserter(claims), &order::is_claim,
                        [](const auto& o) -> const order& { return *o; });

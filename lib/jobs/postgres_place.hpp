@@ -54,7 +54,7 @@ class postgres_lost : public std::system_error {
  public:
   postgres_lost(const std::string& text, bool is_unknown);
 
-  /// Whether it is unknown if the server has carried out the operation.
+  /// Whether the outcome is unknown: the server may or may not have carried out the operation.
   bool is_unknown;
 };
 

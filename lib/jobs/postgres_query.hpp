@@ -56,7 +56,7 @@ inline constexpr std::size_t postgres_statements = static_cast<std::size_t>(post
 
 const std::string& text_of(postgres_statement s);
 
-/// A statement with its arguments in the server's format. It refers to strings, which must outlive it.
+/// A statement with its arguments in the server's format. The strings to which the query refers must outlive the query.
 class postgres_query {
  public:
   explicit postgres_query(postgres_statement s) : what{s} {}
@@ -98,9 +98,9 @@ class postgres_query {
 /// with the same key or, without keys, a job for the same queue.
 bool share_a_lock(const std::vector<new_job>& some, const std::vector<new_job>& others) noexcept;
 std::vector<postgres_query> put_queries(const new_job& j);
-/// Puts several jobs in one statement. Precondition: the jobs have no keys, and wait for no batch.
+/// Returns one query that stores several new jobs. Precondition: the jobs have no keys, and wait for no batch.
 postgres_query put_many_query(const std::vector<const new_job*>& jobs);
-/// Ends several runs in one statement. Precondition: no two of the runs belong to the same job.
+/// Returns one query that ends several runs. Precondition: no two of the runs belong to the same job.
 postgres_query complete_many_query(const std::vector<lease>& leases, const std::vector<std::string_view>& results);
 /// Returns queries for a job that waits for a batch. If that batch has no unfinished job, the queries make the job
 /// claimable. Run the queries after all puts of the operation. Empty if the job waits for no batch.

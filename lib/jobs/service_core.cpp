@@ -24,8 +24,8 @@ namespace {
 
 using canigo::detail::throw_invalid;
 
-/// The time between two counts of the jobs for stats(), if a count is quick. After a slow count, the time is
-/// `count_pause` times the duration of the count.
+/// How often the jobs are counted for stats(). The next count begins at least `count_every` after the beginning of the
+/// previous count. If a count takes the time t, the next count begins at least `count_pause` times t after its end.
 constexpr duration count_every = std::chrono::seconds{1};
 constexpr int count_pause = 10;
 /// The min pause after the store has failed. A change that the store reports may end a longer pause early, but not
@@ -118,8 +118,8 @@ void service_core::spawn(net::awaitable<void> work) {
                 [keeps_loop = net::prefer(executor_, net::execution::outstanding_work.tracked)](std::exception_ptr) {});
 }
 
-/// Notes that `ended` coroutines have ended. When the last coroutine of a stopping service has ended, the stop is
-/// complete.
+/// Call it when coroutines of the service have ended. `ended`: the number of these coroutines. When the last coroutine
+/// of a stopping service has ended, the stop is complete.
 void service_core::end_work(std::size_t ended) noexcept {
   {
     const std::lock_guard lock{mutex_};

@@ -41,7 +41,8 @@ class service_core : public std::enable_shared_from_this<service_core> {
   /// Adds a schedule. Its name is the unique key of `j`, or the kind of `j` if there is no key.
   void repeat(new_job j, schedule when);
   void start();
-  /// Begins to stop the service. Idempotent; a later call may change the mode to a harder one.
+  /// Begins to stop the service. Idempotent; a later call may change the mode to a harder one, such as from
+  /// finish_running to cancel_all.
   void request_stop(stop_mode mode, duration grace, std::exception_ptr cause = nullptr);
   /// Cancels all running jobs, and does not wait for their end.
   void abandon() noexcept;

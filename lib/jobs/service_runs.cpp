@@ -24,7 +24,8 @@ std::size_t service_core::free_places(const queue& q) const {
   const std::lock_guard lock{mutex_};
   const std::size_t most = q.options.concurrency;
   // A job whose handler has ended needs no worker, even if its end is not stored yet. So the next job can be claimed in
-  // the transaction that stores this end. If the store accepts no ends, at most 2 * `most` jobs are held.
+  // the transaction that stores this end. If the store accepts no ends, this service holds at most 2 * `most` jobs of
+  // the queue.
   const std::size_t free = most - std::min(q.taken - q.reporting, most);
   return std::min(free, 2 * most - std::min(q.taken, 2 * most));
 }
@@ -44,9 +45,9 @@ net::awaitable<void> service_core::serve(std::shared_ptr<service_core> core, que
         if (came > 0) {
           failures = 0;
           core->health_.succeeded(q.claims, true);
-          // If a claim gets as many jobs as it asked for, there are probably more, so the next claim follows
-          // immediately. But if the queue has a limit, claim() waits for the limit before it looks for a job. So
-          // next_due() is called first.
+          // If a claim gets as many jobs as it asked for, there are probably more jobs. So the next claim follows
+          // immediately, without a call of next_due(). But if the queue has a limit, claim() waits for the limit before
+          // it looks for a job. In that case next_due() first checks whether a job is due.
           has_more = came == places && !q.options.limit;
           continue;
         }

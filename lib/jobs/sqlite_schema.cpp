@@ -47,8 +47,8 @@ CREATE INDEX canigo_job_finish   ON canigo_job(queue, finished_at, state)  WHERE
 CREATE INDEX canigo_job_unwell   ON canigo_job(state, queue)               WHERE state>2 OR state<0;
 CREATE UNIQUE INDEX canigo_job_unique ON canigo_job(unique_key)            WHERE unique_key IS NOT NULL;
 )",
-    // This trigger runs when any statement ends the last job of a batch. It lets the jobs begin that wait for the
-    // batch.
+    // This trigger runs when any statement ends a job of a batch. If all jobs of the batch have ended, the trigger lets
+    // the jobs begin that wait for the batch.
     R"(
 ALTER TABLE canigo_job ADD COLUMN batch TEXT;
 ALTER TABLE canigo_job ADD COLUMN after_batch TEXT;

@@ -4,8 +4,8 @@
 
 namespace canigo::jobs::detail {
 
-/// The version of the tables that this library uses. It refuses tables with a greater version, and migrates tables with
-/// a smaller version.
+/// The version of the tables that this library uses. The library refuses tables with a greater version, and migrates
+/// tables with a smaller version.
 inline constexpr int schema_version = 2;
 
 /// Creates or migrates the tables. If a transaction is open, the changes are a part of it. Several processes may call

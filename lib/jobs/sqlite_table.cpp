@@ -214,7 +214,7 @@ std::size_t sqlite_table::trim(const trim_request& r, instant now) {
   if (r.older_than != duration::max()) {
     before = number(now) - std::chrono::ceil<std::chrono::microseconds>(r.older_than).count();
   }
-  std::int64_t surplus = 0;  // this many of the oldest ended jobs are deleted, whenever they ended
+  std::int64_t surplus = 0;  // this many of the oldest ended jobs are deleted, even if they ended after `before`
   if (r.keep != SIZE_MAX) {
     const auto there =
         db_.sql("SELECT count(*) FROM canigo_job INDEXED BY canigo_job_finish WHERE state>=2 AND queue=?1")

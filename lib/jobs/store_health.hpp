@@ -13,8 +13,8 @@
 
 namespace canigo::jobs::detail {
 
-/// Remembers whether a service's calls to its store fail, separately for each purpose of the calls. For example, counts
-/// may fail while claims succeed.
+/// Remembers whether a service's calls to its store fail, separately for each purpose of the calls. For example, calls
+/// that count jobs may fail while calls that claim jobs succeed.
 class store_health {
  public:
   /// The purposes of calls. The claims of each queue are a purpose of their own: `claims` + i for the queue with the

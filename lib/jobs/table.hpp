@@ -43,8 +43,7 @@ class table {
   virtual std::vector<job_info> list(const list_request& r) = 0;
   virtual std::vector<queue_count> count(instant now) = 0;
 
-  /// Whether an operation has made a change since the last call of take_news(), and other callers may wait for this
-  /// change.
+  /// Whether, since the last call of take_news(), an operation has made a change for which other callers may wait.
   bool take_news() noexcept {
     const bool had = has_news_;
     has_news_ = false;
@@ -71,7 +70,7 @@ inline instant due_of(const new_job& j, instant now) noexcept {
   return j.at ? *j.at : later(now, j.delay);
 }
 
-/// Returns the time from `now` to `then`: negative if it has passed; max if `then` is instant::max().
+/// Returns the time from `now` to `then`: negative if `then` has passed; max if `then` is instant::max().
 inline duration until(instant now, instant then) noexcept {
   if (then == instant::max()) return duration::max();
   using us = std::chrono::microseconds;

@@ -80,8 +80,9 @@ bool is_name(std::string_view name) noexcept {
          name.front() != '/' && name.back() != '/';
 }
 
-/// Returns the list without two kinds of changes. The first kind sets the offset that is already in force. The second
-/// kind is replaced by a later change of the list at the same instant. `before`: the offset before the first change.
+/// Returns the list without the changes that have no effect. A change has no effect if it sets the offset that is
+/// already in force, or if the next change in the list has the same instant. `before`: the offset before the first
+/// change.
 std::vector<zone_change> tidy(seconds before, std::vector<zone_change> list) {
   std::vector<zone_change> kept;
   for (const zone_change& c : list) {

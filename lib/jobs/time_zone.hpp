@@ -33,7 +33,7 @@ class time_zone {
   std::chrono::seconds first_{0};      // the offset before the first change
   std::vector<zone_change> changes_;   // the changes listed in the file
   zone_time last_ = zone_time::min();  // `changes_` has the changes up to this time; `rule_` determines later changes
-  std::optional<zone_rule> rule_;      // determines the changes after `last_`
+  std::optional<zone_rule> rule_;      // the rule for the changes after `last_`; none: there are no later changes
 };
 
 }  // namespace canigo::jobs::detail
