@@ -43,8 +43,8 @@ bool is_overload_code(const std::error_code& code) noexcept {
          code == std::errc::resource_unavailable_try_again;
 }
 
-/// Returns the result of `f` for the code of `error`; false for std::bad_alloc and for null. Returns `otherwise` for
-/// any other exception, because it has no code.
+/// Returns the result of `f` for the error code of `error`. Returns false if `error` is null or a std::bad_alloc.
+/// Returns `otherwise` for any other exception without an error code.
 template <class Function>
 bool judged(const std::exception_ptr& error, Function f, bool otherwise) noexcept {
   if (error == nullptr) return false;

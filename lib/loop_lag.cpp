@@ -106,8 +106,8 @@ class detail::lag_probe final : public delivery {
     if (is_changed && options_.on_change) options_.on_change(late >= options_.threshold, late);
   }
 
-  /// Returns the lag of the last measurement, or the delay of the next measurement so far, whichever is longer. After a
-  /// stop, returns the lag of the last measurement.
+  /// Returns the longer of two times: the lag of the last measurement, and the time by which the next measurement is
+  /// already late. After a stop, returns the lag of the last measurement.
   duration lag() const noexcept { return is_stopped_ ? stats_.last : std::max(stats_.last, clock() - due_); }
 
   const loop_lag_options options_;

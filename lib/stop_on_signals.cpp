@@ -28,7 +28,8 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     net::co_spawn(strand_, std::move(closed),
                   [self = shared_from_this()](const std::exception_ptr&, auto&&...) { self->end(); });
   }
-  /// Starts a wait for one signal. Use it if `stop_` keeps a reference to the object that the signal stops.
+  /// Starts a wait for one signal; later signals have no effect. Use it if `stop_` has only a reference to the object
+  /// to stop. Then let_go() waits while `stop_` runs, so that the object still exists.
   void begin_for_one_signal() {
     is_for_one_signal_ = true;
     begin();
@@ -39,7 +40,8 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     run_ = std::move(stop);
     begin();
   }
-  /// Signals stop an object. Call let_go() before that object is destroyed: later signals have no effect on the object.
+  /// Call let_go() before the object that the signals stop is destroyed. Signals after let_go() have no effect on the
+  /// object.
   /// Threads: any.
   void let_go() {
     {
@@ -72,7 +74,7 @@ class stop_on_signals::watch : public std::enable_shared_from_this<watch> {
     {
       const std::lock_guard lock{mutex_};
       if (is_gone_) return;
-      if (is_for_one_signal_) stop_(mode, grace);  // posts the completions, and calls no code of the user
+      if (is_for_one_signal_) stop_(mode, grace);  // only posts handlers: no user code runs under the lock
     }
     if (!is_for_one_signal_ && stop_) stop_(mode, grace);
     try {

@@ -4,9 +4,9 @@ namespace canigo::metrics {
 
 namespace {
 
-// The number of bounds between buckets in a metric. The first bound is first_edge, and each further bound is four times
-// the one before. At these powers of two the histogram has exact counts. So a metric has only a few series, which can
-// be stored for years.
+// The number of bounds between the buckets of an exported histogram. The first bound is first_edge, and each further
+// bound is four times the one before. wait_histogram has exact counts at these bounds, because they are powers of two.
+// With so few bounds, a metric has only a few series, which can be stored for years.
 constexpr int edges = 15;
 constexpr duration first_edge{1024};
 

@@ -336,9 +336,9 @@ void admission::pump_otherwise(time_point now) noexcept {
   if (binding_) note_binding(now);
 }
 
-/// Ends the waiters whose requests have become too large for the limit, wherever they are in the queue. Such a
-/// waiter is not left until it becomes the first one. With ageing, that may happen while the engine does nothing, so
-/// nothing would end the waiter then.
+/// Ends the waiters whose requests have become too large for the limit, wherever they are in the queue. Such a waiter
+/// must not stay in the queue until it is the first one. Ageing may make it the first one while the engine does
+/// nothing, and then nothing would end its wait.
 void admission::end_too_large() noexcept {
   const std::uint64_t most = units_ != nullptr ? 0 : supplies_.largest_request();
   const auto end = [this](wait_node& n) {
@@ -424,8 +424,8 @@ void admission::release_and_tell(std::uint64_t places, std::uint64_t kept) noexc
   if (last) release_ref();
 }
 
-/// Gives slots back to the limits that share them. Returns the shared limit whose pass_on() the caller must call after
-/// the lock was released; null if there is nothing to pass on.
+/// If this limit shares its slots with other limits, gives slots back to the shared_places. Returns the shared_places
+/// if the caller must call its pass_on() after the lock was released; otherwise null.
 std::shared_ptr<shared_places> admission::put_back(std::uint64_t places) noexcept {
   return seat_ != nullptr && supplies_.shared()->put_back(places) ? supplies_.shared() : nullptr;
 }

@@ -218,8 +218,8 @@ void admission::serve_any_of(time_point now) noexcept {
       counts_.add_grant(n->priority, now - n->since());
       const std::uint16_t sublimit = record.sublimit;
       end_wait(static_cast<waiter&>(*n), outcome::granted);
-      // This grant may have used up the sublimit. If alternatives are reserved for an earlier waiter that also needs
-      // this sublimit, the loop starts again with the first waiter.
+      // This grant may have used up the sublimit. An earlier waiter for which alternatives are reserved may need the
+      // same sublimit. In that case its reservation may be useless now, so the loop starts again with the first waiter.
       if (open.is_needed(sublimit)) {
         open = {};
         next = time_point::max();

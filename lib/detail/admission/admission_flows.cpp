@@ -196,9 +196,9 @@ void admission::wait_in_flow(waiter& w, const request& r, time_point now) noexce
   w.state_ = waiter::state::queued;
   if (r.deadline == time_point::max() || !time_->arm(*w.limit_, r.deadline)) w.limit_ = nullptr;
   if (w.holds_work_) hold_loop();
-  // A new waiter behind another waiter of its flow makes no grant possible, so usually pump() is not called. But with
-  // ageing, the request's `since` may make the new waiter old enough for a promotion. If `delays_` is set, a waiter
-  // may have to be shed.
+  // A new waiter behind another waiter of its flow makes no grant possible, so usually pump() is not called. With
+  // ageing, pump() is called, because the request's `since` may make the new waiter old enough for a promotion. If
+  // `delays_` is set, pump() is called, because a waiter may have to be shed.
   if (evicted || flows_->is_first(w) || queue_.ageing() != duration::max() || delays_) pump(now);
 }
 

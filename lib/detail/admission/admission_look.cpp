@@ -53,9 +53,9 @@ std::vector<const wait_node*> admission::first_waiters(time_point now, std::size
   return all;
 }
 
-/// Describes a waiter as if all waiters before it had been granted. If a rate delays these earlier waiters, some of
-/// their calls may have ended before this waiter's grant. So the slots of the earlier waiters count only if no rate
-/// delays those waiters.
+/// Describes a waiter as if all waiters before it had been granted. If a rate delays these earlier waiters, some of the
+/// earlier waiters' calls may have ended before this waiter's grant. So the slots of the earlier waiters count only if
+/// no rate delays them.
 waiting_request admission::row_of(time_point now, const wait_node& n, const turn& t) const {
   const demand all{t.all[0], &t.all};
   time_point ready = supplies_.rates().ready_at(now, all);
@@ -96,10 +96,10 @@ std::uint64_t admission::line_of(const wait_node& n) const noexcept {
   return supplies_.any_of() != nullptr ? flows_->row_of(n) : n.flow();
 }
 
-/// Returns a sum of amounts for each waiter that is not in class 0. The sum includes the waiter's own amounts. It also
-/// includes the amounts of earlier waiters in the same queue (see line_of) and in the same or a more important class.
-/// These earlier waiters are granted first, even if the waiter is promoted. With `takes_newest`, a sum includes only
-/// the waiter's own amounts.
+/// Returns a sum of amounts for each waiter; the sums of waiters in class 0 are not used. A sum includes the waiter's
+/// own amounts. It also includes the amounts of earlier waiters in the same queue (see line_of) and in the same or a
+/// more important class. These earlier waiters are granted first, even if ageing promotes the waiter to a more
+/// important class. With `takes_newest`, a sum includes only the waiter's own amounts.
 std::vector<amounts_by_unit> admission::certain_turns(const std::vector<const wait_node*>& waiters,
                                                       bool takes_newest) const {
   std::vector<amounts_by_unit> turns(waiters.size());

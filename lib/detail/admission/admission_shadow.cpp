@@ -87,8 +87,9 @@ void admission::let_wait_in_shadow(const request& r, std::uint32_t flow, time_po
   pump(now);
 }
 
-/// Checks whether the deadline of a shadow waiter's request has passed, and its grant becomes possible only after that
-/// deadline. If so, deletes the waiter and returns true. `ready`: when the grant becomes possible.
+/// Checks whether `n` is a shadow waiter whose request would have timed out without shadow mode: its deadline has
+/// passed, and is earlier than `ready`. If so, deletes the waiter and returns true. `ready`: when the grant becomes
+/// possible.
 bool admission::is_over_in_shadow(wait_node& n, time_point ready, time_point now) noexcept {
   auto& w = static_cast<waiter&>(n);
   if (!w.is_phantom_) return false;

@@ -77,8 +77,8 @@ outcome admission::enter_flow_with_units(const request& r, time_point now, std::
   return outcome::granted;
 }
 
-/// Stores the amounts of a waiter that is granted or must wait. Returns `o`, or errc::not_enough_memory if there is no
-/// memory for the amounts of a waiter that must wait.
+/// Stores the amounts of the request `r` in its waiter `w`, if the outcome `o` is a grant or a wait. Returns `o`, with
+/// one exception: if `w` must wait and there is no memory for its amounts, returns errc::not_enough_memory.
 outcome admission::keep_amounts(waiter& w, const request& r, outcome o) noexcept {
   if (o == outcome::granted) w.amounts_ = take_promised(r);
   if (o == outcome::must_wait || o == outcome::must_wait_in_flow) {

@@ -167,8 +167,8 @@ void channel_group::end_with_context() noexcept {
   }
   // The waiting coroutines are destroyed without the lock, because their frames may own channels and values.
   while (suspended* s = waiters.pop()) s->destroy();
-  // The executor of a strand uses its context in its destructor. So this executor is destroyed now, while the context
-  // exists.
+  // The destructor of a strand's executor uses the execution context. So the group's executor is destroyed now, while
+  // the context still exists.
   const std::lock_guard lock{mutex_};
   let_go_of_context();
 }

@@ -42,8 +42,8 @@ bool counted_member::add_ref_if_there_is_one() noexcept {
 void counted_member::context_shutdown() noexcept {
   if (add_ref_if_there_is_one()) {
     end_with_context();
-    // If a thread has called leave_to_context(), that call took a reference. No thread can call it after
-    // end_with_context(), so the reference is released here.
+    // If a thread has called leave_to_context(), that call took a reference. No thread can call leave_to_context()
+    // after end_with_context(), so the reference is released here.
     if (has_left_something_) release_ref();
     release_ref();
     return;

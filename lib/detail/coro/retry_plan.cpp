@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint32_t usual_attempts = 3;
 
-/// Returns the least delay before a retry, according to the condition; nothing if the failure must not be retried. If
-/// the condition throws, there is no retry.
+/// Asks the condition whether the failure may be retried. Returns the shortest delay before the retry that the
+/// condition allows, 0 without a condition. Returns nothing if the condition forbids the retry, or throws.
 std::optional<duration> asked(const retry_condition& condition, const std::exception_ptr& failure) noexcept {
   if (!condition) return duration::zero();
   try {

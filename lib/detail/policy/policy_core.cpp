@@ -42,8 +42,8 @@ const policy_options& checked(const policy_options& o) {
   return o;
 }
 
-/// If a call misses its caller's deadline, the callee counts as too slow only if the callee had enough time. Returns
-/// the shortest time that is enough.
+/// If a call misses its caller's deadline, the callee counts as too slow only if the call's operations ran for a
+/// minimum time. Returns this minimum time.
 duration blamed_from(const policy_options& o) noexcept {
   duration least = duration::max();
   if (o.timeout) least = std::min(least, *o.timeout / 2);

@@ -37,15 +37,15 @@ void pool_core::apply_stop(stop_mode mode) noexcept {
 }
 
 /// If the pool drains and has no tasks left, wakes the workers, so that they end. If the pool has closed, resumes the
-/// callers that wait for that.
+/// callers that wait for its closing.
 void pool_core::check_stop() noexcept {
   if (!stop_.is_asked()) return;
   if (stop_.is_draining() && backlog_.size() + crew_.running() == 0) wake_all();
   if (has_closed()) ready_all(closed_waiters_);
 }
 
-/// Whether the pool is closed: all workers have ended. The pool stays open while a lost worker has yet to be replaced,
-/// so that the remaining tasks run.
+/// Whether the pool is closed: a stop was requested, all workers have ended, and the callers of all ended tasks were
+/// resumed. The pool stays open while a lost worker has yet to be replaced, so that the remaining tasks run.
 bool pool_core::has_closed() const noexcept {
   return crew_.is_empty() && undelivered_ == 0 && stop_.is_asked() && !is_short_of_workers();
 }

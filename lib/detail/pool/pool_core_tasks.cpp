@@ -68,7 +68,7 @@ bool pool_core::make_room(pool_task& t) noexcept {
   return true;
 }
 
-/// Accepts a task. The function is inline, because it takes half of the time of submitting an operation.
+/// Accepts a task. The function is inline, because half of the time to submit an operation is spent in it.
 [[gnu::always_inline]] inline void pool_core::accept(pool_task& t) noexcept {
   t.id_ = ++next_id_;
   ++counts_.report.submitted;

@@ -101,7 +101,8 @@ void pool_core::replace_workers() noexcept {
   }
 }
 
-/// Called when the coroutine of a worker has ended, or its frame was destroyed. Releases the coroutine's reference.
+/// Called when the coroutine of a worker has ended, or its frame was destroyed. Releases the coroutine's reference to
+/// the pool.
 void pool_core::gone(pool_worker& w) noexcept {
   pool_task* cut_off = nullptr;
   {
@@ -118,8 +119,8 @@ void pool_core::gone(pool_worker& w) noexcept {
     w.parked_ = nullptr;
     crew_.lose(w);
     if (cut_off != nullptr) flows_.release(*cut_off);
-    // If the pool is now short of workers, this coroutine has ended unintentionally. Its awaited operation has dropped
-    // the coroutine, or Asio had no memory to resume it.
+    // If the pool is now short of workers, this coroutine has ended unintentionally: the operation that it awaited has
+    // dropped it, or Asio had no memory to resume it.
     const bool is_missed = is_short_of_workers();
     if (is_missed) retry_soon();
     if (cut_off != nullptr && !cut_off->is_told_) {

@@ -37,8 +37,8 @@ void task_alarm::rang(due why) noexcept {
     } else {
       is_armed_ = false;
       // This call handles the present alarm. But the call may come from an earlier alarm that was cancelled too late.
-      // If cancel() succeeds, the present alarm causes no further call. Then this call releases the references that
-      // were taken for the late call.
+      // If cancel() succeeds, the present alarm causes no call of its own. So this late call releases the references
+      // that were taken for it.
       if (late_calls_ > 0 && core.time_->cancel(*this)) {
         --late_calls_;
       } else {

@@ -46,9 +46,9 @@ time_point alternatives::ready_at(std::size_t i, time_point now, demand d) const
   return std::max(m.rates.ready_at(now, d), m.paused_until);
 }
 
-/// Computes the smallest free part among the limits of an alternative that the request needs. For example, 3 available
-/// tokens and a burst of 10 are a free part of 3/10. If the result is larger than `other`, stores it in `other` and
-/// returns true.
+/// Compares the free part of the alternative `m` with `other`. For example, a rate with 3 available tokens and a burst
+/// of 10 has a free part of 3/10. The free part of `m` is the smallest one of its cap and of the rates that the request
+/// needs. If this free part is larger than `other`, stores it in `other` and returns true.
 bool alternatives::has_more_room(const member& m, time_point now, demand d, room& other) const noexcept {
   room least;
   const auto look = [&](const room& here) {

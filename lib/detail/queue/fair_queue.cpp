@@ -152,8 +152,9 @@ void fair_queue::push(wait_node& node, std::uint32_t flow, time_point since) noe
     return end_of_step();
   }
   const row& r = rows_[row_number];
-  // If the new waiter is behind the flow's first waiter now, it stays behind, because ageing promotes both waiters. So
-  // nothing is updated here. When the first waiter leaves, the flow's next first waiter is searched for.
+  // If the new waiter is behind the flow's first waiter, the new waiter stays behind, because ageing promotes both
+  // waiters. So nothing is updated here. When the first waiter leaves, the queue searches for the flow's next first
+  // waiter.
   if (r.size > 1 && node.priority >= effective_class(*r.front) && !delays_.takes_newest_at_times()) return;
   look_at(row_number);
   end_of_step();

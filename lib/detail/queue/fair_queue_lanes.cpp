@@ -62,8 +62,8 @@ bool fair_queue::may_lane_go() const noexcept {
 }
 
 /// Returns the first waiter in the lanes that `open` allows: by class, then by the flow's tag (its virtual time), then
-/// by arrival. In a lane that was passed over, a tag may be less than the virtual time of the class. Such a tag is
-/// compared as if it were equal to the virtual time of the class.
+/// by arrival. If a lane was skipped earlier, a tag in this lane may be less than the virtual time of the class. Such a
+/// tag is compared as if it were equal to the virtual time of the class.
 wait_node* fair_queue::first_of_lanes(const open_lanes& open) const noexcept {
   std::uint32_t best = no_row;
   int best_class = 0;
@@ -123,8 +123,8 @@ void fair_queue::move_kin(std::uint32_t number, int of_class, std::uint64_t char
   }
 }
 
-/// Returns the tag (virtual time) for a flow's new row: the virtual time of the class, as for a flow that was idle. If
-/// the flow already competes in other lanes with a later tag, returns that tag.
+/// Returns the tag (virtual time) for a flow's new row; a row is the list of the flow's waiters in one lane. The tag is
+/// the virtual time of the class or, if later, the latest tag of the flow's other rows.
 uint128 fair_queue::time_of_kin(std::uint32_t number, int of_class) noexcept {
   uint128 time = virtual_time(of_class);
   if (keys_ == nullptr) return time;
@@ -135,10 +135,10 @@ uint128 fair_queue::time_of_kin(std::uint32_t number, int of_class) noexcept {
   return time - std::min(time, moved);
 }
 
-/// Updates all rows of a flow that has a ceiling; a row is the list of the flow's waiters in one lane. The waiters of
-/// the flow get the ceiling's tokens in their order, in all lanes together. If a waiter must wait for the ceiling, all
-/// later waiters of the flow must wait, too. Otherwise smaller requests of later waiters could take the tokens for
-/// ever.
+/// Updates all rows of a flow that has a ceiling (limits of its own); a row is the list of the flow's waiters in one
+/// lane. The waiters of the flow get the ceiling's tokens in their order, in all lanes together. If a waiter must wait
+/// for the ceiling, all later waiters of the flow must wait, too. Otherwise smaller requests of later waiters could
+/// take the tokens for ever.
 void fair_queue::look_at_flow(std::uint32_t flow) noexcept {
   const wait_node* held = nullptr;
   time_point until = time_point::max();

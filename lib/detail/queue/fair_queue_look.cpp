@@ -88,8 +88,8 @@ wait_node* fair_queue::youngest_of_least_important() const noexcept {
   return found;
 }
 
-/// Whether flow `a` has more waiters in proportion to its weight than flow `b` would have with `more_of_b` more
-/// waiters.
+/// Whether flow `a` has more waiters per unit of weight than flow `b`. Flow `b` is counted as if it had `more_of_b`
+/// additional waiters.
 bool fair_queue::waits_more(std::uint32_t a, std::uint32_t b, std::uint32_t more_of_b) const noexcept {
   return flow_size(a) * rows_[b].weight > (flow_size(b) + more_of_b) * rows_[a].weight;
 }

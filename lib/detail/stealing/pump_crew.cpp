@@ -85,8 +85,8 @@ void pump_crew::turn(pump& p) {
   }
 }
 
-/// Begins a turn, in which this thread serves the work queue `p`. If enough pumps are working already, makes `p` idle
-/// and returns false.
+/// Begins a turn, in which this thread runs the pump (work queue) `p`. If `p` seeks work, and at least as many pumps as
+/// threads are working already, makes `p` idle and returns false. Otherwise returns true.
 bool pump_crew::begin(pump& p) noexcept {
   const std::lock_guard lock{mutex_};
   ++running_;
@@ -96,9 +96,9 @@ bool pump_crew::begin(pump& p) noexcept {
     ++working_;
     return true;
   }
-  // There are as many working pumps as threads, so `p` becomes idle. This thread runs `p`, which does not count as
-  // working. So at least one working pump is run by no thread now. When a thread runs that pump, and the pump has more
-  // work, the thread wakes another pump.
+  // At least as many pumps are working as there are threads. This thread runs `p`, which is not a working pump. So at
+  // least one working pump has no thread now. Later a thread runs that pump, and wakes another pump if there is more
+  // work. So `p` is not needed, and becomes idle.
   --running_;
   p.seeks_ = false;
   p.next_idle_ = std::exchange(idle_, &p);
