@@ -7,9 +7,9 @@
 namespace canigo::gateway {
 namespace {
 
-/// Whether the pattern matches the whole path. Each '*' first matches nothing; after each mismatch it matches one byte
-/// more. Only the last '*' is tried again: a longer match of an earlier '*' in the same part of the path could not
-/// help.
+/// Whether the pattern matches the whole path. A '*' matches any number of bytes other than '/'. Each '*' first matches
+/// no byte. After a mismatch, the last '*' matches one byte more. An earlier '*' is not tried again: if the last '*'
+/// can't make the pattern match, a longer match of the earlier one can't either.
 bool fits(std::string_view pattern, std::string_view path) noexcept {
   std::size_t p = 0, at = 0;
   std::size_t star = pattern.npos, resume = 0;

@@ -24,7 +24,8 @@ struct call_pattern {
 
 /// Whether a server may read the path as another path: it has an empty part, a part that consists of dots, or a
 /// semicolon. Examples: "/files/", "/files/.", "/files/..%2fchat", "/a//files", "/chat;/files". A separator of parts is
-/// a slash or a backslash, plain or percent-encoded. `may_end_with_slash`: an empty part at the end does not count.
+/// a slash or a backslash, plain or percent-encoded. If `may_end_with_slash` is true, an empty part at the end does not
+/// count: the result for "/files/" is then false.
 bool may_be_another_path(std::string_view path, bool may_end_with_slash = false) noexcept;
 
 /// Reads a method and a pattern of paths, such as "POST */files". Returns nothing if the text does not have this form.

@@ -215,7 +215,7 @@ struct target {
   std::optional<bool> refusal_body;  ///< if set, replaces upstream::refusal_body for this target
   quota_reset quota_resets = quota_reset::unknown;
   bool private_addresses = false;
-  std::optional<budget_options> budget;  ///< if it has too little left, a call goes to another target without waiting
+  std::optional<budget_options> budget;  ///< if this budget lacks money, a call goes to another target without a wait
   std::string full_name;                 ///< "<upstream>/<target>", such as "chat/team-key"; also the budget's name
 };
 
@@ -299,7 +299,7 @@ struct upstream {
   std::optional<budget_options> budget;
   bool is_priced = false;  ///< whether calls to this upstream have prices
 
-  /// Whether the gateway must read which model a call names. It must if targets serve different models or have
+  /// Whether the gateway must read from each call which model it names. True if targets serve different models or have
   /// "{model}" in a path, or if models have limits or prices.
   bool reads_model() const noexcept;
   bool reads_refusals() const noexcept { return refusal_body.value_or(tokens.reads_usage()); }

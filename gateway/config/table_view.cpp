@@ -174,8 +174,8 @@ void table_view::usd(std::string_view key, micro_usd& out) {
     given = fmt::format("{}", whole->get());
   } else if (const auto* number = node->as_floating_point()) {
     given = fmt::format("{}", number->get());
-    // The shortest form of a very small or large number has an exponent, which an amount of money may not have. So such
-    // a number is formatted with fixed digits.
+    // The shortest text of a very small or large number has an exponent, such as 1e-07, but an amount of money must not
+    // have an exponent. So such a number is formatted without an exponent.
     if (given.find('e') != given.npos) given = fmt::format("{:.17f}", number->get());
     const auto last = given.find_last_not_of('0');
     if (given.find('.') != given.npos) given.erase(given[last] == '.' ? last : last + 1);

@@ -70,8 +70,8 @@ target read_target(table_view& t, const config& c, const upstream& u) {
   t.flag("private", to.private_addresses);
   read_models(t, to);
   read_paths(t, to);
-  // `false`: the budget of a target may not have at = "queue". A call never waits for such a budget: it goes to another
-  // target.
+  // `false`: the budget of a target may not have at = "queue". If a target's budget is used up, a call does not wait
+  // for the budget, but goes to another target.
   read_budget(t, c, to.budget, false);
   to.full_name = u.name + '/' + to.name;
   t.finish();

@@ -228,7 +228,7 @@ void read_url(table_view& t, origin& to) {
   if (const auto url = t.needed("url", origin_syntax)) {
     if (auto o = parse_origin(url->text)) {
       to = std::move(*o);
-      // The message does not show the text, because a password may precede the '@'.
+      // The error message does not show the URL, because the URL may contain a password before the '@'.
     } else if (url->text.find('@') != std::string::npos) {
       t.problems().complain(url->where, url->field, fmt::format("has an '@'; allowed: {}", origin_syntax));
     } else {

@@ -104,8 +104,8 @@ void budget_ledger::open_window(account& a, instant begin) {
   forget_idle_windows(a, begin);
 }
 
-/// Removes idle windows from memory while the account has more than most_windows. Never removes the window that begins
-/// at `but`.
+/// Removes idle windows from memory while the account has more than most_windows windows. Never removes the window that
+/// begins at `but`.
 void budget_ledger::forget_idle_windows(account& a, instant but) {
   for (auto w = a.windows.begin(); w != a.windows.end() && a.windows.size() > account::most_windows;) {
     const sum& s = w->second;

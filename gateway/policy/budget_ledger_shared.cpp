@@ -20,10 +20,11 @@ constexpr std::size_t most_windows_in_a_statement = 64, most_windows_of_asks = 4
 // If Redis does not answer for `give_up`, the calls that ask it for money are denied. Further calls are denied without
 // a question to Redis for `silent_for`.
 constexpr auto give_up = 2s, silent_for = 1s;
-// A window with reserved money is sent to Redis again when the last answer about it is this old. That is far less than
-// budget_lease, after which the reservations of a silent instance end.
+// The sums of a window with reserved money are sent to Redis again when the last answer about the window is this old.
+// This time is far shorter than budget_lease, after which the reservations of a silent instance end.
 constexpr auto heartbeat = 1s;
-// After look_at() has read the sums of a window, they are kept fresh by further statements to Redis for this time.
+// For this time after look_at() has read the sums of a window, further statements (messages to Redis) keep the sums
+// fresh.
 constexpr auto interest = 1min;
 // The last answer of Redis is fresh while it is younger than this. An older answer about the money that other instances
 // have reserved is not used to deny a call.

@@ -37,8 +37,8 @@ std::optional<std::string_view> of_scheme(std::string_view value, std::string_vi
   return trim(value.substr(space));
 }
 
-/// Whether the authority (host and port) can only name this machine. Its host is a loopback address, or a name that no
-/// web site can have, such as "localhost".
+/// Whether the authority (host and port) can only name this machine. That is so if its host is a loopback address, or a
+/// name that no web site can have, such as "localhost".
 bool is_of_this_machine(std::string_view authority) {
   const auto at = parse_host_and_port(authority);
   if (!at) return false;

@@ -8,11 +8,12 @@
 
 namespace canigo::gateway {
 
-/// Computes how long to pause calls to an upstream that refuses calls and names no time: 1 s, 2 s, 4 s, up to 60 s,
-/// until a call succeeds. A random addition of up to a quarter keeps several instances from calling again at the same
-/// time. A value type.
+/// Computes how long to pause calls to an upstream that refuses calls and names no time. The first pause takes 1 s, and
+/// each later pause twice as long as the one before, up to 60 s. After a successful call, the next pause is a first
+/// pause again. A random addition of up to a quarter keeps several instances from calling again at the same time. A
+/// value type.
 ///
-/// If the upstream says that calls may come back immediately, but still refuses them, the first pause is 10 ms.
+/// If the upstream refuses a call, but says that the call may be repeated immediately, the first pause takes 10 ms.
 ///
 /// Concurrent refusals count once: only the refusal of a call that began after the last pause makes the pause longer.
 class pause_growth {

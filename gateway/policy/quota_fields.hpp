@@ -39,16 +39,17 @@ inline attempt_result result_of(const message_head& response, const told_limits&
 /// Returns the smallest remaining amount of the reported quotas that match the rate `r`; nothing if no quota matches.
 ///
 /// A field may report a quota that does not belong to `r`. For example, GitHub's search reports 3 of 30 calls left,
-/// while 4,900 of 5,000 calls are left elsewhere. So a quota is ignored if it allows less than half of the rate `r`. A
-/// quota of a part of the upstream other than "core" is also ignored if it allows more than twice the rate. If a quota
-/// names no window, the period of the rate is used as its window.
+/// while 4,900 of 5,000 calls to the rest of GitHub are left. So a quota is ignored if it allows less than half of the
+/// rate `r`. A field may name the part of the upstream to which its quota applies. If this part is not "core", the
+/// quota is also ignored if it allows more than twice the rate `r`. If a quota names no window, the period of `r` is
+/// used as its window.
 std::optional<std::uint64_t> rest_for(const told_limits& told, const rate_limit& r) noexcept;
 
-/// Returns how many tokens the rate `r` may keep when the upstream reports a quota with `left` units left. The result
-/// is `left` or more.
+/// Returns how many tokens the bucket of the rate `r` may keep when the upstream reports a quota with `left` units
+/// left. The result is `left` or more.
 ///
-/// A full burst loses at most as many tokens as refill within an hour. So a header can't stop the upstream for longer
-/// than an hour.
+/// A full bucket loses at most as many tokens as the rate refills within an hour. So a header can't stop the calls to
+/// the upstream for longer than an hour.
 std::uint64_t tokens_to_keep(const rate_limit& r, std::uint64_t left) noexcept;
 
 }  // namespace canigo::gateway

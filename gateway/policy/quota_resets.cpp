@@ -20,7 +20,8 @@ seconds delay_of_pacific(local_days day) noexcept {
 sys_seconds next_reset(quota_reset when, system_clock::time_point now) noexcept {
   const auto instant = floor<seconds>(now);
   if (when == quota_reset::utc) return floor<days>(instant) + days{1};
-  // The search begins with the date in UTC. The date in Pacific time is the same day or the day before.
+  // Finds the next midnight in Pacific time. The search begins with the date in UTC, because the date in Pacific time
+  // is the same day or the day before.
   for (local_days day{floor<days>(instant).time_since_epoch()};; day += days{1}) {
     const sys_seconds midnight{day.time_since_epoch() + delay_of_pacific(day)};
     if (midnight > instant) return midnight;

@@ -33,7 +33,7 @@ struct told_in_body {
 /// - Gemini: the `retryDelay` of a google.rpc.RetryInfo. "PerDay" in the `quotaId` of a google.rpc.QuotaFailure means a
 ///   daily quota. The quota belongs to one model if the `quotaId` contains "PerModel", or if `quotaDimensions` has a
 ///   `model`;
-/// - OpenAI: the `type` or `code` "insufficient_quota", and the codes of credits and of limits of spend and usage;
+/// - OpenAI: the `type` or `code` "insufficient_quota", and four further codes, such as "credit_balance_exhausted";
 /// - Anthropic: the `error_code` "enforced_spend_limit_reached";
 /// - Discord: `retry_after`, in seconds with a fraction, rounded up to milliseconds;
 /// - GitHub: "secondary rate limit" in the `message`, which means a wait of a minute.

@@ -22,7 +22,7 @@ struct spent_quota {
   std::string model = {};    ///< the model of the quota; empty: it covers all models
   std::string name = {};     ///< the name that the upstream gives the quota
   std::string request = {};  ///< the id of the request whose response reported the quota
-  /// The time of day of `reset` if the response named no reset time; unknown: the response named it.
+  /// The configured time of day at which the quota resets; unknown: the response named the reset time.
   quota_reset resets = quota_reset::unknown;
   std::chrono::sys_seconds reset = {};
   time_point until = {};  ///< the time `reset`, converted to the steady clock

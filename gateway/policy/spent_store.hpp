@@ -23,7 +23,7 @@ namespace canigo::gateway {
 /// SQLite's log into the file, because this copying waits for the disk.
 class spent_store {
  public:
-  /// A window of a budget. Its views must be valid during each call to which the window is passed.
+  /// A window of a budget. Its string views must be valid during each call that gets the window.
   struct window {
     std::string_view budget;
     std::string_view calendar;  ///< the unit and the zone, such as "day Europe/Paris"

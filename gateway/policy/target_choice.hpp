@@ -41,9 +41,9 @@ std::string target_at(const upstream& u, const target& t, std::string_view path,
 /// or the body from which the key is made. `body`: the part of the body that was read.
 std::optional<std::uint64_t> sticky_key(const sticky_options& o, const message_head& head, std::string_view body);
 
-/// Returns the target for all calls with this key. It is always the same target among those targets of the set that
-/// have the lowest `prefer`. If a target leaves the set, only the keys of that target get another target. Returns
-/// nothing if the set is empty.
+/// Returns the target for all calls with this key. Only those targets of the set that have the lowest `prefer` are
+/// used. The same key and the same targets always give the same result. If one of these targets leaves the set, only
+/// its keys get another target. Returns nothing if the set is empty.
 ///
 /// Source: D. Thaler, C. Ravishankar, "Using Name-Based Mappings to Increase Hit Rates", 1998 (rendezvous hashing).
 std::optional<std::size_t> target_of_key(const upstream& u, target_set of, std::uint64_t key) noexcept;

@@ -71,7 +71,8 @@ class token_account {
   token_ratios* ratios_;
   token_estimate estimate_;
   std::vector<token_amount> asked_;
-  // Reads the usage. It exists only while a response is read, so that a waiting call takes less memory.
+  // The object that reads the token usage from a response. It exists only while a response is read, so that a waiting
+  // call takes less memory.
   std::unique_ptr<usage_reader> reader_;
   boxed<token_usage> used_;
   std::uint32_t events_ = 0;  // the number of events in a response stream that reports no usage

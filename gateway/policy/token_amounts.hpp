@@ -26,10 +26,10 @@ std::uint64_t scaled(std::uint64_t tokens, double ratio) noexcept;
 std::uint64_t most_amount(const upstream& u, const tenant_limit* own, std::string_view unit,
                           target_set of = all_targets, const model_limit* of_model = nullptr) noexcept;
 
-/// Returns the amount of each unit that a request takes from its upstream's rates: the estimate times `learned`, and at
-/// least `least` of "tokens". For a strict window, a `learned` below 1 counts as 1. Each amount is at least 1 and at
-/// most most_amount(). But a request that uses no tokens (token_estimate::is_free) may take 0 of each unit. A request
-/// without output may take 0 of "output_tokens", and each request may take 0 of "usd".
+/// Returns the amount of each unit that a request takes from its upstream's rates: the estimate times the learned ratio
+/// `learned`, and at least `least` of "tokens". For a strict window, a `learned` below 1 counts as 1. Each amount is at
+/// least 1 and at most most_amount(). But a request that uses no tokens (token_estimate::is_free) may take 0 of each
+/// unit. A request without output may take 0 of "output_tokens", and each request may take 0 of "usd".
 ///
 /// `own`: the rates of the tenant, whose bursts also bound the amounts; null: the tenant has none. `of`: the targets
 /// that may serve the request. `cost`: the amount of "usd".

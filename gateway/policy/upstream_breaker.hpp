@@ -36,8 +36,8 @@ class upstream_breaker {
   /// limits, such a call still waits for Redis.
   upstream_breaker(const breaker_options& o, std::uint64_t ahead, time_point now);
 
-  /// Starts a call that holds a permit of the limit. Returns nothing if the call must give the permit back and wait
-  /// again.
+  /// Starts a call that holds a permit of the limit. Returns nothing if the breaker does not let the call through; then
+  /// the caller must give the permit back and wait again.
   [[nodiscard]] std::optional<pass> enter(time_point now) noexcept;
   /// Reports whether the call has failed. Only the first report of a call counts. Returns true if this report opens the
   /// breaker.

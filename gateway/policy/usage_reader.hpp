@@ -16,7 +16,7 @@ struct token_usage {
   std::uint64_t input = 0;
   std::uint64_t output = 0;
   std::uint64_t cached_input = 0;  ///< how many tokens of `input` the upstream read from its cache
-  /// How many tokens the upstream read from its cache that are not included in `input`.
+  /// The number of tokens that the upstream read from its cache, and that `input` does not include.
   std::uint64_t more_cached_input = 0;
 
   friend bool operator==(const token_usage&, const token_usage&) = default;
@@ -43,19 +43,20 @@ struct usage_numbers {
   std::optional<std::uint64_t> total;
   std::optional<std::uint64_t> cached_input;
   std::optional<std::uint64_t> more_cached_input;
-  /// Whether a number of tokens is invalid. If so, no number is used. An invalid number of cached tokens is ignored.
+  /// Whether a number of input, output or total tokens is invalid. If so, sum() returns nothing. An invalid number of
+  /// cached tokens is ignored, and does not set this flag.
   bool is_unreadable = false;
 
   std::optional<token_usage> sum() const noexcept;
 };
 
-/// Reads the usage from the body of a response, which is given to it in pieces.
+/// Reads the usage from the body of a response. The caller passes the body to take() in pieces.
 ///
-/// A dotted name in `names`, such as "usage.input_tokens", starts at the top level of a document, or in its member
-/// `message`, `response`, `delta` or `interaction`. If the whole document is a list, the name may start in an object of
-/// this list. A document of up to 1 MiB is kept; of a larger document only the last 16 KiB are kept. An event of up to
-/// 256 KiB is kept; a larger event is skipped. If only a part of a document is kept, only complete objects in that part
-/// are read.
+/// The usage_names are paths of members, such as "usage.input_tokens". A path starts at the top level of a JSON
+/// document, or in its member `message`, `response`, `delta` or `interaction`. If the whole document is a list, a path
+/// may also start in an object of this list. A document of up to 1 MiB is read completely. Of a larger document, and of
+/// AWS frames, only the last 16 KiB are read, and in this part only complete objects. An event of more than 256 KiB is
+/// skipped.
 class usage_reader {
  public:
   static constexpr std::size_t most_document = std::size_t{1} << 20;
@@ -83,7 +84,7 @@ class usage_reader {
   std::vector<std::string_view> roots_;  // the first part of each dotted name, such as "usage"; used for events
   std::string document_;                 // the text of the document, or the data of the current event
   std::string line_;
-  bool is_cut_ = false;      // true: the beginning of the document was dropped, or the event is too large
+  bool is_cut_ = false;      // true: only the end of the document is kept, or the event is too large
   bool was_return_ = false;  // the last byte was a carriage return; a line feed after it belongs to the same line end
   std::uint32_t events_ = 0;
   usage_numbers numbers_;
