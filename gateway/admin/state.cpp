@@ -239,7 +239,8 @@ struct queue_look {
   std::vector<waiting_request> waiters;
 };
 
-/// Returns the view of the request with this number; null if the request ended before its event loop was read.
+/// Returns the view of the request with this number; null if the request ended before the requests of its event loop
+/// were read.
 const request_view* view_in(const loop_look& look, std::uint64_t number) {
   const auto found = look.asked.find(number);
   return found == look.asked.end() ? nullptr : &found->second;

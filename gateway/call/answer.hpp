@@ -19,13 +19,14 @@ void append_own_fields(std::string& to, const call_record& r);
 /// head.
 std::string problem(const refusal& why, const call_record& r, std::string_view connection, bool to_head);
 
-/// Builds the head of an event stream, with chunked framing. It is sent to a client before the upstream has answered
-/// its call.
+/// Builds the head of an event stream, with chunked framing. This head is sent to a client before the upstream has
+/// answered the client's call.
 std::string events_head(const call_record& r, std::string_view connection);
 /// Returns `text` as one chunk of a chunked body.
 std::string chunk_of(std::string_view text);
 
-/// Builds a whole response of the admin listener. `fields`: additional fields, each with its line end.
+/// Builds a whole response of the admin listener. `fields`: additional fields, each with its line end. `closes`: adds
+/// "Connection: close". `to_head`: leaves the body out, for a HEAD request.
 std::string page(int status, std::string_view type, std::string_view body, bool closes, bool to_head,
                  std::string_view fields = {});
 /// Builds the head of a response of the admin listener, without a Content-Length: the body ends when the connection

@@ -66,7 +66,7 @@ class attempt final : private response_sink {
   upstream_place& held_;
   response_sink& next_;
   time_point since_{};
-  bool is_sound_ = false;  // whether a head has arrived whose response is neither a failure nor a refusal
+  bool is_sound_ = false;  // true: the response's head has arrived, and reports neither a failure nor a refusal
 };
 
 }  // namespace canigo::gateway

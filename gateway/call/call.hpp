@@ -54,8 +54,8 @@ class call final : private response_sink {
 
   /// Call it when the client has disconnected.
   void end_by_client() noexcept;
-  /// Ends the call. The client gets an error; if it already has the beginning of the response, its connection is
-  /// closed.
+  /// Ends the call. The client gets an error. If the client already has the beginning of the response, its connection
+  /// is closed instead.
   void end_by(call_ender who) noexcept;
   /// Ends the current wait, if there is one. The answer to the client then gives one of two reasons: the process is
   /// about to end, or else the wait would be too long.
@@ -181,7 +181,7 @@ class call final : private response_sink {
   bool is_place_lost_ = false;
   bool lacks_money_of_target_ = false;
   bool is_running_ = false;  // an attempt is running
-  bool may_return_ = false;  // whether the next attempt was taken from the retry budget, and so may use a target again
+  bool may_return_ = false;  // whether the retry budget paid for the next attempt, which may then repeat a target
   std::uint64_t tag_ = 0;    // the number of the call in request_list
   time_point waits_since_{};
   time_point deadline_{};

@@ -154,8 +154,8 @@ net::awaitable<bool> call::get_turn() {
 }
 
 /// Gets a place at the upstream for another attempt. If an untried target has a free place, takes that place
-/// immediately. If none has, and the retry budget allows an attempt, the call waits for all targets, including those
-/// that it has tried. Otherwise it waits only for the untried targets.
+/// immediately. If no untried target has a free place, the call waits. If the retry budget allows an attempt, the call
+/// waits for all targets, including those that it has tried. If not, it waits only for the untried targets.
 net::awaitable<bool> call::get_turn_to_repeat() {
   if (has_other_target() && !turn_.is_called_off()) {
     turn_.choose(untried());

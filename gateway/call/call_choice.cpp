@@ -55,7 +55,7 @@ void call::expect_cost() {
 }
 
 /// Returns the targets that serve the call's model. If the call names no model, leaves out the targets whose path needs
-/// one.
+/// the name of a model.
 target_set call::serving_model() const {
   const std::string& model = account_->estimate().model;
   return model.empty() ? callable_without_model(to(), plan_.path) : serving(to(), model);
@@ -105,9 +105,11 @@ net::awaitable<std::optional<call_money::lack>> call::reserve_money() {
   co_return co_await std::move(asking);
 }
 
-/// Tries to reserve the expected cost of the next attempt without a wait. Returns false if the call may wait: then call
-/// get_money(). Returns true if the cost is reserved, or if the call is refused and `why_` is the refusal. If other
-/// calls wait for the same budget, does not reserve the cost, so that this call does not overtake them.
+/// Tries to reserve the expected cost of the next attempt without a wait. If other calls wait for the same budget, does
+/// not reserve the cost, so that this call does not overtake them.
+///
+/// Returns true if the cost is reserved, or if the call is refused and `why_` is the refusal. Otherwise returns false:
+/// then call get_money(), which may wait.
 bool call::has_money_at_once() {
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
   if (!money_->is_reserved() && !line_to_join().empty()) {
@@ -156,7 +158,7 @@ bool call::may_wait_for(const call_money::lack& l) const {
 /// Returns false if the client has disconnected, or if the call was refused; `why_` is then the refusal.
 net::awaitable<bool> call::wait_for_money() {
   std::shared_ptr<budget_line> line;
-  // The call's place in the queue of the budget. It is kept until the call has money, so that no new call overtakes it.
+  // The call's place in the budget's queue. The call keeps its place until it has money, so no new call overtakes it.
   std::optional<budget_line::place> place;
   wait_result mine;
   std::string to_join = line_to_join();
@@ -172,9 +174,10 @@ net::awaitable<bool> call::wait_for_money() {
       if (turn_.is_called_off()) continue;
       if (lack && may_wait_for(*lack) && mine.granted && line == services_.lines->find(lack->line)) {
         // After rest(), no call of the queue tries to reserve money, until money is given back or a timer expires.
-        // Money that was given back before rest() makes no call try again. So reserve_money() is called once more after
-        // rest(). If money is given back while reserve_money() runs, rests() returns false. Then this loop repeats
-        // rest() and reserve_money(), so that no other call of the queue overtakes this call.
+        // But money may have been given back after reserve_money() failed, and before rest() is called. So
+        // reserve_money() is called once more after rest(). If money is given back while reserve_money() runs, rests()
+        // returns false. In that case this loop calls rest() and reserve_money() again, so that no other call of the
+        // queue overtakes this call.
         bool tries_again = true;
         while (tries_again) {
           line->rest(lack->until);
@@ -215,7 +218,7 @@ net::awaitable<bool> call::wait_for_money() {
     co_await std::move(waiting);
     to_join.clear();
     if (!mine.error) continue;
-    line->look_again();  // this call leaves the budget's queue; the next call may need less money, so it tries now
+    line->look_again();  // this call leaves the queue; the next call may need less money, so that call tries now
     const bool is_cut = mine.error == net::error::operation_aborted;
     // If the call was called off (for example, its client has disconnected), the next round of the loop ends the call.
     // If the wait was cancelled without a drain, for example by a reload, the next round tries again.

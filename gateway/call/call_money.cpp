@@ -127,9 +127,10 @@ std::optional<call_money::lack> call_money::reserve(const config& now, const ups
   return denied ? std::optional{lack_of(*ledger_, budgets[denied->which], *denied, expected_)} : std::nullopt;
 }
 
-/// Returns the refusal of a call for a model without a price; std::nullopt if the call is not refused. The call is
-/// refused if the configuration refuses calls without a price, and the call has a budget that may refuse calls, or a
-/// rate in USD.
+/// Returns the refusal of a call for a model without a price; std::nullopt if the call is not refused. Two conditions
+/// must hold for a refusal:
+/// - The configuration refuses calls without a price.
+/// - The call has a budget that may refuse calls, or its upstream has a rate in USD (also at a target or a model).
 std::optional<call_money::lack> call_money::lack_of_price(const config& now, const upstream& u, const tenant& whose,
                                                           const token_estimate& e) const {
   const auto refuses = [](const auto& counted) { return counted.budget && may_refuse(*counted.budget); };

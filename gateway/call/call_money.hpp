@@ -34,7 +34,7 @@ class call_money {
   call_money(std::shared_ptr<budget_ledger> ledger, const price_list& prices)
       : ledger_{std::move(ledger)}, prices_{&prices} {}
 
-  /// The reason why a budget has too little money for the call.
+  /// The reason why the call can't reserve its expected cost. For example, a budget has too little money left.
   struct lack {
     refusal why;
     /// the name of the budget at which the call may wait for money, such as "tenant a"; empty: the call may not wait
@@ -49,26 +49,28 @@ class call_money {
   void expect(const token_estimate& e, double learned);
   micro_usd expected() const noexcept { return expected_; }
   bool is_reserved() const noexcept { return static_cast<bool>(hold_); }
-  /// Reserves the expected cost, unless it is reserved already. Returns the reason if a budget has too little left.
-  /// `now`: the configuration whose settings say whether calls without a price are refused.
-  /// Call it only if must_ask() returns false.
+  /// Reserves the expected cost, unless it is reserved already. Returns the `lack` if a budget has too little left, or
+  /// if the call is refused because its model has no price. Otherwise returns nothing. `now`: the configuration whose
+  /// settings say whether calls without a price are refused. Call it only if must_ask() returns false.
   std::optional<lack> reserve(const config& now, const upstream& u, const tenant& whose, const token_estimate& e);
-  /// Whether instances share the budgets of the upstream and the tenant, so that only Redis can reserve the money.
+  /// Whether the expected cost must be reserved by ask() instead of reserve(). True if instances share the budgets,
+  /// nothing is reserved yet, the cost is known and not 0, and a budget may refuse calls.
   bool must_ask(const upstream& u, const tenant& whose) const;
-  /// Asks Redis to reserve the expected cost. Returns the reason if a budget has too little left, or if Redis has not
-  /// answered within 2 seconds. The arguments must be valid until ask() has ended.
+  /// Asks Redis to reserve the expected cost. Returns the `lack` if a budget has too little left, or if Redis has not
+  /// answered within 2 seconds. Otherwise returns nothing. The arguments must be valid until ask() has ended.
   net::awaitable<std::optional<lack>> ask(const upstream& u, const tenant& whose);
   /// Returns the names of the budgets at which this call may wait for money. These are budgets of the upstream `u` and
   /// the tenant `whose`; the upstream's budget comes first.
   std::vector<std::string> lines(const upstream& u, const tenant& whose) const;
-  /// Returns the reason if the budget of the upstream or of the tenant has too little left. Reserves nothing.
+  /// Returns the `lack` if the budget of the upstream or of the tenant has too little left, otherwise nothing. Reserves
+  /// no money.
   std::optional<lack> find_lack(const upstream& u, const tenant& whose) const;
   /// Reserves the expected cost in the budget of the target as well. Returns false if that budget has too little left.
   /// If instances share the budgets, asks Redis; `t` must be valid until Redis has answered.
   net::awaitable<bool> reserve_at(const target& t);
   /// Gives back the money that reserve_at() has reserved. Call it if the attempt was not sent to the target.
   void give_back_at_target() noexcept { at_target_.settle(0); }
-  /// Returns the reason if the target's budget has too little left.
+  /// Returns the `lack` if the target's budget has too little left, otherwise nothing.
   std::optional<lack> find_lack(const target& t) const;
   /// Charges the cost of an attempt that reached the upstream. `used`: the usage that the response reported. Without a
   /// usage, charges the expected cost, or the price of `at_least` if that price is higher. `is_refused`: the response

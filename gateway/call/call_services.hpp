@@ -59,9 +59,9 @@ class call_services {
   /// Calls upstream_queue::refuse_key(). If refuse_key() pauses the target, ends the waits of calls that would now wait
   /// too long. `r`: the request for which the target rejected the gateway's key. `status`: the status of the response.
   bool refuse_key(upstream_queue& q, std::size_t target, time_point started, const call_record& r, int status);
-  /// Notes that a quota is used up: see upstream_queue::note_spent(). Waiting calls that need the quota then wait for
-  /// other targets only, or stop waiting. `r`: the request whose response reported the used-up quota. `status`: the
-  /// status of that response.
+  /// Notes that a quota is used up: see upstream_queue::note_spent(). A waiting call that needs the quota then waits
+  /// only for other targets. If no other target may serve the call, its wait ends. `r`: the request whose response
+  /// reported the used-up quota. `status`: the status of that response.
   void note_spent(upstream_queue& q, std::size_t target, std::size_t tenant, spent_quota told, const call_record& r,
                   int status);
   /// Ends the waits of calls in `q` that, by the estimate, would wait for more than `most` or beyond their deadlines.

@@ -22,7 +22,7 @@ struct request_view {
   int attempts = 0;
   std::optional<std::uint64_t> tokens;  ///< the tokens for which the request has asked the limits
   int status = 0;                       ///< the status of the response; 0: no response yet
-  std::optional<duration> first_byte;   ///< from the arrival of the request to the first byte of the response
+  std::optional<duration> first_byte;   ///< the time from the request's arrival to the first byte of the response
   std::uint64_t bytes_in = 0;           ///< the number of bytes of the request's body received so far
   std::uint64_t bytes_out = 0;          ///< the number of bytes of the response's body sent so far
 };

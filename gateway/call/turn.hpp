@@ -29,8 +29,8 @@
 
 namespace canigo::gateway {
 
-/// The cause that ended a call early, other than its client: an operator's command, or the drain before the process
-/// ends.
+/// The cause that ended a call early: an operator's command, or the drain before the process ends. A disconnect of the
+/// client is not recorded here; see turn::has_left().
 enum class call_ender : std::uint8_t { none, operator_, drain };
 
 /// The result of a wait for a place: either a permit or an error.
@@ -78,7 +78,8 @@ class turn {
   /// Like spare_place(), for the next attempt of the call. Returns an empty place if the call is called off meanwhile.
   net::awaitable<upstream_place> next_place();
   /// Waits outside of the upstream's queue for a permit of the limiter `of`. `what_for`: a string literal that names
-  /// the wait. `until`: the latest end of the wait, which waits_until() then returns; min() if it is unknown.
+  /// the wait. `until`: the latest time at which the wait ends; min() if that time is unknown. During the wait,
+  /// waits_until() returns `until`.
   net::awaitable<void> wait_outside(limiter& of, const char* what_for, time_point until, wait_result& got);
   /// Waits for the delay before a retry. Returns early if the call is called off.
   net::awaitable<void> sleep(duration d);
@@ -111,7 +112,7 @@ class turn {
   /// The name of the call's wait outside of the queue: "shared", "tunnels", "retry", or the name of a wait for a
   /// budget. Empty if the call does not wait outside of the queue.
   std::string_view waits_for() const noexcept { return waits_for_; }
-  /// The latest end of the wait outside of the queue; min() if that time is unknown.
+  /// The latest time at which the call's wait outside of the queue ends; min() if that time is unknown.
   time_point waits_until() const noexcept { return sleeps_until_; }
 
  private:
@@ -152,7 +153,7 @@ class turn {
   struct shared_tries {
     target_set full = 0;  // targets that Redis has chosen, and whose caps are used up in this instance
     bool has_asked_rates_again =
-        false;  // whether the call has asked this instance's rates a second time, because Redis did not answer in time
+        false;  // whether the call has requested this instance's tokens twice, because Redis did not answer in time
   };
 
   upstream_queue& queue() const noexcept { return *route_.queue; }

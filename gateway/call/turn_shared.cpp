@@ -27,8 +27,8 @@ bool can_serve_in_time(const limiter& l, const request& ask) {
 }  // namespace
 
 /// Waits for a grant by the limit in Redis that all instances share, and makes an upstream_place from `local` and that
-/// grant. Precondition: the upstream has a limit in Redis. `is_first`: `local` is a permit of the target that gets all
-/// calls with the same key, so the call first waits up to a second for that target alone.
+/// grant. Precondition: the upstream has a limit in Redis. `is_first`: `local` is a permit of the sticky target, to
+/// which all calls with the same key go. Then the call first waits up to a second for that target alone.
 net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tries& tries, error_code& error,
                                         boxed<upstream_place>& granted) {
   constexpr duration usual_round_trip = std::chrono::milliseconds{10}, outage = std::chrono::milliseconds{150};

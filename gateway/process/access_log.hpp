@@ -53,7 +53,8 @@ class access_log {
 
   /// Opens the log. Throws config_mistake if the file can't be opened.
   explicit access_log(const access_log_options& o);
-  /// Writes the lines that still wait to be written. Drops them if their reader reads nothing for 5 seconds.
+  /// Writes the lines that still wait to be written. If the log is a pipe, and its reader reads nothing for 5 seconds,
+  /// drops the remaining lines.
   ~access_log();
   access_log(const access_log&) = delete;
   access_log& operator=(const access_log&) = delete;

@@ -90,7 +90,7 @@ class connection final : private call_host, private disconnect_watch::listener {
   phase phase_ = phase::idle;
   bool goes_on_ = true;      // false: no further request may follow on this connection; see goes_on_after()
   bool has_served_ = false;  // whether at least one request was served
-  bool lingers_ = false;     // the client may still be sending, so the connection must linger before it is closed
+  bool lingers_ = false;     // the client may still be sending, so closing waits a little until the client has stopped
   bool has_left_ = false;
 };
 

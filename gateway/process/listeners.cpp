@@ -77,8 +77,9 @@ void listeners::open(const config& c, rlim_t files) {
     if (std::ranges::any_of(c.listeners, [&](const listener& l) { return l.systemd == p.name; })) continue;
     say("the socket \"{}\" of systemd is of no use: no listener names it", p.name);
   }
-  // The admin's socket stays open during a drain, so that the admin can show the progress of the drain. But it closes
-  // early if `reuses_port`, because the process that succeeds this one may listen at the same address.
+  // The admin's socket stays open during a drain, so that the admin can show the progress of the drain. If
+  // `reuses_port` is true, the admin's socket closes when the drain begins, because the process that replaces this one
+  // may already listen at the same address.
   if (c.admin)
     open_door("admin.listen", [&] {
       doors_.push_back({std::nullopt, listening_socket::open(c.admin->listen, reuses_port), reuses_port});

@@ -15,8 +15,8 @@ class listening_socket {
  public:
   /// Opens a socket that listens at `a`. Throws system_error, whose text names the address.
   ///
-  /// If the path has the file of a unix socket on which no process listens any more, replaces the file. If the path has
-  /// any other file, leaves the file unchanged, and throws.
+  /// If `a` is the path of a unix socket, a file may already exist at the path. If it is the file of a unix socket on
+  /// which no process listens any more, replaces the file. Otherwise leaves the file unchanged, and throws.
   static listening_socket open(const listen_address& a, bool reuses_port);
   /// Takes the socket with this name and address from `passed`. If there is no such socket, or if it does not listen,
   /// throws std::runtime_error. The error text contains `name`.

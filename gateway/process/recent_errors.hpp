@@ -18,8 +18,8 @@ class recent_errors {
  public:
   static constexpr std::size_t most = 100;
 
-  /// Similar requests that failed for the same reason. `count` is the number of these requests; the other fields
-  /// describe the last one.
+  /// Failed requests with the same status, upstream, tenant, priority, error and detail. `count` is the number of these
+  /// requests; the other fields describe the last one.
   struct entry {
     std::chrono::system_clock::time_point time;
     std::string id, tenant, priority, upstream, method, path, error, detail;
@@ -28,7 +28,7 @@ class recent_errors {
     duration waited{};
     std::uint64_t count = 1;
 
-    /// Whether the requests of both entries are similar and failed for the same reason.
+    /// Whether both entries have the same status, upstream, tenant, priority, error and detail.
     bool is_like(const entry& other) const noexcept;
   };
 

@@ -66,7 +66,7 @@ server::server(config c, std::string file, admin_handler& by)
   };
   by.take({drain_once, [this] { return reload(); }});
   // The signals are caught before the sockets listen: a supervisor that finds the server listening may immediately send
-  // a signal. The signal stays in this set until wait_for_signal() handles it.
+  // a signal. The signal stays pending in `signals_` until wait_for_signal() handles it.
   for (const int number : {SIGTERM, SIGINT, SIGHUP}) signals_.add(number);
   const std::shared_ptr<const config_snapshot> first = service_.current();
   listeners_.open(first->settings, files_);

@@ -253,8 +253,8 @@ std::size_t service::waiting() const {
   return all;
 }
 
-/// Called when another instance may have paused an upstream through Redis. Ends each wait for this upstream that has
-/// become too long because of the pause.
+/// Called when another instance may have paused an upstream through Redis. For each upstream whose shared limit makes
+/// calls wait more than 1 s, ends the waits that have become too long.
 void service::end_waits_for_others() {
   constexpr duration worth_a_look = std::chrono::seconds{1};
   const auto now = current();

@@ -20,9 +20,9 @@ namespace canigo::gateway {
 
 /// A line is the queue of the calls that wait for money of one budget. It is ordered by class and arrival.
 ///
-/// Only the first call of the line may try to reserve its money. If the budget has too little money left, rest() is
-/// called. The call then gives back its permit of turns(), and waits again at its old position. So a call of the same
-/// class that needs less money can't overtake the first call. But a call of a more important class can overtake it.
+/// Only the first call of the line may try to reserve its money. If the budget has too little money left, this call
+/// runs rest(), gives back its permit of turns(), and waits again at its old position. So a call of the same class that
+/// needs less money can't overtake the first call. But a call of a more important class can overtake the first call.
 ///
 /// Threads: any.
 class budget_line : public std::enable_shared_from_this<budget_line> {

@@ -86,7 +86,8 @@ net::awaitable<head_end> read_head(exchange& x, link& l, message_parser& parser,
   }
 }
 
-/// Whether the body of this response may report limits. Such a body is read before the response is judged.
+/// Whether the body of this response may report limits. If so, the body is read before see_head() and drops() of
+/// `x.sink` evaluate the response.
 bool tells_in_body(const exchange& x, const message_parser& parser) {
   constexpr int forbidden = 403, too_many_requests = 429;
   const int status = parser.head().status;

@@ -52,8 +52,8 @@ struct link {
   stream_socket* connecting = nullptr;
   bool is_called_off = false;
 
-  /// Makes the running operation of the link end with an error. If the link is being opened, it tries no further
-  /// address.
+  /// Makes the running operation of the link end with an error. If the link is being opened, no further address is
+  /// tried.
   void cancel() noexcept;
   /// Whether the link can serve another request: it is open, it uses TLS exactly if `with_tls`, and the upstream has
   /// neither closed it nor sent bytes without a request.

@@ -68,8 +68,8 @@ void link_pool::put(std::unique_ptr<link> l) noexcept {
     idle_->all.push_back({std::move(l), clock::now()});
     if (!idle_->is_swept) idle::look(idle_);
   } catch (...) {
-    // If there is no memory for the list, the connection is closed. If there is no memory for the timer, the next put()
-    // sets the timer.
+    // If there is no memory to store the connection in the list of idle connections, the connection is closed. If there
+    // is no memory for the timer that closes idle connections, the next put() sets the timer.
   }
 }
 

@@ -72,8 +72,8 @@ class redis_limit {
   void pause_until(std::size_t target, time_point until);
   /// Changes the rates and the caps, for all instances at the same time. `before`: the rates before the change.
   void change(const std::vector<rate_limit>& before, const upstream& next);
-  /// Grants nothing more, and begins to end this instance's session in Redis. So the permits of this instance are free
-  /// soon, instead of at the end of their leases.
+  /// Stops granting requests, and begins to end this instance's session in Redis. So the permits of this instance
+  /// become free soon, instead of at the end of their leases.
   void leave() noexcept { limit_.stop(); }
   /// Whether Redis may still have the session of this instance, although leave() was called.
   bool is_leaving() const {
@@ -83,8 +83,9 @@ class redis_limit {
   /// Returns the least time that a new call of the most important class must wait.
   duration least_wait() const;
   redis::limit_stats stats() const { return limit_.stats(); }
-  /// Returns the end of the pause that a response to any instance has asked for, as far as this instance knows it. If
-  /// the upstream has a list of targets, returns the end of the pause of the target with the index `target`.
+  /// Returns when the pause of the upstream ends, as far as this instance knows. A response to any instance may have
+  /// caused this pause. If the upstream has a list of targets, returns when the pause of the target with the index
+  /// `target` ends.
   time_point paused_until(std::size_t target) const;
 
  private:

@@ -22,14 +22,15 @@ namespace canigo::gateway {
 /// come at the same time share a statement.
 class shared_sums : public std::enable_shared_from_this<shared_sums> {
  public:
-  /// The statements are sent on the loop of `executor`. `store` must outlive the last handler of this loop, or end its
-  /// commands with errc::stopped before its own destruction.
+  /// The statements are sent on the event loop of `executor`. `store` must outlive the last handler of this loop, or
+  /// end all its commands with errc::stopped before it is destroyed.
   shared_sums(const net::any_io_executor& executor, redis::client& store, std::shared_ptr<budget_ledger> ledger);
   shared_sums(const shared_sums&) = delete;
   shared_sums& operator=(const shared_sums&) = delete;
 
   void start();
-  /// Ends the sending. Calls that wait for an answer of Redis get no money. Call it once, when no loop runs any more.
+  /// Stops sending statements to Redis. Calls that wait for an answer of Redis get no money. Call it once, after all
+  /// event loops have ended.
   void stop();
 
  private:

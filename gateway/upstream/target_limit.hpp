@@ -84,7 +84,7 @@ class target_limit {
     pause_book pauses;
   };
 
-  /// `at`: the limit to which `terms` apply. `ahead`: see upstream_breaker.
+  /// `at`: the limit to which `terms` apply. `ahead`: see the constructor of upstream_breaker.
   target_limit(limit_part at, limit_terms terms, const breaker_options& b, std::uint64_t ahead);
   target_limit(const target_limit&) = delete;
   target_limit& operator=(const target_limit&) = delete;

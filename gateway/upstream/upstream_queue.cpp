@@ -136,7 +136,7 @@ request upstream_queue::ask(std::size_t tenant, int priority, time_point deadlin
   request r{.priority = priority, .deadline = deadline, .flow = share_of(tenant).get(), .tag = tag};
   if (!upstream_.models.empty()) r.sublimit = limit_->models().of(model);
   for (const token_amount& a : amounts) {
-    // The unit with the index 0 is that of the first rate.
+    // The unit with the index 0 is the unit that the first rate counts.
     const std::size_t unit = limit_->number_of(a.unit);
     // A request must take at least one token of the first unit. If the call uses no token, this token is given back
     // when the call is settled.

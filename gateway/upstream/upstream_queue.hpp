@@ -124,9 +124,10 @@ class upstream_queue {
   bool refuse_key(std::size_t target, time_point started) {
     return !upstream_.credential.is_passed() && limit_->refuse_key(target, started);
   }
-  /// Records that a target's response to the tenant's call reported a used-up quota. It is the quota for the model
-  /// `told.model`, or for all models if that is empty. If the response named no reset time, the quota is daily. If
-  /// tenants bring their own credentials, the quota is that of this tenant.
+  /// Records that a target's response to the tenant's call reported a used-up quota. The quota is for the model
+  /// `told.model`; if `told.model` is empty, for all models. If the response names no reset time, the quota counts as
+  /// used up until the upstream's next daily reset. If tenants bring their own credentials, the quota belongs to this
+  /// tenant.
   void note_spent(std::size_t target, std::size_t tenant, spent_quota told);
   /// Returns the used-up quota that forbids a call of the tenant for this model at the targets `among`. Returns
   /// std::nullopt if one of these targets serves the model and can take the call. If several quotas forbid the call,

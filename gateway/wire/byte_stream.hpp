@@ -46,8 +46,9 @@ class byte_stream {
   /// the error is net::error::eof.
   net::awaitable<std::size_t> read_some(net::mutable_buffer to, duration limit, error_code& error);
 
-  /// Writes what the socket accepts without a wait, which is usually everything. Returns the rest; pass it to write().
-  /// With TLS it writes nothing, and returns all pieces. It needs no coroutine frame and no turn of the event loop.
+  /// Writes as many bytes as the socket accepts without a wait, usually all. Returns the unwritten pieces; pass them to
+  /// write(). With TLS, this function writes nothing, and returns all pieces. It needs no coroutine frame, and it
+  /// returns without a turn of the event loop.
   std::span<net::const_buffer> write_now(std::span<net::const_buffer> pieces, error_code& error) noexcept;
   /// Writes everything. Fails if the peer accepts no byte for the time `stall`.
   net::awaitable<void> write(std::span<net::const_buffer> pieces, duration stall, error_code& error);

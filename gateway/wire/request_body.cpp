@@ -69,7 +69,7 @@ net::awaitable<void> request_body::read_more() {
     co_await client_.write(pieces, idle_, error);
   }
   const net::mutable_buffer room = input_.prepare(body_piece_size);
-  if (room.size() == 0) {  // the line between two chunks is too long for the buffer
+  if (room.size() == 0) {  // the buffer is full: it can't hold the line with the size of the next chunk
     status_ = status::malformed;
     co_return;
   }

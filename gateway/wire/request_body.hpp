@@ -71,7 +71,8 @@ class request_body {
   bool is_given_out() const noexcept { return parser_.is_done() && sent_ == kept_.size(); }
 
   /// Reads about `most` bytes before any of the body is sent to the upstream; the last piece may exceed `most`. Reads
-  /// less if the bytes kept for all bodies reach their limit. Afterwards next() begins with these bytes.
+  /// less if the bytes kept for the bodies of all connections reach their limit. Afterwards next() begins with these
+  /// bytes.
   net::awaitable<void> read_ahead(std::uint64_t most);
   /// Like read_ahead(), but takes only bytes that have already arrived. Returns false if read_ahead() would read more
   /// bytes.
