@@ -304,7 +304,7 @@ TEST_CASE("a time limit for a coroutine allocates no more as time goes by", "[me
   const auto ten = allocated_by_turns(io, 2000, [&] { return with_timeout(s.acquire(), 1h); });
   CHECK(ten <= 10 * one + 100);
   CHECK(one <= 100 * 12);       // the strand, and what co_spawn does
-  CHECK(live <= before + 100);  // of 2000: what is kept for the next
+  CHECK(live <= before + 300);  // of 2000: what is kept for the next, such as the 193 mutexes of Asio's strands
 }
 
 TEST_CASE("a waiter needs no memory of the scheduler's", "[memory]") {  // M5: what waits lies in its caller's frame
