@@ -344,7 +344,7 @@ DEFECTS = {
                                     "if («ready > now») {\n        next = slack_",
                                     "false"),
     "share_not_passed_on": (ENGINE, SIMULATION,
-                            "«if (sought != nullptr) sought->pass_on();»\n  if (last) release_ref();\n}\n\n/// If this limit",
+                            "«if (sought != nullptr) sought->pass_on();»\n  if (last) release_ref();\n}\n\n/// If",
                             ""),
     "share_kept_by_what_nobody_took": (ENGINE, SIMULATION,
                                        "«sought = put_back(supplies_.places_for(w.tokens));»", ""),

@@ -228,8 +228,8 @@ class Forward(unittest.TestCase):
         metrics = g.ask_admin("/metrics")
         for rule in rules:
             # If the server closes its socket with bytes of TLS unread, it resets the tunnel. Then the call has failed.
-            counted = re.findall('requests_total\\{upstream="' + re.escape(rule) +
-                                 '",tenant="local",class="\\w+",code="200",error="(?:upstream_failed)?"\\} (\\d+)', metrics)
+            counted = re.findall('requests_total\\{upstream="' + re.escape(rule) + '",tenant="local",class="\\w+",'
+                                 'code="200",error="(?:upstream_failed)?"\\} (\\d+)', metrics)
             self.assertEqual(sum(map(int, counted)), seen // 2)
         self.assertIn("canigo_gateway_tunnels 0\n", metrics)
         self.assertIn("canigo_gateway_forwarded_hosts 2\n", metrics)
