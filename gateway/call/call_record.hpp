@@ -72,7 +72,7 @@ struct call_record {
   int status = 0;              ///< the status of the answer; 0: the client disconnected without an answer
   int attempts = 0;
   std::string_view error;  ///< the value of X-Canigo-Error; empty: there was no error
-  /// the name of the limit or wait that delayed the request when it last began to wait; empty: it did not wait
+  /// the cause of the request's latest wait, such as the name of a limit; empty: the request has not waited
   std::string bound_by;
   std::string_view kept;  ///< the kind of message sent to the waiting client: "interim" or "events"; empty: none
   duration waited{};

@@ -6,7 +6,7 @@
 
 namespace canigo::detail {
 
-/// A caller that waits only for an instant, and not for an event that a lock protects.
+/// A caller that waits until a point in time. No lock protects this wait.
 ///
 /// If take_back() disarms the deadline, the caller of take_back() must end the wait. If take_back() does not disarm the
 /// deadline, the deadline's function ends the wait. If there is no memory to post the end, the deadline tries again a

@@ -116,7 +116,7 @@ class policy_call {
     }
 
    private:
-    net::any_io_executor executor() const;  // the executor of the operation, with its mark
+    net::any_io_executor executor() const;  // the executor on which the operation runs; it carries mark_
 
     policy_call& call_;
     std::shared_ptr<operation_mark> mark_;  // the mark of the operation; set if the policy has slots

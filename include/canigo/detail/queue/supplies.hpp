@@ -150,7 +150,7 @@ class supplies {
   /// request's sublimit count.
   std::uint64_t charge_for(demand d, std::uint16_t sublimit = without_sublimit) const noexcept;
 
-  /// Whether a request can need more than one unit.
+  /// Whether the rates count different units, such as requests and bytes. Then a request has an amount of each unit.
   bool has_units() const noexcept { return has_units_; }
   /// Whether grants need a record of their amounts and time. Grants of a scheduler never need one.
   bool has_records() const noexcept {
