@@ -116,7 +116,7 @@ class turn {
   time_point waits_until() const noexcept { return sleeps_until_; }
 
  private:
-  /// Marks the call as waiting, in the queue or outside of it, during the lifetime of this object.
+  /// During the lifetime of this object, the call is marked as waiting, wherever it waits.
   class here {
    public:
     explicit here(turn& t) noexcept : home_{t} { home_.waits_ = true; }

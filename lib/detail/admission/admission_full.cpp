@@ -9,8 +9,9 @@
 
 namespace canigo::detail {
 
-/// Grants requests like serve(), in a limit with special features; the comments in serve() explain the steps. In a
-/// limit with a shared cap, the first waiter seeks a shared slot as soon as nothing else delays it.
+/// Does the work of serve() for a limit that has one of the rarer options, such as a shared cap. The comments in
+/// serve() explain the steps. In a limit with a shared cap, the first waiter seeks a shared slot as soon as nothing
+/// else delays it.
 template <class Queue>
 void admission::serve_fully(Queue& queue, time_point now) noexcept {
   constexpr bool has_flows = std::is_same_v<Queue, fair_queue>;

@@ -36,9 +36,9 @@ void task_alarm::rang(due why) noexcept {
       --late_calls_;
     } else {
       is_armed_ = false;
-      // This call handles the present alarm. But the call may come from an earlier alarm that was cancelled too late.
-      // If cancel() succeeds, the present alarm causes no call of its own. So this late call releases the references
-      // that were taken for it.
+      // This call may be late: it may come from an earlier alarm that was cancelled too late. It handles the present
+      // alarm, too. If cancel() succeeds, the present alarm causes no call of its own. So this call also releases the
+      // references that were taken for the call of the present alarm.
       if (late_calls_ > 0 && core.time_->cancel(*this)) {
         --late_calls_;
       } else {

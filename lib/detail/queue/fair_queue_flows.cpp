@@ -1,4 +1,4 @@
-// The functions of fair_queue that add, change and remove flows, and the ceilings of the flows.
+// The functions of fair_queue that add, change and remove flows, and that check the ceilings of flows.
 
 #include "canigo/detail/queue/fair_queue.hpp"
 #include "canigo/detail/queue/flow_keys.hpp"

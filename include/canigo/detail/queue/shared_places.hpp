@@ -18,7 +18,7 @@ class place_seeker : public wait_node {
  private:
   friend class shared_places;
 
-  /// Keeps the engine alive until let_go(). Called under the lock of the shared_places, while the engine seeks.
+  /// Keeps the engine alive until let_go(). Called under the lock of the shared_places, while the engine seeks a slot.
   virtual void keep() noexcept = 0;
   virtual void let_go() noexcept = 0;
   /// Called with no lock held when a slot may be free. The engine must then call seek() to take the slot, or withdraw()
