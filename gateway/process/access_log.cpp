@@ -51,6 +51,19 @@ bool is_regular_file(int descriptor) noexcept {
   return ::fstat(descriptor, &what) == 0 && S_ISREG(what.st_mode);
 }
 
+/// Whether the file is a regular file whose last line was cut off, for example because its writer was killed. Returns
+/// false if the file can't be read.
+bool is_cut_off(const std::string& path) noexcept {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) return false;
+  struct stat what{};
+  char last = '\n';
+  const bool is_read = ::fstat(descriptor, &what) == 0 && S_ISREG(what.st_mode) && what.st_size > 0 &&
+                       ::pread(descriptor, &last, 1, what.st_size - 1) == 1;
+  ::close(descriptor);
+  return is_read && last != '\n';
+}
+
 bool is_named_pipe(const std::string& path) noexcept {
   struct stat what{};
   return ::stat(path.c_str(), &what) == 0 && S_ISFIFO(what.st_mode);
@@ -62,8 +75,8 @@ bool is_named_pipe(const std::string& path) noexcept {
 
 }  // namespace
 
-access_log::file::file(int descriptor, bool owns) noexcept
-    : descriptor_{descriptor}, owns_{owns}, is_regular_{is_regular_file(descriptor)} {}
+access_log::file::file(int descriptor, bool owns, bool ends_in_line) noexcept
+    : descriptor_{descriptor}, owns_{owns}, is_regular_{is_regular_file(descriptor)}, ends_in_line_{ends_in_line} {}
 
 access_log::file::~file() {
   if (owns_) ::close(descriptor_);
@@ -77,7 +90,7 @@ std::shared_ptr<const access_log::file> access_log::open(const access_log_option
   const int how = is_named_pipe(o.path) ? O_RDWR : O_WRONLY;
   const int descriptor = ::open(o.path.c_str(), how | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
   if (descriptor < 0) fail();
-  return std::make_shared<file>(descriptor, true);
+  return std::make_shared<file>(descriptor, true, is_cut_off(o.path));
 }
 
 void access_log::check(const access_log_options& o) {
@@ -111,6 +124,7 @@ access_log::~access_log() {
 void access_log::use(std::shared_ptr<const file> f) {
   const std::lock_guard lock{mutex_};
   is_on_.store(f != nullptr, std::memory_order_relaxed);
+  is_file_new_ = true;
   std::swap(file_, f);
 }
 
@@ -134,6 +148,7 @@ void access_log::run() {
   for (bool ends = false; !ends;) {
     std::string lines;
     std::shared_ptr<const file> to;
+    bool is_new = false;
     {
       std::unique_lock lock{mutex_};
       knock_.wait(lock, [this] { return ends_ || !waiting_.empty(); });
@@ -141,8 +156,9 @@ void access_log::run() {
       ends = ends_.has_value();
       std::swap(lines, waiting_);
       to = file_;
+      is_new = std::exchange(is_file_new_, false);
     }
-    if (to) write_lines(std::move(to), lines);
+    if (to) write_lines(std::move(to), is_new, lines);
     tell_of_lost(ends);
   }
 }
@@ -156,7 +172,8 @@ void access_log::tell_of_lost(bool is_last) {
   told_at_ = now;
 }
 
-void access_log::write_lines(std::shared_ptr<const file> to, std::string_view lines) {
+void access_log::write_lines(std::shared_ptr<const file> to, bool is_new, std::string_view lines) {
+  if (is_new && to->ends_in_line()) torn_ = to;
   const bool goes_on_in_a_line = torn_ && is_same_file(*torn_, *to);
   if (!goes_on_in_a_line || write_some(*to, "\n") == 1) torn_.reset();
   const std::size_t written = torn_ ? 0 : write_some(*to, lines);

@@ -29,18 +29,21 @@ class access_log {
   /// A file descriptor to which lines are written. The destructor closes the descriptor if it is owned.
   class file {
    public:
-    file(int descriptor, bool owns) noexcept;
+    file(int descriptor, bool owns, bool ends_in_line = false) noexcept;
     ~file();
     file(const file&) = delete;
     file& operator=(const file&) = delete;
     int descriptor() const noexcept { return descriptor_; }
     /// Whether it is a regular file. Such a file has no reader that a write could wait for.
     bool is_regular() const noexcept { return is_regular_; }
+    /// Whether the last line of the file was cut off when the file was opened.
+    bool ends_in_line() const noexcept { return ends_in_line_; }
 
    private:
     const int descriptor_;
     const bool owns_;
     const bool is_regular_;
+    const bool ends_in_line_;
   };
 
   /// Opens the file that the options name. Returns null if the options ask for no log. Throws config_mistake if the
@@ -67,7 +70,7 @@ class access_log {
 
  private:
   void run();
-  void write_lines(std::shared_ptr<const file> to, std::string_view lines);
+  void write_lines(std::shared_ptr<const file> to, bool is_new, std::string_view lines);
   std::size_t write_some(const file& to, std::string_view text);
   bool may_write(const file& to);
   void tell_of_lost(bool is_last = false);
@@ -76,6 +79,7 @@ class access_log {
   std::atomic<bool> is_on_;
   std::mutex mutex_;
   std::shared_ptr<const file> file_;
+  bool is_file_new_ = true;  // whether no line was written to file_ yet
   std::condition_variable knock_;
   std::string waiting_;
   std::optional<time_point> ends_;  // when the destructor began; none: it has not begun

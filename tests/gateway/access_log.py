@@ -8,10 +8,13 @@ import contextlib
 import fcntl
 import json
 import os
+import pathlib
 import re
 import resource
+import shutil
 import signal
 import subprocess
+import tempfile
 
 from rig import GatewayCase, main, wait_until
 
@@ -123,6 +126,20 @@ class AccessLog(GatewayCase):
         wait_until(lambda: len(log.read_bytes().splitlines()) == 6, "the others are written")
         self.assertEqual([is_json(line) for line in log.read_bytes().splitlines()], [True] * 2 + [False] + [True] * 3)
         self.assertEqual(self.dropped(g), 5)
+
+    def test_a_line_that_was_cut_off_before_the_start_spoils_no_other_one(self):
+        log = pathlib.Path(tempfile.mkdtemp(prefix="canigo-log")) / "access.log"
+        self.addCleanup(shutil.rmtree, log.parent)
+        log.write_text('{"whole": 1}\n{"cut')
+        g = self.gateway(self.upstream(port=self.nginx.plain), log=f"file:{log}")
+        self.ask(g, 2)
+        wait_until(lambda: len(log.read_bytes().splitlines()) == 4, "two more lines are written")
+        g.process.terminate()
+        self.assertEqual(g.process.wait(), 0)
+        g = self.gateway(self.upstream(port=self.nginx.plain), log=f"file:{log}")
+        self.ask(g, 1)
+        wait_until(lambda: len(log.read_bytes().splitlines()) == 5, "one more line is written")
+        self.assertEqual([is_json(line) for line in log.read_bytes().splitlines()], [True, False, True, True, True])
 
 
 if __name__ == "__main__":
