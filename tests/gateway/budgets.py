@@ -445,7 +445,7 @@ class Budgets(GatewayCase):
         self.wait_for_waiting(g, 0)
         upstream.go.set()
         self.assertEqual(running.statuses(), [200])
-        self.assertEqual(self.sums_of(g)["spent"], 0.01)
+        wait_until(lambda: self.sums_of(g)["spent"] == 0.01, "the call is settled")
 
     def test_a_reload_changes_the_budget_for_those_that_wait(self):
         upstream = self.telling()
