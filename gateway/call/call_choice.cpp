@@ -101,7 +101,7 @@ net::awaitable<std::optional<call_money::lack>> call::reserve_money() {
   const newest_terms now{*snapshot_, *kept, to(), route_.tenant};
   if (!money_->must_ask(*now.to, *now.whose))
     co_return money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
-  auto asking = money_->ask(*now.to, *now.whose);
+  auto asking = money_->ask(*now.to, *now.whose, deadline_);
   co_return co_await std::move(asking);
 }
 
@@ -183,9 +183,11 @@ net::awaitable<bool> call::wait_for_money() {
           line->rest(lack->until);
           auto again = reserve_money();
           lack = co_await std::move(again);
-          tries_again = lack && may_wait_for(*lack) && !line->rests() && !turn_.is_called_off();
+          const bool may_wait = lack && may_wait_for(*lack) && clock::now() < deadline_;
+          tries_again = may_wait && !line->rests() && !turn_.is_called_off();
         }
-        if (!lack || turn_.is_called_off()) line->look_again();
+        const bool waits_on = lack && may_wait_for(*lack) && clock::now() < deadline_;
+        if (!waits_on || turn_.is_called_off()) line->look_again();
       }
       if (turn_.is_called_off()) continue;
       if (!lack) co_return true;
@@ -195,7 +197,7 @@ net::awaitable<bool> call::wait_for_money() {
         why_ = ended_by_drain();
         co_return false;
       }
-      if (!may_wait_for(*lack)) {
+      if (!may_wait_for(*lack) || clock::now() >= deadline_) {
         why_ = std::move(lack->why);
         co_return false;
       }
@@ -250,7 +252,7 @@ bool call::counts_at_target(std::size_t target) const {
 net::awaitable<bool> call::reserve_at_target(std::size_t target) {
   const std::shared_ptr<const config_snapshot> kept = loop_.now;  // a reload may replace loop_.now before Redis answers
   const newest_terms now{*snapshot_, *kept, to(), route_.tenant};
-  auto reserving = money_->reserve_at(now.to->targets[target]);
+  auto reserving = money_->reserve_at(now.to->targets[target], deadline_);
   co_return co_await std::move(reserving);
 }
 

@@ -5,6 +5,7 @@
 #include <asio/associated_executor.hpp>
 #include <asio/async_result.hpp>
 #include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 #include <fmt/format.h>
 
@@ -12,7 +13,10 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <new>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -80,18 +84,55 @@ call_money::lack lack_of(const budget_ledger& ledger, const budget_ledger::budge
   return l;
 }
 
-/// Asks Redis to reserve `amount` in the budgets, and waits for the answer, which comes after 2 seconds at most.
+/// A call that waits for the answer of Redis to a question for money. Threads: all functions run on the call's loop.
+template <class Handler>
+class waiting_for_answer {
+ public:
+  explicit waiting_for_answer(Handler h) : on_{net::get_associated_executor(h)}, limit_{on_}, handler_{std::move(h)} {}
+
+  const auto& executor() const noexcept { return on_; }
+
+  /// Withdraws the question at `until`, unless it was answered before.
+  static void end_at(time_point until, const std::shared_ptr<waiting_for_answer>& self, budget_ledger& ledger,
+                     std::uint64_t question) {
+    self->limit_.expires_at(until);
+    self->limit_.async_wait([self, &ledger, question](const error_code& error) {
+      if (error) return;
+      if (auto denied = ledger.withdraw(question)) self->end({{}, std::move(denied)});
+    });
+  }
+
+  /// Calls the handler. Call it once: with the answer of the ledger, or after the question was withdrawn.
+  void end(budget_ledger::outcome o) {
+    limit_.cancel();
+    Handler h = std::move(handler_);
+    std::move(h)(std::move(o));
+  }
+
+ private:
+  const net::associated_executor_t<Handler> on_;
+  net::steady_timer limit_;
+  Handler handler_;
+};
+
+/// Asks Redis to reserve `amount` in the budgets, and waits for the answer. The wait ends after 2 seconds or at
+/// `until`, but not before Redis had `least_time` to answer.
 net::awaitable<budget_ledger::outcome> outcome_of(budget_ledger& ledger, std::span<const budget_ledger::budget> budgets,
-                                                  micro_usd amount) {
+                                                  micro_usd amount, time_point until) {
   return net::async_initiate<const net::use_awaitable_t<>&, void(budget_ledger::outcome)>(
-      [&ledger, budgets, amount](auto handler) {
-        // ask() needs a function that can be copied, but the handler can only be moved. So a shared pointer owns the
-        // handler.
-        const auto kept = std::make_shared<decltype(handler)>(std::move(handler));
-        ledger.ask(budgets, amount, now_in_seconds(), [kept](budget_ledger::outcome o) {
-          const auto on = net::get_associated_executor(*kept);
-          net::post(on, [kept, o = std::move(o)]() mutable { (*kept)(std::move(o)); });
-        });
+      [&ledger, budgets, amount, until](auto handler) {
+        constexpr duration least_time = std::chrono::milliseconds{500};
+        using waiting = waiting_for_answer<decltype(handler)>;
+        const auto w = std::make_shared<waiting>(std::move(handler));
+        const time_point end = std::max<time_point>(until, std::chrono::steady_clock::now() + least_time);
+        const auto done = [w](budget_ledger::outcome o) {
+          net::post(w->executor(), [w, o = std::move(o)]() mutable { w->end(std::move(o)); });
+        };
+        const std::uint64_t question = ledger.ask(budgets, amount, now_in_seconds(), done);
+        try {
+          waiting::end_at(end, w, ledger, question);
+        } catch (const std::bad_alloc&) {  // only the limit of 2 seconds ends this wait
+        }
       },
       net::use_awaitable);
 }
@@ -144,9 +185,10 @@ bool call_money::must_ask(const upstream& u, const tenant& whose) const {
   return ledger_->must_ask(budgets, expected_);
 }
 
-net::awaitable<std::optional<call_money::lack>> call_money::ask(const upstream& u, const tenant& whose) {
+net::awaitable<std::optional<call_money::lack>> call_money::ask(const upstream& u, const tenant& whose,
+                                                                time_point until) {
   const std::vector<budget_ledger::budget> budgets = budgets_of(u, whose);
-  auto asking = outcome_of(*ledger_, budgets, expected_);
+  auto asking = outcome_of(*ledger_, budgets, expected_, until);
   budget_ledger::outcome o = co_await std::move(asking);
   if (o.denied) co_return lack_of(*ledger_, budgets[o.denied->which], *o.denied, expected_);
   hold_ = std::move(o.money);
@@ -168,20 +210,23 @@ std::optional<call_money::lack> call_money::find_lack(const upstream& u, const t
   return denied ? std::optional{lack_of(*ledger_, budgets[denied->which], *denied, expected_)} : std::nullopt;
 }
 
-net::awaitable<bool> call_money::reserve_at(const target& t) {
+net::awaitable<bool> call_money::reserve_at(const target& t, time_point until) {
   if (!t.budget || is_free_ || price_ == nullptr) co_return true;
   const std::array one{budget_of(t)};
   if (!ledger_->must_ask(one, expected_)) co_return !ledger_->reserve(one, expected_, now_in_seconds(), at_target_);
-  auto asking = outcome_of(*ledger_, one, expected_);
+  auto asking = outcome_of(*ledger_, one, expected_, until);
   budget_ledger::outcome o = co_await std::move(asking);
   at_target_ = std::move(o.money);
+  if (o.denied && !o.denied->is_known && std::chrono::steady_clock::now() >= until) is_too_late_to_ask_ = true;
   co_return !o.denied;
 }
 
 std::optional<call_money::lack> call_money::find_lack(const target& t) const {
   if (!t.budget || is_free_ || price_ == nullptr) return std::nullopt;
   const std::array one{budget_of(t)};
-  const auto denied = ledger_->find_denial(one, expected_, now_in_seconds());
+  const auto denied = is_too_late_to_ask_ && ledger_->must_ask(one, expected_)
+                          ? std::optional{ledger_->unanswered(one, now_in_seconds())}
+                          : ledger_->find_denial(one, expected_, now_in_seconds());
   return denied ? std::optional{lack_of(*ledger_, one[0], *denied, expected_)} : std::nullopt;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "canigo/net.hpp"
+#include "canigo/time.hpp"
 
 #include "gateway/call/call_record.hpp"
 #include "gateway/config/config.hpp"
@@ -57,8 +58,9 @@ class call_money {
   /// nothing is reserved yet, the cost is known and not 0, and a budget may refuse calls.
   bool must_ask(const upstream& u, const tenant& whose) const;
   /// Asks Redis to reserve the expected cost. Returns the `lack` if a budget has too little left, or if Redis has not
-  /// answered within 2 seconds. Otherwise returns nothing. The arguments must be valid until ask() has ended.
-  net::awaitable<std::optional<lack>> ask(const upstream& u, const tenant& whose);
+  /// answered within 2 seconds or by `until`. The wait is not shorter than 0.5 seconds. Otherwise returns nothing. The
+  /// first two arguments must be valid until ask() has ended.
+  net::awaitable<std::optional<lack>> ask(const upstream& u, const tenant& whose, time_point until);
   /// Returns the names of the budgets at which this call may wait for money. These are budgets of the upstream `u` and
   /// the tenant `whose`; the upstream's budget comes first.
   std::vector<std::string> lines(const upstream& u, const tenant& whose) const;
@@ -66,11 +68,12 @@ class call_money {
   /// no money.
   std::optional<lack> find_lack(const upstream& u, const tenant& whose) const;
   /// Reserves the expected cost in the budget of the target as well. Returns false if that budget has too little left.
-  /// If instances share the budgets, asks Redis; `t` must be valid until Redis has answered.
-  net::awaitable<bool> reserve_at(const target& t);
+  /// If instances share the budgets, asks Redis like ask(); `t` must be valid until reserve_at() has ended.
+  net::awaitable<bool> reserve_at(const target& t, time_point until);
   /// Gives back the money that reserve_at() has reserved. Call it if the attempt was not sent to the target.
   void give_back_at_target() noexcept { at_target_.settle(0); }
-  /// Returns the `lack` if the target's budget has too little left, otherwise nothing.
+  /// Returns the `lack` if the target's budget has too little left. Also returns one if only Redis can tell, and
+  /// reserve_at() got no answer from Redis by `until`, for this or another target. Otherwise returns nothing.
   std::optional<lack> find_lack(const target& t) const;
   /// Charges the cost of an attempt that reached the upstream. `used`: the usage that the response reported. Without a
   /// usage, charges the expected cost, or the price of `at_least` if that price is higher. `is_refused`: the response
@@ -88,6 +91,7 @@ class call_money {
   bool is_free_ = false;
   budget_ledger::hold hold_;
   budget_ledger::hold at_target_;
+  bool is_too_late_to_ask_ = false;  // reserve_at() got no answer from Redis by the call's deadline
 };
 
 }  // namespace canigo::gateway

@@ -146,8 +146,16 @@ class budget_ledger {
   /// the amount is not 0, and at least one of the budgets may refuse calls.
   bool must_ask(std::span<const budget> budgets, micro_usd amount) const noexcept;
   /// Reserves the amount in all of these budgets or in none, after Redis has answered. Only for a shared ledger. `done`
-  /// is called exactly once, on any thread, possibly before ask() returns. It must not call the ledger.
-  void ask(std::span<const budget> budgets, micro_usd amount, instant now, std::function<void(outcome)> done);
+  /// is called exactly once, on any thread, possibly before ask() returns, unless withdraw() returns a denial. It must
+  /// not call the ledger. Returns the number of the question.
+  std::uint64_t ask(std::span<const budget> budgets, micro_usd amount, instant now, std::function<void(outcome)> done);
+  /// Withdraws a question, because its call may wait no longer. Then `done` is destroyed, not called. If Redis grants
+  /// the money later, the ledger gives it back. Returns the denial of the call, as if Redis had not answered. Returns
+  /// nothing if `done` was called, or is being called.
+  std::optional<denial> withdraw(std::uint64_t question);
+  /// Returns the denial of a call for which Redis has not answered in time. It names the first of these budgets that may
+  /// refuse calls. Precondition: must_ask() has returned true for these budgets.
+  denial unanswered(std::span<const budget> budgets, instant now);
 
   /// Sets a function that is called when next_statement() has something to send to Redis. It is called on any thread.
   /// It must not call the ledger.
@@ -188,7 +196,7 @@ class budget_ledger {
   void fall_behind() noexcept;
   void catch_up(const std::stop_token& stop);
 
-  /// A call of ask() that Redis has not answered yet.
+  /// A call of ask() that Redis has not answered yet. A question without `done` was withdrawn.
   struct question {
     struct part {
       hold::part of;
@@ -199,6 +207,7 @@ class budget_ledger {
     std::vector<part> parts;
     clock::time_point since;
     std::function<void(outcome)> done;
+    std::uint64_t number = 0;
   };
   static sum& sum_of(const hold::part& p);
   bool is_fresh(const sum& s) const;
@@ -227,10 +236,11 @@ class budget_ledger {
   clock::time_point (*const now_)() = &clock::now;
   std::uint64_t windows_made_ = 0;
   std::uint64_t statements_ = 0;
+  std::uint64_t asked_so_far_ = 0;  // the number of the newest question
   std::function<void()> news_;
   std::deque<hold::part> due_;        // the windows that the next statement includes
   std::vector<hold::part> stated_;    // the windows of the unanswered statement, in the statement's order
-  std::deque<question> questions_;    // the calls of ask() that no statement includes yet
+  std::deque<question> questions_;    // the calls of ask() that no statement includes yet, in the order of numbers
   std::vector<question> asked_;       // the calls of ask() in the unanswered statement, in the statement's order
   clock::time_point stated_at_{};     // when next_statement() was last called
   clock::time_point searched_at_{};   // when make_old_windows_due() was last called

@@ -32,6 +32,8 @@ constexpr auto freshness = 1s;
 // How long Redis keeps a window after its end. Calls that began in the window are settled by then.
 constexpr std::chrono::hours kept_after_end{24};
 
+bool may_refuse(const budget_ledger::budget& b) noexcept { return b.terms->at != over_budget::warn; }
+
 }  // namespace
 
 budget_ledger::budget_ledger(instance_name mine, clock::time_point (*now)())
@@ -42,7 +44,6 @@ budget_ledger::sum& budget_ledger::sum_of(const hold::part& p) { return p.of->wi
 bool budget_ledger::is_fresh(const sum& s) const { return s.is_known && now_() - s.known_at < freshness; }
 
 bool budget_ledger::must_ask(std::span<const budget> budgets, micro_usd amount) const noexcept {
-  const auto may_refuse = [](const budget& b) { return b.terms->at != over_budget::warn; };
   return is_shared() && amount != 0 && std::ranges::any_of(budgets, may_refuse);
 }
 
@@ -90,16 +91,17 @@ void budget_ledger::on_news(std::function<void()> news) {
   news_ = std::move(news);
 }
 
-void budget_ledger::ask(std::span<const budget> budgets, micro_usd amount, instant now,
-                        std::function<void(outcome)> done) {
+std::uint64_t budget_ledger::ask(std::span<const budget> budgets, micro_usd amount, instant now,
+                                 std::function<void(outcome)> done) {
   question q{amount, {}, now_(), std::move(done)};
   std::optional<outcome> at_once;
+  std::uint64_t number = 0;
   {
     const std::lock_guard lock{mutex_};
+    q.number = number = ++asked_so_far_;
     for (const budget& b : budgets) {
       account& a = open(b, now);
-      const bool may_refuse = b.terms->at != over_budget::warn;
-      q.parts.push_back({{&a, a.now.begin}, a.now, may_refuse ? std::optional{b.terms->most} : std::nullopt});
+      q.parts.push_back({{&a, a.now.begin}, a.now, may_refuse(b) ? std::optional{b.terms->most} : std::nullopt});
     }
     if (is_stopped_ || now_() < silent_until_) {
       at_once = deny(q, std::nullopt);
@@ -109,6 +111,26 @@ void budget_ledger::ask(std::span<const budget> budgets, micro_usd amount, insta
     }
   }
   if (at_once) q.done(std::move(*at_once));
+  return number;
+}
+
+std::optional<budget_ledger::denial> budget_ledger::withdraw(std::uint64_t number) {
+  std::function<void(outcome)> dropped;  // destroyed after the lock is released
+  const std::lock_guard lock{mutex_};
+  const auto waiting = std::ranges::lower_bound(questions_, number, {}, &question::number);
+  question* q = waiting != questions_.end() && waiting->number == number ? &*waiting : nullptr;
+  if (const auto sent = std::ranges::find(asked_, number, &question::number); sent != asked_.end()) q = &*sent;
+  if (q == nullptr) return std::nullopt;
+  dropped = std::exchange(q->done, nullptr);
+  return deny(*q, std::nullopt).denied;
+}
+
+budget_ledger::denial budget_ledger::unanswered(std::span<const budget> budgets, instant now) {
+  const auto first = std::ranges::find_if(budgets, may_refuse);
+  const std::lock_guard lock{mutex_};
+  const account& a = open(*first, now);
+  const sum& s = a.windows.at(a.now.begin);
+  return {static_cast<std::size_t>(first - budgets.begin()), {a.now, s.spent, s.reserved + s.others}, false, false};
 }
 
 /// Adds a window to a statement (message to Redis), unless the statement already has it. Returns its index in the
@@ -151,13 +173,15 @@ std::optional<budget_statement> budget_ledger::make_statement(std::vector<std::f
   }
   // If Redis answers too slowly, the questions (calls that ask for money) that have waited for `give_up` are denied.
   while (!questions_.empty() && stated_at_ - questions_.front().since >= give_up) {
-    ends.push_back(end_of(questions_.front(), deny(questions_.front(), std::nullopt)));
+    const question& late = questions_.front();
+    if (late.done) ends.push_back(end_of(late, deny(late, std::nullopt)));
     questions_.pop_front();
   }
   budget_statement s;
   while (!questions_.empty() && s.asks.size() < most_asks_in_a_statement && stated_.size() < most_windows_of_asks) {
     question q = std::move(questions_.front());
     questions_.pop_front();
+    if (!q.done) continue;
     budget_statement::ask& a = s.asks.emplace_back();
     a.amount = q.amount;
     for (const question::part& p : q.parts) a.parts.push_back({state(s, p.of), p.most});
@@ -236,7 +260,8 @@ void budget_ledger::take(const budget_statement& s, const budget_answer& answer)
     }
     for (std::size_t i = 0; i < asked_.size(); ++i) {  // none after stop()
       const question& q = asked_[i];
-      ends.push_back(end_of(q, answer.denied[i] ? deny(q, *answer.denied[i]) : grant(q)));
+      // The next statement gives back what Redis has granted to a question that was withdrawn meanwhile.
+      if (q.done) ends.push_back(end_of(q, answer.denied[i] ? deny(q, *answer.denied[i]) : grant(q)));
     }
     for (const hold::part& p : stated_)
       if (const sum& of = sum_of(p); of.unsaved != 0 || of.told != of.reserved) make_due({&p, 1});
@@ -250,7 +275,9 @@ void budget_ledger::take(const budget_statement& s, const budget_answer& answer)
 /// while mutex_ is not locked.
 std::vector<std::function<void()>> budget_ledger::deny_all_questions() {
   std::vector<std::function<void()>> ends;
-  const auto end = [&](const question& q) { ends.push_back(end_of(q, deny(q, std::nullopt))); };
+  const auto end = [&](const question& q) {
+    if (q.done) ends.push_back(end_of(q, deny(q, std::nullopt)));
+  };
   std::ranges::for_each(asked_, end);
   std::ranges::for_each(questions_, end);
   asked_.clear();

@@ -215,6 +215,123 @@ class SharedBudgets(Budgets):
     def test_calls_that_a_drain_ends_while_they_ask_redis_cost_nothing(self):
         self.check_calls_that_end_while_they_ask(lambda g: g.process.send_signal(signal.SIGTERM), "draining")
 
+    def check_calls_end_by_their_own_deadline(self, settings, name, kind):
+        upstream = self.telling()
+        g = self.gateway(settings.replace("PORT", str(upstream.port)), head=self.head())
+        asks = ("-H", "Content-Type: application/json", "-d", self.BODY,
+                f"{g.url}/{name.split('/')[0]}/v1/chat/completions")
+        self.assertEqual(curl(*asks)[0], 200)
+
+        def settled(calls):
+            wait_until(lambda: (self.sums_of(g, name, kind)["spent"], self.sums_of(g, name, kind)["reserved"])
+                       == (calls / 100, 0), f"{calls} calls are settled, and nothing is reserved")
+
+        took = []
+        for longest in ("700ms", "0s", "700ms"):
+            settled(1 + len(took))
+            self.redis.freeze()
+            begun = time.monotonic()
+            status, fields, body = curl(*asks, "-H", f"X-Canigo-Max-Wait: {longest}")
+            took.append(time.monotonic() - begun)
+            self.redis.thaw()  # it grants the money only now, so the money comes back
+            self.assertEqual((status, fields["x-canigo-error"]), (503, "store_unavailable"), body)
+            wait_until(lambda: curl(*asks)[0] == 200, "calls go again")
+        settled(4)
+        self.assertGreaterEqual(took[1], 0.5)  # although this call may not wait
+        self.assertGreaterEqual(min(took[0], took[2]), 0.7)
+        self.assertLess(min(took), 1.8)  # without a deadline, a call asks for 2 s
+        self.assertEqual([curl(*asks)[0] for _ in range(2)], [200, 402])
+        self.assertEqual(len(upstream.heads), 5)
+
+    def test_a_call_that_asks_a_redis_that_hangs_ends_by_its_own_deadline_and_costs_nothing(self):
+        self.check_calls_end_by_their_own_deadline(self.ai("PORT", self.budget("0.05")), "ai", "upstream")
+
+    def test_a_call_that_waits_in_line_for_money_ends_by_its_own_deadline_too(self):
+        upstream = self.telling()
+        g = self.gateway(self.ai(upstream.port, self.budget("0.05", ', at = "queue"')), head=self.head())
+        self.assertEqual(self.call(g)[0], 200)
+        self.redis.freeze()
+        asks = Curls([f"{g.url}/ai/v1/chat/completions"] * 3, "-H", "Content-Type: application/json",
+                     "-H", "X-Canigo-Max-Wait: 100ms", "-d", self.BODY)
+        self.assertEqual(asks.statuses(), [503] * 3)
+        self.redis.thaw()
+        self.spent_by(g, 0.01)
+        self.assertEqual(self.sums_of(g)["waiting"], 0)
+        self.assertEqual([self.call(g)[0] for _ in range(4)], [200] * 4)
+        self.assertEqual(len(upstream.heads), 5)
+
+    def of_targets(self, targets):
+        head = 'name = "ai"\nprefix = "/ai"\nprovider = "openai"\nconcurrency = 1000\n'
+        return head + "".join(f'[[upstream.target]]\nname = "{name}"\nurl = "http://127.0.0.1:PORT"\n{more}\n'
+                              for name, more in targets.items())
+
+    def test_a_call_that_asks_for_the_money_of_a_target_ends_by_its_own_deadline_too(self):
+        settings = self.of_targets({"only": self.budget("0.05")})
+        self.check_calls_end_by_their_own_deadline(settings, "ai/only", "target")
+
+    def test_a_call_for_whose_target_redis_gives_no_answer_goes_to_a_target_without_a_budget(self):
+        upstream = self.telling()
+        targets = {f"paid{n}": self.budget(1) for n in range(5)} | {"free": "prefer = 2"}
+        g = self.gateway(self.of_targets(targets).replace("PORT", str(upstream.port)), head=self.head())
+        took = []
+        for n in range(3):
+            wait_until(lambda: self.call(g)[0] == 200 and g.log()[-1]["target"] == "paid0", "Redis answers")
+            self.redis.freeze()
+            begun = time.monotonic()
+            status = curl("-H", "Content-Type: application/json", "-H", "X-Canigo-Max-Wait: 0s", "-d", self.BODY,
+                          f"{g.url}/ai/v1/chat/completions")[0]
+            took.append(time.monotonic() - begun)
+            self.redis.thaw()
+            self.assertEqual((status, g.log()[-1]["target"]), (200, "free"))
+        self.assertLess(min(took), 2)  # it waits for Redis once, not for each target
+
+    def test_a_reload_while_calls_ask_redis_holds_for_these_calls(self):
+        upstream = self.telling()
+        g = self.gateway(self.ai(upstream.port, self.budget(1)), self.ai(upstream.port, self.budget(1), name="old"),
+                         head=self.head())
+        self.assertEqual((self.call(g)[0], self.call(g, path="old")[0]), (200, 200))
+        self.redis.freeze()
+        begun = time.monotonic()
+        stays = self.calls(g, 2)
+        goes = Curls([f"{g.url}/old/v1/chat/completions"], "-H", "Content-Type: application/json", "-d", self.BODY)
+        wait_until(lambda: sum(len(u["running"]) for u in g.whole_state()["upstreams"]) == 3 or len(g.log()) == 5,
+                   "three calls ask")
+        g.rewrite(('name = "old"', 'name = "new"'), ('prefix = "/old"', 'prefix = "/new"'), ("1/month", "2/month"))
+        g.ask_admin("/api/reload", method="POST")
+        took = time.monotonic() - begun
+        self.redis.thaw()
+        statuses = stays.statuses(), goes.statuses()
+        wait_until(lambda: len(g.log()) == 5, "all calls are in the log")
+        if took < 1.5:  # otherwise the calls may have ended because Redis gave no answer for 2 s
+            self.assertEqual(statuses, ([200] * 2, [503]))
+            self.assertEqual([c["error"] for c in g.log() if c["status"] == 503], ["no_route"])
+        wait_until(lambda: all(b["reserved"] == 0 for b in g.whole_state()["budgets"]), "nothing is reserved")
+        wait_until(lambda: self.call_only(g) == 200, "calls go again")
+        self.assertEqual(len(upstream.heads), 3 + statuses[0].count(200))
+        # What the call to the old upstream had asked for is free again.
+        cli = ["redis-cli", "-p", str(self.redis.port), "--raw"]
+        (key,) = [k for k in self.told_by(*cli, "KEYS", "*upstream old:*") if not k.endswith(":live")]
+        wait_until(lambda: self.told_by(*cli, "HGET", key, ".reserved") == ["0"], "the old budget has its money back")
+
+    def told_by(self, *command):
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    def test_a_key_of_another_type_refuses_calls_until_it_is_gone(self):
+        upstream = self.telling()
+        g = self.instance(upstream, 1)
+        self.assertEqual(self.call(g)[0], 200)
+        self.spent_by(g, 0.01)
+        cli = ["redis-cli", "-p", str(self.redis.port), "--raw"]
+        keys = self.told_by(*cli, "KEYS", "*:budget:*")
+        self.told_by(*cli, "DEL", *keys)
+        for key in keys:
+            self.told_by(*cli, "SET", key, "of another program")
+        status, fields, _ = curl("-d", self.BODY, f"{g.url}/ai/v1/chat/completions")
+        self.assertEqual((status, fields["x-canigo-error"]), (503, "store_unavailable"))
+        self.told_by(*cli, "DEL", *keys)
+        wait_until(lambda: self.call_only(g) == 200, "calls go again")
+        self.spent_by(g, 0.02)
+
     def test_a_redis_that_lost_its_data_gets_the_sums_again(self):
         upstream = self.telling()
         a, b = (self.instance(upstream, "0.3") for _ in range(2))

@@ -96,10 +96,10 @@ struct instance {
   budget_ledger::budget team() const { return {"tenant", "team", &team_terms}; }
 
   /// The outcome appears in `outcomes` once Redis has answered.
-  void ask(micro_usd amount, bool of_team = false) {
+  std::uint64_t ask(micro_usd amount, bool of_team = false) {
     const std::array both{chat(), team()};
     const std::span<const budget_ledger::budget> all{both.data(), of_team ? 2U : 1U};
-    ledger.ask(all, amount, noon, [this](budget_ledger::outcome o) { outcomes.push_back(std::move(o)); });
+    return ledger.ask(all, amount, noon, [this](budget_ledger::outcome o) { outcomes.push_back(std::move(o)); });
   }
   budget_ledger::outcome answered(store& s, micro_usd amount, bool of_team = false) {
     ask(amount, of_team);
@@ -216,6 +216,71 @@ TEST_CASE("gateway: a statement whose answer is lost is not counted twice", "[ga
   a.outcomes.clear();
   a.talk(s);
   CHECK_FALSE(s.run(*lost));
+  CHECK(look_at(s).reserved == 0);
+}
+
+TEST_CASE("gateway: a question that is withdrawn keeps no money, and delays no other", "[gateway][budget][redis]") {
+  store s;
+  instance a{"a"};
+  const auto is_withdrawn = [&](std::uint64_t question) {
+    const auto denied = a.ledger.withdraw(question);
+    if (!denied) return false;
+    CHECK_FALSE(denied->is_known);
+    CHECK_FALSE(denied->is_spent);
+    CHECK(denied->which == 0);
+    return true;
+  };
+  SECTION("before it is sent") {
+    const std::array<std::uint64_t, 3> all{a.ask(60), a.ask(70), a.ask(30)};
+    CHECK(is_withdrawn(all[1]));
+    CHECK(is_withdrawn(all[0]));
+    CHECK_FALSE(a.ledger.withdraw(all[2] + 1));
+    const auto statement = a.ledger.next_statement();
+    REQUIRE(statement);
+    REQUIRE(statement->asks.size() == 1);
+    CHECK(statement->asks[0].amount == 30);
+    a.ledger.take(*statement, s.run(*statement).value());
+    REQUIRE(a.outcomes.size() == 1);
+    CHECK(a.outcomes[0].money.amount() == 30);
+    CHECK_FALSE(a.ledger.withdraw(all[2]));
+  }
+  SECTION("before its answer comes") {
+    const auto first = a.ask(60);
+    a.ask(10);
+    const auto statement = a.ledger.next_statement();
+    const auto answer = s.run(statement.value());
+    CHECK(look_at(s).reserved == 70);
+    CHECK(is_withdrawn(first));
+    a.ledger.take(*statement, answer.value());
+    REQUIRE(a.outcomes.size() == 1);
+    CHECK(a.outcomes[0].money.amount() == 10);
+    CHECK(a.ledger.has_news());
+    a.talk(s);
+    CHECK(look_at(s).reserved == 10);
+  }
+  SECTION("before its answer is lost") {
+    const auto only = a.ask(60);
+    const auto statement = a.ledger.next_statement();
+    REQUIRE(s.run(statement.value()));
+    CHECK(is_withdrawn(only));
+    a.ledger.fail();
+    a.talk(s);
+    CHECK(look_at(s).reserved == 0);
+    CHECK(a.outcomes.empty());
+  }
+  SECTION("before Redis is silent for too long, or the ledger stops") {
+    const auto sent = a.ask(60);
+    REQUIRE(a.ledger.next_statement());
+    const auto unsent = a.ask(60);
+    CHECK(is_withdrawn(sent));
+    CHECK(is_withdrawn(unsent));
+    virtual_now += 2s;
+    a.ledger.fail();
+    a.ledger.stop();
+    CHECK(a.outcomes.empty());
+    CHECK_FALSE(a.ledger.withdraw(sent));
+  }
+  a.leave(s);
   CHECK(look_at(s).reserved == 0);
 }
 
