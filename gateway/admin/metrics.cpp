@@ -117,7 +117,7 @@ void show_pauses(metric_text& m, const std::vector<upstream_moment>& all) {
   const time_point now = std::chrono::steady_clock::now();
   m.gauge("paused",
           "1 while this cause keeps requests from an upstream. tenant: the number of paused tenants. quota: the number "
-          "of used-up daily quotas.");
+          "of used-up quotas; 0 for an upstream with a list of targets.");
   for (const auto& u : all) {
     for (std::size_t i = 0; i < pause_cause_names.size(); ++i) {
       const bool is_paused = u.state.pauses.until(static_cast<pause_cause>(i)) > now;
@@ -161,7 +161,7 @@ void show_targets(metric_text& m, const config_snapshot& g, const std::vector<up
     const auto free = static_cast<std::int64_t>(stats.concurrency) - static_cast<std::int64_t>(stats.held);
     m.sample({{"upstream", all[i].name}, {"target", t.name}, {"limit", "concurrency"}}, free);
   });
-  m.gauge("target_paused", "1 while this cause keeps calls from a target.");
+  m.gauge("target_paused", "1 while this cause keeps calls from a target. quota: the number of used-up quotas.");
   each([&](std::size_t i, std::size_t t, const target& of, const alternative_stats&) {
     const pause_book pauses = g.queue(i).limits().of_target(t).pauses;
     for (std::size_t cause = 0; cause < pause_cause_names.size(); ++cause) {
@@ -169,6 +169,8 @@ void show_targets(metric_text& m, const config_snapshot& g, const std::vector<up
       m.sample({{"upstream", all[i].name}, {"target", of.name}, {"cause", pause_cause_names[cause]}},
                is_paused ? 1 : 0);
     }
+    m.sample({{"upstream", all[i].name}, {"target", of.name}, {"cause", "quota"}},
+             g.queue(i).limits().spent_at(t).size());
   });
 }
 
@@ -288,7 +290,7 @@ std::string metrics_of(service& s) {
                          {},
                          0,
                          paused_tenants(q, c),
-                         q.limits().all_spent().size(),
+                         q.settings().targets.empty() ? q.limits().spent_at(0).size() : 0,
                          q.limits().now()});
     upstream_moment& u = upstreams.back();
     const outside_waits& outside = q.limits().outside();

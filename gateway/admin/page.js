@@ -193,6 +193,7 @@ const tenantColumns = [
   ['Granted', 'num wide', text(t => number(t.granted))]];
 
 const causes = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker', key: 'its key, which was refused', failures: 'its failures' };
+const quotaText = p => `a used-up quota${p.model ? ' for ' + p.model : ''}, as ${p.request} was told (${p.quota})`;
 
 // Puts into a cell a button that pauses or resumes a target.
 function hold(cell, t) {
@@ -203,7 +204,7 @@ function hold(cell, t) {
       b.textContent === 'Pause' ? `Pause ${b.dataset.name}? Its requests go to other targets, or wait.` : ''));
   }
   const b = cell.firstChild;
-  const verb = t.pauses.some(p => ['operator', 'key', 'failures'].includes(p.cause)) ? 'Resume' : 'Pause';
+  const verb = t.pauses.some(p => ['operator', 'key', 'failures', 'quota'].includes(p.cause)) ? 'Resume' : 'Pause';
   say(b, verb);
   b.dataset.name = t.name;
   b.dataset.path = `/api/upstreams/${encodeURIComponent(t.upstream)}/targets/${encodeURIComponent(t.name)}/${verb.toLowerCase()}`;
@@ -214,7 +215,7 @@ function hold(cell, t) {
 const targetColumns = [
   ['Target', '', (cell, t) => lines(cell, t.name, dots(t.models.join(', '), t.prefer > 1 && 'preferred as number ' + t.prefer))],
   ['Limits', '', (cell, t) => levels(cell, t.limits)],
-  ['Paused by', '', text(t => t.pauses.map(p => (causes[p.cause] || p.cause) + (p.until_ms == null ? '' : ' for ' + time(p.until_ms))).join(', ') || '–')],
+  ['Paused by', '', text(t => t.pauses.map(p => (p.cause === 'quota' ? quotaText(p) : causes[p.cause] || p.cause) + (p.until_ms == null ? '' : ' for ' + time(p.until_ms))).join(', ') || '–')],
   ['Running', 'num', text(t => number(t.held))],
   ['Granted', 'num wide', text(t => number(t.granted))],
   ['', 'act', hold]];

@@ -39,12 +39,6 @@ constexpr std::size_t most_looked_at = 1000;
 double seconds(duration d) { return std::chrono::duration<double>(d).count(); }
 std::int64_t milliseconds(duration d) { return std::chrono::duration_cast<std::chrono::milliseconds>(d).count(); }
 
-std::string utc(std::chrono::system_clock::time_point t) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(t)));
-}
-
-json or_null(std::string_view text) { return text.empty() ? json(nullptr) : json(text); }
-
 json limits_of(const upstream& u, const limiter_stats& stats, const wait_reason& why, time_point now) {
   json all = json::array();
   const auto names = names_of_rates(u.rates);
@@ -193,22 +187,11 @@ void add_pauses(json& to, service& s, const config& c, upstream_queue& q, const 
     if (end <= now) continue;
     to["pauses"].push_back({{"cause", "upstream"}, {"tenant", c.tenants[t].name}, {"until_ms", until(end, now)}});
   }
-  for (const spent_quota& spent : q.limits().all_spent()) {
-    to["pauses"].push_back({{"cause", "quota"},
-                            {"quota", spent.name},
-                            {"model", or_null(spent.model)},
-                            {"request", spent.request},
-                            {"resets", text_of_reset(spent.resets, spent.reset)},
-                            {"until", utc(spent.reset)},
-                            {"until_ms", until(spent.until, now)}});
-    if (!spent.tenant.empty()) to["pauses"].back()["tenant"] = spent.tenant;
-  }
+  if (q.settings().targets.empty()) add_quotas(to["pauses"], q.limits().spent_at(0), now);
+  to["last_refusal"] = nullptr;
   if (const auto o = s.origins.of(q.settings().name)) {
-    to["last_refusal"] = {{"time", utc(o->time)},
-                          {"status", o->status},
-                          {"request", o->request},
-                          {"tenant", o->tenant},
-                          {"of_tenant", o->is_of_tenant}};
+    to["last_refusal"] = {{"time", utc(o->time)},         {"status", o->status}, {"request", o->request},
+                          {"target", or_null(o->target)}, {"tenant", o->tenant}, {"of_tenant", o->is_of_tenant}};
   }
 }
 

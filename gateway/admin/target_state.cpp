@@ -2,12 +2,16 @@
 
 #include "gateway/config/units.hpp"
 #include "gateway/policy/limit_names.hpp"
+#include "gateway/policy/quota_resets.hpp"
 
+#include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace canigo::gateway {
@@ -48,6 +52,25 @@ json pauses_of(const pause_book& pauses, time_point now) {
   return all;
 }
 
+std::string utc(std::chrono::system_clock::time_point t) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(t)));
+}
+
+json or_null(std::string_view text) { return text.empty() ? json(nullptr) : json(text); }
+
+void add_quotas(json& to, const std::vector<spent_quota>& spent, time_point now) {
+  for (const spent_quota& q : spent) {
+    to.push_back({{"cause", "quota"},
+                  {"quota", q.name},
+                  {"model", or_null(q.model)},
+                  {"request", q.request},
+                  {"resets", text_of_reset(q.resets, q.reset)},
+                  {"until", utc(q.reset)},
+                  {"until_ms", until(q.until, now)}});
+    if (!q.tenant.empty()) to.back()["tenant"] = q.tenant;
+  }
+}
+
 json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now) {
   json all = json::array();
   const upstream& u = q.settings();
@@ -64,6 +87,7 @@ json targets_of(upstream_queue& q, const limiter_stats& stats, time_point now) {
                    {"limits", limits_of(t.rates, stats.alternatives[i])},
                    {"breaker", {{"state", to_string(state.breaker)}, {"opened", state.opened}}},
                    {"pauses", pauses_of(state.pauses, now)}});
+    add_quotas(all.back()["pauses"], q.limits().spent_at(i), now);
     // Redis counts the running calls of a target only if the limit's permits have leases. A limit that has only rates
     // has no leases.
     if (shared != nullptr && shared->has_leases()) all.back()["held_by_all"] = of_all[i].held_by_all;

@@ -17,13 +17,18 @@ class pause_origins {
  public:
   struct origin {
     std::chrono::system_clock::time_point time;
-    std::string request, tenant;
+    std::string request, tenant, target;  // `target` is empty if the upstream has no list of targets
     int status = 0;
     bool is_of_tenant = false;  ///< true: the pause affects only the tenant of the request
   };
 
   void note(const call_record& r, int status, bool is_of_tenant) {
-    origin o{std::chrono::system_clock::now(), r.id, std::string{r.tenant}, status, is_of_tenant};
+    origin o{.time = std::chrono::system_clock::now(),
+             .request = r.id,
+             .tenant = std::string{r.tenant},
+             .target = std::string{r.target},
+             .status = status,
+             .is_of_tenant = is_of_tenant};
     const std::lock_guard lock{mutex_};
     constexpr std::size_t most = 1000;
     if (by_upstream_.size() >= most && !by_upstream_.contains(r.upstream)) return;

@@ -172,13 +172,6 @@ bool upstream_limit::note_failure(std::size_t target, time_point started) {
 
 void upstream_limit::lower(std::size_t target, const told_limits& told) { targets_[target]->lower(told); }
 
-std::vector<spent_quota> upstream_limit::all_spent() const {
-  std::vector<spent_quota> all;
-  for (const auto& t : targets_)
-    for (spent_quota& q : t->all_spent()) all.push_back(std::move(q));
-  return all;
-}
-
 void upstream_limit::pause_by_operator(time_point until, std::optional<std::size_t> target) {
   for (std::size_t i = 0; i < targets_.size(); ++i)
     if (i == target.value_or(i)) targets_[i]->pause_by_operator(until);

@@ -105,7 +105,7 @@ class upstream_limit {
   std::optional<spent_quota> find_spent(std::size_t target, std::string_view tenant, std::string_view model) const {
     return targets_[target]->find_spent(tenant, model);
   }
-  std::vector<spent_quota> all_spent() const;
+  std::vector<spent_quota> spent_at(std::size_t target) const { return targets_[target]->all_spent(); }
   /// pause_by_operator() pauses calls until `until`, and resume_by_operator() ends such a pause. resume_by_operator()
   /// also forgets failures, used-up quotas and rejected keys. `target`: the target to pause; none: all targets.
   void pause_by_operator(time_point until, std::optional<std::size_t> target = std::nullopt);

@@ -347,6 +347,7 @@ class Admin(GatewayCase):
 
         g = self.gateway(self.upstream('credential = { header = "X-Own", value = "env:CANIGO_ADMIN_TOKEN" }',
                                        self.script(answer).port))
+        self.assertIsNone(g.state()["last_refusal"])
         _, fields, _ = curl(f"{g.url}/web/x")
         u = g.state()
         self.assertEqual([p["cause"] for p in u["pauses"]], ["upstream"])

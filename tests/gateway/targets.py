@@ -362,6 +362,17 @@ class Targets(GatewayCase):
         self.assertEqual((status, fields["x-canigo-error"]), (429, "quota_used_up"))
         # Another model is not held up.
         self.assertEqual(curl("-H", JSON, "-d", '{"contents":[]}', url.replace("m:", "n:"))[0], 200)
+        # Operators see whose quota it is, and end the pause of one target.
+        self.assertEqual(g.state()["pauses"], [])
+        self.assertEqual([[(p["cause"], p["model"]) for p in self.states(g)[name]["pauses"]] for name in "ab"],
+                         [[("quota", "m")]] * 2)
+        self.assertEqual((g.state()["last_refusal"]["target"], g.state()["last_refusal"]["status"]), ("b", 429))
+        counted = 'canigo_gateway_target_paused{upstream="ai",target="%s",cause="quota"} %d'
+        self.assertIn(counted % ("a", 1), g.ask_admin("/metrics"))
+        g.ask_admin("/api/upstreams/ai/targets/a/resume", method="POST")
+        self.assertEqual([len(self.states(g)[name]["pauses"]) for name in "ab"], [0, 1])
+        self.assertIn(counted % ("a", 0), g.ask_admin("/metrics"))
+        self.assertEqual(curl("-H", JSON, "-d", '{"contents":[]}', url)[0], 200)
 
     def test_calls_of_a_key_go_to_the_same_target_while_it_has_room(self):
         scripts = {name: self.answering() for name in "abc"}
