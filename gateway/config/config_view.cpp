@@ -87,7 +87,10 @@ json view(const upstream& u, const config& c) {
   if (u.budget) one["budget"] = view(*u.budget);
   for (const target& t : u.targets) one["targets"].push_back(view(t));
   for (const model_limit& m : u.models) one["models"].push_back(view(m));
-  if (!u.targets.empty()) one.erase("url");
+  if (!u.targets.empty()) {  // each target has its own
+    one.erase("url");
+    one.erase("credential");
+  }
   for (std::size_t p = 0; p < u.max_wait.size() && p < c.classes.size(); ++p)
     one["max_wait"][c.classes[p]] = text_of(u.max_wait[p]);
   return one;

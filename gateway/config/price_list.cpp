@@ -1,6 +1,7 @@
 #include "gateway/config/price_list.hpp"
 
 #include "gateway/config/file_kind.hpp"
+#include "gateway/config/reader_parts.hpp"
 #include "gateway/config/report.hpp"
 #include "gateway/config/table_view.hpp"
 
@@ -58,8 +59,7 @@ price_list parse_prices(std::string_view text, const text_at& source, report& pr
     table_view t{root, "", own};
     for (table_view& given : t.tables("price", price_list::most)) {
       price p = read_price(given);
-      if (std::ranges::find(prices.all, p.match, &price::match) != prices.all.end())
-        given.problems().refuse_text(given.where("match"), given.field("match"), p.match, "each pattern once");
+      check_is_reached(given, prices.all, p.match);
       prices.all.push_back(std::move(p));
     }
     if (t.is_none("price")) own.complain({}, "price", "is missing; allowed: a table below [[price]] for each model");

@@ -1,8 +1,10 @@
 #pragma once
 
 #include "gateway/config/config.hpp"
+#include "gateway/config/price_list.hpp"
 #include "gateway/config/table_view.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,6 +22,18 @@ inline constexpr std::string_view name_syntax = "1 to 64 letters, digits, '_', '
 bool is_model_pattern(std::string_view text) noexcept;
 inline constexpr std::string_view model_syntax =
     "1 to 64 visible characters of ASCII, of which the last may be '*' for any rest";
+
+/// Reports a mistake if an entry of `all` has the same pattern, or a pattern that matches all models of `match`. Then
+/// `match` would have no effect, because the first pattern that matches a model counts. `t`: the table with `match`.
+template <class Entries>
+void check_is_reached(table_view& t, const Entries& all, const std::string& match) {
+  const auto matches_first = [&](const auto& earlier) { return is_of_model(earlier.match, match); };
+  const auto hides = std::find_if(all.begin(), all.end(), matches_first);
+  if (hides == all.end()) return;
+  const bool is_same = hides->match == match;
+  t.problems().refuse_text(t.where("match"), t.field("match"), match,
+                           is_same ? "each pattern once" : "before \"" + hides->match + "\", which matches it, too");
+}
 
 /// Reads the name of a file, and checks that the file can be opened now.
 void read_file_name(table_view& t, std::string_view key, std::string& out);

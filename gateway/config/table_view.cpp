@@ -11,7 +11,9 @@ namespace {
 
 place place_of(const toml::source_region& region) noexcept { return {region.begin.line, region.begin.column}; }
 
-std::string_view kind_of(const toml::node& node) noexcept {
+/// Describes the kind of a value, and names the value of a number or a boolean. Does not name a string, because it may
+/// be a secret.
+std::string kind_of(const toml::node& node) {
   switch (node.type()) {
     case toml::node_type::table:
       return "a table";
@@ -20,11 +22,11 @@ std::string_view kind_of(const toml::node& node) noexcept {
     case toml::node_type::string:
       return "a string";
     case toml::node_type::integer:
-      return "a whole number";
+      return fmt::format("{}, a whole number", node.as_integer()->get());
     case toml::node_type::floating_point:
-      return "a number with a point";
+      return fmt::format("{}, a number with a point", node.as_floating_point()->get());
     case toml::node_type::boolean:
-      return "true or false";
+      return node.as_boolean()->get() ? "true" : "false";
     default:
       return "a date or a time";
   }

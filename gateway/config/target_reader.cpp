@@ -11,12 +11,20 @@ namespace canigo::gateway {
 namespace {
 
 constexpr std::string_view path_syntax = "a path such as \"/v1/chat/completions\", of visible ASCII without ? and #";
+constexpr std::string_view model_mark = "{model}";
 constexpr std::string_view changed_path_syntax =
-    "a path with a query if wanted, of visible ASCII without #, such as \"/deployments/{model}/chat?api-version=1\"";
+    "a path with a query if wanted, of visible ASCII without # and braces except in {model}, such as "
+    "\"/deployments/{model}/chat?api-version=1\"";
 constexpr std::string_view sticky_syntax = "\"header:NAME\", \"cookie:NAME\" or \"prompt-prefix\"";
 
 bool is_visible(std::string_view text) noexcept {
   return std::ranges::all_of(text, [](char c) { return c > 0x20 && c < 0x7f; });
+}
+
+/// Whether the text may be the path that a target gets instead of the client's path.
+bool is_changed_path(std::string text) {
+  for (auto at = text.find(model_mark); at != text.npos; at = text.find(model_mark)) text.erase(at, model_mark.size());
+  return text.find_first_of("#{}") == text.npos && is_visible(text);
 }
 
 void read_models(table_view& t, target& to) {
@@ -41,7 +49,7 @@ void read_paths(table_view& t, target& to) {
     if (!text) continue;
     const bool is_path = from.starts_with('/') && is_visible(from) && from.find_first_of("?#") == from.npos;
     if (!is_path) given->problems().refuse_text(given->where(from), given->field(), from, path_syntax);
-    if (!text->text.starts_with('/') || !is_visible(text->text) || text->text.find('#') != std::string::npos)
+    if (!text->text.starts_with('/') || !is_changed_path(text->text))
       given->problems().refuse_text(text->where, text->field, text->text, changed_path_syntax);
     to.paths.push_back({from, text->text});
   }
@@ -120,8 +128,7 @@ void read_model_limits(table_view& t, upstream& u) {
     given.integer("concurrency", to.concurrency, 1, 1'000'000);
     if (!given.has("rates") && !given.has("concurrency"))
       given.problems().complain(given.where(), given.field(), "limits nothing; allowed: rates, concurrency, or both");
-    if (std::ranges::find(u.models, to.match, &model_limit::match) != u.models.end())
-      given.problems().refuse_text(given.where("match"), given.field("match"), to.match, "each pattern once");
+    check_is_reached(given, u.models, to.match);
     given.finish();
     u.models.push_back(std::move(to));
   }

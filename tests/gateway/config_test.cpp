@@ -272,7 +272,7 @@ TEST_CASE("gateway: a value of another type, or none of its form, is refused by 
   CHECK(refused("grace = 2026-01-31") == "grace is a date or a time; allowed: a string");
   CHECK(refused("access_log = 'stderr'") == "access_log is \"stderr\"; allowed: stdout, off or file:/PATH");
   CHECK(refused("classes = 'one'") == "classes is a string; allowed: a list of strings");
-  CHECK(refused("classes = ['a', 1]") == "classes[1] is a whole number; allowed: a string");
+  CHECK(refused("classes = ['a', 1]") == "classes[1] is 1, a whole number; allowed: a string");
   CHECK(refused("classes = ['a b']").starts_with("classes[0] is \"a b\"; allowed: "));
   CHECK(refused("limits.size = { header = '12 parsecs' }")
             .starts_with("limits.size.header is \"12 parsecs\"; allowed: "));
@@ -318,11 +318,11 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
       "timeout, retry, breaker, concurrency, queue, overflow, max_wait, shared, rates, on_redis_failure, hedge, "
       "keep_alive, forwarded, private, target, model, sticky, websocket, budget");
   check_refused("concurrency = 0", "upstream[0].concurrency is 0; allowed: 1 to 1000000");
-  check_refused("concurrency = 1.5", "upstream[0].concurrency is a number with a point; allowed: 1 to 1000000");
+  check_refused("concurrency = 1.5", "upstream[0].concurrency is 1.5, a number with a point; allowed: 1 to 1000000");
   check_refused("queue = 10_000_001", "upstream[0].queue is 10000001; allowed: 1 to 10000000");
   check_refused("overflow = 'wait'",
                 "upstream[0].overflow is \"wait\"; allowed: reject_new, evict_oldest, evict_least_important");
-  check_refused("shared = 1", "upstream[0].shared is a whole number; allowed: true or false");
+  check_refused("shared = 1", "upstream[0].shared is 1, a whole number; allowed: true or false");
   check_refused("shared = true", "upstream[0].shared is true; allowed: false unless there is a redis");
   check_refused("on_redis_failure = 'local:2'",
                 "upstream[0].on_redis_failure is \"local:2\"; allowed: closed, open, or local:SHARE with a share above "
@@ -338,12 +338,12 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
                 "upstream[0].timeout.read is unknown; allowed: connect, first_byte, idle, total");
   check_refused("retry = { attempts = 0 }", "upstream[0].retry.attempts is 0; allowed: 1 to 10");
   check_refused("retry = { budget = '101%' }", "upstream[0].retry.budget is \"101%\"; allowed: \"0%\" to \"100%\"");
-  check_refused("retry = { budget = 20 }", "upstream[0].retry.budget is a whole number; allowed: a string");
+  check_refused("retry = { budget = 20 }", "upstream[0].retry.budget is 20, a whole number; allowed: a string");
   check_refused("retry = { body = '65MiB' }", "upstream[0].retry.body is \"65MiB\"; allowed: 0B to 64MiB");
   check_refused("breaker = { failures = '0%' }", "upstream[0].breaker.failures is \"0%\"; allowed: \"1%\" to \"100%\"");
   check_refused("breaker = { open = '2m' }",
                 "upstream[0].breaker.most is 1m; allowed: 2m or more, which is how long it is open first");
-  check_refused("keep_alive = true", "upstream[0].keep_alive is true or false; allowed: a table");
+  check_refused("keep_alive = true", "upstream[0].keep_alive is true; allowed: a table");
   check_refused("keep_alive = { after = '99ms' }", "upstream[0].keep_alive.after is \"99ms\"; allowed: 100ms to 1h");
   check_refused("keep_alive = { every = '2h' }", "upstream[0].keep_alive.every is \"2h\"; allowed: 100ms to 1h");
   check_refused("keep_alive = { most = 1 }", "upstream[0].keep_alive.most is unknown; allowed: after, every");
@@ -380,7 +380,7 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
                 "upstream[0].provider is \"openia\"; allowed: anthropic, azure, bedrock, cohere, discord, gemini, "
                 "generic, github, huggingface, mistral, openai, shopify");
   check_refused("window = 'fixed'", "upstream[0].window is \"fixed\"; allowed: average, strict");
-  check_refused("refusal_body = 1", "upstream[0].refusal_body is a whole number; allowed: true or false");
+  check_refused("refusal_body = 1", "upstream[0].refusal_body is 1, a whole number; allowed: true or false");
   check_refused("quota_resets = '00:00'",
                 "upstream[0].quota_resets is \"00:00\"; allowed: unknown, 00:00 UTC, 00:00 PT");
   check_refused("tokens = { api = 'x' }",
@@ -630,7 +630,7 @@ TEST_CASE("gateway: listeners, routes and forward mode belong together", "[gatew
         std::vector<std::string>{"1:1: listen is a table; allowed: a list of tables, each below [[listen]]"});
   CHECK(wrongs(std::string{listening} + "[upstream]\nname = 'a'\n").size() == 1);
   CHECK(wrongs("forward = 1\n" + std::string{listening} + "mode = 'forward'\n") ==
-        std::vector<std::string>{"1:11: forward is a whole number; allowed: a table, such as below [forward]"});
+        std::vector<std::string>{"1:11: forward is 1, a whole number; allowed: a table, such as below [forward]"});
   CHECK(wrongs("forward = []\n" + std::string{listening} + "mode = 'forward'\n") ==
         std::vector<std::string>{"1:11: forward is a list; allowed: a table, such as below [forward]"});
   CHECK(wrongs(std::string{listening} + "mode = 'forwards'\n[forward]\nallow = ['a:80']\n").size() == 1);

@@ -196,7 +196,9 @@ class Models(GatewayCase):
                            ('match = "a"\nconcurrency = 0', "model[0].concurrency is 0; allowed: 1 to"),
                            ('match = "a"\nrates = [{ limit = "1/1s", unit = "tokens" }]', "model counts tokens"),
                            ('match = "a"\nconcurrency = 1\n[[upstream.model]]\nmatch = "a"\nconcurrency = 2',
-                            'model[1].match is "a"; allowed: each pattern once')):
+                            'model[1].match is "a"; allowed: each pattern once'),
+                           ('match = "a*"\nconcurrency = 1\n[[upstream.model]]\nmatch = "ab"\nconcurrency = 2',
+                            'model[1].match is "ab"; allowed: before "a*", which matches it, too')):
             file = g.dir / "check.toml"
             file.write_text('[[listen]]\naddress = "127.0.0.1:0"\n[[upstream]]\n' + self.ai(9, text))
             done = subprocess.run([GATEWAY, "--check", "--config", file], capture_output=True, text=True)

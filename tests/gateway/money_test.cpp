@@ -98,12 +98,14 @@ TEST_CASE("gateway: each mistake in a file of prices has its place, its field, i
       {"[[price]]\nmatch = 'a'\ninput = -1\n", ":3:9: price[0].input is -1; allowed: " + usd},
       {"[[price]]\nmatch = 'a'\ninput = 0.0000001\n", ":3:9: price[0].input is 0.0000001; allowed: " + usd},
       {"[[price]]\nmatch = 'a'\noutput = 'x'\n", ":3:10: price[0].output is \"x\"; allowed: " + usd},
-      {"[[price]]\nmatch = 'a'\nper_call = true\n", ":3:12: price[0].per_call is true or false; allowed: " + usd},
+      {"[[price]]\nmatch = 'a'\nper_call = true\n", ":3:12: price[0].per_call is true; allowed: " + usd},
       {"[[price]]\nmatch = 'a*b'\ninput = 1\n",
        ":2:9: price[0].match is \"a*b\"; allowed: a model such as \"gpt-4o\", which may end in *, of 1 to 64 visible "
        "characters"},
       {"[[price]]\nmatch = 'a'\ninput = 1\n[[price]]\nmatch = 'a'\ninput = 2\n",
        ":5:9: price[1].match is \"a\"; allowed: each pattern once"},
+      {"[[price]]\nmatch = 'a*'\ninput = 1\n[[price]]\nmatch = 'a-*'\ninput = 2\n",
+       ":5:9: price[1].match is \"a-*\"; allowed: before \"a*\", which matches it, too"},
       {"[[price]]\nmatch = 'a'\n",
        ":1:1: price[0] has no price; allowed: input, output or per_call, and 0 for no cost"},
       {"[[price]]\nmatch = 'a'\ninput = 1\ncolour = 2\n",
@@ -220,7 +222,7 @@ TEST_CASE("gateway: a budget with a wrong part, or without prices or a state, is
   for (const std::string usd : {"", "1", "0/day", "1/days", "1/ day", "-1/day", "1/2d", "/day"})
     check(prices.top, openai + "budget = { usd = '" + usd + "' }",
           {"upstream[0].budget.usd is \"" + usd + "\"; " + amounts});
-  check(prices.top, openai + "budget = { usd = 50 }", {"upstream[0].budget.usd is a whole number; allowed: a string"});
+  check(prices.top, openai + "budget = { usd = 50 }", {"upstream[0].budget.usd is 50, a whole number; allowed: a string"});
   check(prices.top, openai + "budget = {}", {"upstream[0].budget.usd is missing; " + amounts});
   check(
       prices.top, openai + "budget = { usd = '1/day', zone = 'Mars' }",

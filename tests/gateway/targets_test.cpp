@@ -116,9 +116,11 @@ TEST_CASE("gateway: wrong targets are refused with field, value and range", "[ga
   check_refused(target("a", "path = { 'v1' = '/x' }"),
                 "upstream[0].target[0].path is \"v1\"; allowed: a path such as \"/v1/chat/completions\", of visible "
                 "ASCII without ? and #");
-  check_refused(target("a", "path = { '/v1' = '/x#y' }"),
-                "upstream[0].target[0].path./v1 is \"/x#y\"; allowed: a path with a query if wanted, of visible ASCII "
-                "without #, such as \"/deployments/{model}/chat?api-version=1\"");
+  for (const std::string path : {"/x#y", "/{modle}/x", "/{model}/}", "/x y"})
+    check_refused(target("a", "path = { '/v1' = '" + path + "' }"),
+                  "upstream[0].target[0].path./v1 is \"" + path +
+                      "\"; allowed: a path with a query if wanted, of visible ASCII without # and braces except in "
+                      "{model}, such as \"/deployments/{model}/chat?api-version=1\"");
   check_refused(target("a", "prefer = 0"), "upstream[0].target[0].prefer is 0; allowed: 1 to 100");
   check_refused(target("a", "rates = [{ limit = '1/1s', unit = 'tokens' }]"),
                 "upstream[0].target counts tokens, and upstream[0].tokens.api does not say how");
