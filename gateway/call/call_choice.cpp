@@ -4,6 +4,8 @@
 #include "gateway/call/refusals.hpp"
 #include "gateway/policy/target_choice.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -210,8 +212,9 @@ net::awaitable<bool> call::wait_for_money() {
       place.reset();
       line = std::move(next);
       if (line->waiting() >= to().queue) {
-        why_ =
-            refusal{429, "queue_full", "as many wait for the money of a budget as may wait", std::chrono::seconds{1}};
+        why_ = refusal{429, "queue_full",
+                       fmt::format("{} calls wait for money of the {} already", line->waiting(), name_of_wait(to_join)),
+                       std::chrono::seconds{1}};
         co_return false;
       }
       place.emplace(*line);

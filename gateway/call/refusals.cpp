@@ -34,7 +34,8 @@ refusal ended_by_drain() { return {503, "draining", "this instance ends", std::c
 
 refusal refusal_of(const error_code& error, upstream_queue& q, std::size_t tenant, const request& ask) {
   refusal why{429, "wait_timed_out", "no place was free before the longest wait was over"};
-  if (error == errc::queue_full) why = {429, "queue_full", "as many wait for this upstream as may wait"};
+  if (error == errc::queue_full)
+    why = {429, "queue_full", fmt::format("all {} places of this upstream's queue are taken", q.settings().queue)};
   if (error == errc::evicted) why = {429, "evicted", "a more important request took its place in the queue"};
   if (error == errc::deadline_unreachable) {
     why = {429, "wait_too_long", "even the shortest wait would be longer than the longest allowed"};

@@ -153,7 +153,7 @@ class budget_ledger {
   /// the money later, the ledger gives it back. Returns the denial of the call, as if Redis had not answered. Returns
   /// nothing if `done` was called, or is being called.
   std::optional<denial> withdraw(std::uint64_t question);
-  /// Returns the denial of a call for which Redis has not answered in time. It names the first of these budgets that may
+  /// Returns the denial of a call for which Redis has not answered in time: of the first of these budgets that may
   /// refuse calls. Precondition: must_ask() has returned true for these budgets.
   denial unanswered(std::span<const budget> budgets, instant now);
 

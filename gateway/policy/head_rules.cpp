@@ -220,7 +220,9 @@ head_judgement judge_head(const message_head& head, listen_mode mode, const size
   return j;
 }
 
-refusal refuse_websocket() { return refuse(501, "websockets are not passed on"); }
+refusal refuse_websocket() {
+  return refuse(501, "this upstream takes no websockets, because its key websocket is not set");
+}
 
 bool may_leave_http(const message_head& head) noexcept {
   return head.method == "CONNECT" || std::ranges::any_of(head.fields, [](const field& f) {
