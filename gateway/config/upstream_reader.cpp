@@ -254,6 +254,10 @@ void read_timeouts(table_view& t, upstream& u) {
   given->time("first_byte", u.timeout.first_byte, 1ms, 24h);
   given->time("idle", u.timeout.idle, 1ms, 24h);
   given->time("total", u.timeout.total, 1ms, 24h * 7);
+  // A preset or a default may be longer than a `total` that the user has given. Then `total` ends the call.
+  if (given->has("first_byte") && given->has("total") && u.timeout.first_byte > u.timeout.total)
+    given->problems().refuse_text(given->where("first_byte"), given->field("first_byte"),
+                                  to_string(u.timeout.first_byte), "at most total, " + to_string(u.timeout.total));
   given->finish();
 }
 

@@ -333,6 +333,8 @@ TEST_CASE("gateway: an upstream's values have ranges", "[gateway][config]") {
   check_refused("max_wait = '1s'", "upstream[0].max_wait is a string; allowed: a table");
   check_refused("timeout = { connect = '5' }",
                 "upstream[0].timeout.connect is \"5\"; allowed: a time in ms, s, m, h or d such as \"20s\"");
+  check_refused("timeout = { first_byte = '2m', total = '90s' }",
+                "upstream[0].timeout.first_byte is \"2m\"; allowed: at most total, 90s");
   check_refused("timeout = { first_byte = '0s' }", "upstream[0].timeout.first_byte is \"0s\"; allowed: 1ms to 1d");
   check_refused("timeout = { read = '5s' }",
                 "upstream[0].timeout.read is unknown; allowed: connect, first_byte, idle, total");
