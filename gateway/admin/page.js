@@ -193,23 +193,25 @@ const tenantColumns = [
   ['Granted', 'num wide', text(t => number(t.granted))]];
 
 const causes = { operator: 'an operator', upstream: 'its upstream', breaker: 'the circuit breaker', key: 'its key, which was refused', failures: 'its failures' };
-const quotaText = p => `a used-up quota${p.model ? ' for ' + p.model : ''}, as ${p.request} was told (${p.quota})`;
+const quotaText = p => `a used-up quota${p.model ? ' for ' + p.model : ''}${p.tenant ? ' of ' + p.tenant : ''}, as ${p.request} was told (${p.quota})`;
 
-// Puts into a cell a button that pauses or resumes a target.
+// Puts into a cell the buttons that resume and pause a target.
 function hold(cell, t) {
-  if (!cell.firstChild) {
-    const b = make('button', 'quiet');
+  for (const verb of cell.firstChild ? [] : ['Resume', 'Pause']) {
+    const b = make('button', 'quiet', verb);
     cell.append(b);
     b.addEventListener('click', () => change('POST', b.dataset.path,
-      b.textContent === 'Pause' ? `Pause ${b.dataset.name}? Its requests go to other targets, or wait.` : ''));
+      verb === 'Pause' ? `Pause ${b.dataset.name}? Its requests go to other targets, or wait.` : ''));
   }
-  const b = cell.firstChild;
-  const verb = t.pauses.some(p => ['operator', 'key', 'failures', 'quota'].includes(p.cause)) ? 'Resume' : 'Pause';
-  say(b, verb);
-  b.dataset.name = t.name;
-  b.dataset.path = `/api/upstreams/${encodeURIComponent(t.upstream)}/targets/${encodeURIComponent(t.name)}/${verb.toLowerCase()}`;
-  const label = `${verb} target ${t.name}`;
-  if (b.ariaLabel !== label) b.ariaLabel = label;
+  const [resume, pause] = cell.children;
+  resume.hidden = !t.pauses.some(p => ['operator', 'key', 'failures', 'quota'].includes(p.cause));
+  pause.hidden = t.pauses.some(p => p.cause === 'operator');
+  for (const b of cell.children) {
+    b.dataset.name = t.name;
+    b.dataset.path = `/api/upstreams/${encodeURIComponent(t.upstream)}/targets/${encodeURIComponent(t.name)}/${b.textContent.toLowerCase()}`;
+    const label = `${b.textContent} target ${t.name}`;
+    if (b.ariaLabel !== label) b.ariaLabel = label;
+  }
 }
 
 const targetColumns = [
@@ -250,7 +252,7 @@ function bindText(u) {
   if (!u.binds || u.binds === 'paused') return '';
   const what = { concurrency: 'a free place', tenant: 'the limits of their tenants', shared: 'the limit of all instances',
     tunnels: 'a tunnel', retry: 'their next attempt', 'budget of upstream': 'money of the budget',
-    'budget of tenant': 'money of the budgets of their tenants' };
+    'budget of tenant': 'money of the budgets of their tenants', 'budget of target': 'money of a target' };
   const until = u.binds_for_ms == null ? '' : `; the next one goes in ${time(u.binds_for_ms)}`;
   return `Requests wait for ${what[u.binds] || u.binds}${until}.`;
 }

@@ -150,7 +150,9 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
     if (counts_at_target(held.target())) {
       auto reserving = reserve_at_target(held.target());
       has_money = co_await std::move(reserving);
-      const bool has_ended = clock::now() >= services_.end();  // the time limit of the drain is over
+      // The time limit of the drain is over, or its last tenth has ended the question to Redis.
+      const bool has_ended =
+          clock::now() >= services_.end() || (!has_money && money_->was_cut() && services_.is_draining());
       if (turn_.is_called_off() || has_ended) {
         held.give_back();
         why_ = turn_.is_called_off() ? turn_.why_called_off() : ended_by_drain();

@@ -103,8 +103,29 @@ net::awaitable<std::optional<call_money::lack>> call::reserve_money() {
   const newest_terms now{*snapshot_, *kept, to(), route_.tenant};
   if (!money_->must_ask(*now.to, *now.whose))
     co_return money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
-  auto asking = money_->ask(*now.to, *now.whose, deadline_);
-  co_return co_await std::move(asking);
+  const bool is_of_upstream = now.to->budget && now.to->budget->at != over_budget::warn;
+  const char* const name = is_of_upstream ? "budget of upstream" : "budget of tenant";
+  const time_point start = clock::now();
+  std::optional<call_money::lack> lack;
+  {
+    const turn::outside waiting{turn_, name};
+    auto asking = money_->ask(*now.to, *now.whose, end_of_questions(), waiting.stop());
+    lack = co_await std::move(asking);
+  }
+  note_question(name, start);
+  co_return lack;
+}
+
+/// Returns the time at which the call stops waiting for answers of Redis to its questions for money.
+time_point call::end_of_questions() const noexcept { return std::min(deadline_, services_.end()); }
+
+/// Adds the time since `start`, in which the call waited for an answer of Redis, to the call's wait. If that took
+/// longer than a round trip usually takes, the log names this wait.
+void call::note_question(const char* name, time_point start) {
+  constexpr duration usual_round_trip = std::chrono::milliseconds{10};
+  const duration waited = clock::now() - start;
+  record_.waited += waited;
+  if (waited > usual_round_trip) record_.bound_by = name;
 }
 
 /// Tries to reserve the expected cost of the next attempt without a wait. If other calls wait for the same budget, does
@@ -163,6 +184,7 @@ net::awaitable<bool> call::wait_for_money() {
   // The call's place in the budget's queue. The call keeps its place until it has money, so no new call overtakes it.
   std::optional<budget_line::place> place;
   wait_result mine;
+  std::optional<refusal> told;  // the last denial that Redis itself, or the file of state, has decided
   std::string to_join = line_to_join();
   for (;;) {
     if (turn_.is_called_off()) {
@@ -174,7 +196,9 @@ net::awaitable<bool> call::wait_for_money() {
       auto reserving = reserve_money();
       auto lack = co_await std::move(reserving);
       if (turn_.is_called_off()) continue;
-      if (lack && may_wait_for(*lack) && mine.granted && line == services_.lines->find(lack->line)) {
+      if (lack && money_->was_cut() && !services_.is_draining()) continue;
+      bool waits_on = lack && may_wait_for(*lack) && clock::now() < deadline_;
+      if (waits_on && mine.granted && line == services_.lines->find(lack->line)) {
         // After rest(), no call of the queue tries to reserve money, until money is given back or a timer expires.
         // But money may have been given back after reserve_money() failed, and before rest() is called. So
         // reserve_money() is called once more after rest(). If money is given back while reserve_money() runs, rests()
@@ -185,22 +209,22 @@ net::awaitable<bool> call::wait_for_money() {
           line->rest(lack->until);
           auto again = reserve_money();
           lack = co_await std::move(again);
-          const bool may_wait = lack && may_wait_for(*lack) && clock::now() < deadline_;
-          tries_again = may_wait && !line->rests() && !turn_.is_called_off();
+          waits_on = lack && may_wait_for(*lack) && clock::now() < deadline_;
+          tries_again = waits_on && !line->rests() && !turn_.is_called_off();
         }
-        const bool waits_on = lack && may_wait_for(*lack) && clock::now() < deadline_;
         if (!waits_on || turn_.is_called_off()) line->look_again();
       }
       if (turn_.is_called_off()) continue;
       if (!lack) co_return true;
+      if (lack->why.error == "budget_spent") told = lack->why;
       if (services_.budgets->is_shared() && services_.is_draining()) {
         // A drain ends the calls that wait. If the drain began during reserve_money(), this call did not wait yet, so
         // the drain did not end it. The call ends here.
         why_ = ended_by_drain();
         co_return false;
       }
-      if (!may_wait_for(*lack) || clock::now() >= deadline_) {
-        why_ = std::move(lack->why);
+      if (!waits_on) {
+        why_ = clock::now() >= deadline_ && told ? std::move(*told) : std::move(lack->why);
         co_return false;
       }
       to_join = std::move(lack->line);
@@ -213,7 +237,8 @@ net::awaitable<bool> call::wait_for_money() {
       line = std::move(next);
       if (line->waiting() >= to().queue) {
         why_ = refusal{429, "queue_full",
-                       fmt::format("{} calls wait for money of the {} already", line->waiting(), name_of_wait(to_join)),
+                       fmt::format("{} calls wait for money of the {}, and no more may wait", line->waiting(),
+                                   name_of_wait(to_join)),
                        std::chrono::seconds{1}};
         co_return false;
       }
@@ -231,16 +256,29 @@ net::awaitable<bool> call::wait_for_money() {
     if (is_cut) {
       why_ = ended_by_drain();
     } else if (mine.error == errc::timed_out || mine.error == errc::deadline_unreachable) {
-      auto reserving = reserve_money();
-      const auto lack = co_await std::move(reserving);
-      if (turn_.is_called_off()) continue;
-      if (!lack) co_return true;
-      why_ = lack->why;
+      why_ = reserve_at_deadline(told);
+      if (!why_) co_return true;
     } else {
       why_ = refusal_of(mine.error, queue(), route_.tenant, turn_.ask());
     }
     co_return false;
   }
+}
+
+/// Ends the call's wait in the line of a budget at the call's deadline. Reserves the money if this instance alone can
+/// decide that; then returns nothing. Otherwise returns a refusal, without a further question to Redis. `told`: the
+/// last denial by Redis.
+std::optional<refusal> call::reserve_at_deadline(const std::optional<refusal>& told) {
+  const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
+  const bool is_up_to_redis = money_->must_ask(*now.to, *now.whose);
+  const auto lack = is_up_to_redis ? money_->find_lack(*now.to, *now.whose)
+                                   : money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
+  if (!is_up_to_redis) return lack ? std::optional{lack->why} : std::nullopt;
+  if (lack && lack->why.error == "budget_spent") return lack->why;
+  if (told) return told;
+  if (lack) return lack->why;
+  return refusal{402, "budget_spent", "until the call's longest wait was over, earlier calls waited for the same money",
+                 std::chrono::seconds{1}};
 }
 
 /// Whether the target has a budget that counts the cost of the call.
@@ -255,8 +293,16 @@ bool call::counts_at_target(std::size_t target) const {
 net::awaitable<bool> call::reserve_at_target(std::size_t target) {
   const std::shared_ptr<const config_snapshot> kept = loop_.now;  // a reload may replace loop_.now before Redis answers
   const newest_terms now{*snapshot_, *kept, to(), route_.tenant};
-  auto reserving = money_->reserve_at(now.to->targets[target], deadline_);
-  co_return co_await std::move(reserving);
+  const auto& at = now.to->targets[target];
+  const time_point start = clock::now();
+  bool is_reserved = false;
+  {
+    const turn::outside waiting{turn_, "budget of target", true};
+    auto reserving = money_->reserve_at(at, end_of_questions(), waiting.stop());
+    is_reserved = co_await std::move(reserving);
+  }
+  note_question("budget of target", start);
+  co_return is_reserved;
 }
 
 /// Returns the targets of the set `of` whose budgets have enough left for the call. If a target's budget has too little

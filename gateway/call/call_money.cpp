@@ -84,53 +84,71 @@ call_money::lack lack_of(const budget_ledger& ledger, const budget_ledger::budge
   return l;
 }
 
+/// How a question for money ended.
+struct question_end {
+  budget_ledger::outcome outcome;
+  bool was_cut = false;  // a cancellation has ended the question
+};
+
 /// A call that waits for the answer of Redis to a question for money. Threads: all functions run on the call's loop.
 template <class Handler>
-class waiting_for_answer {
+class waiting_for_answer : public std::enable_shared_from_this<waiting_for_answer<Handler>> {
  public:
-  explicit waiting_for_answer(Handler h) : on_{net::get_associated_executor(h)}, limit_{on_}, handler_{std::move(h)} {}
+  waiting_for_answer(Handler h, budget_ledger& ledger, net::cancellation_slot stop)
+      : on_{net::get_associated_executor(h)}, ledger_{ledger}, stop_{stop}, limit_{on_}, handler_{std::move(h)} {}
 
-  const auto& executor() const noexcept { return on_; }
+  void ask(std::span<const budget_ledger::budget> budgets, micro_usd amount) {
+    const auto done = [self = this->shared_from_this()](budget_ledger::outcome o) {
+      net::post(self->on_, [self, o = std::move(o)]() mutable { self->end({std::move(o)}); });
+    };
+    question_ = ledger_.ask(budgets, amount, now_in_seconds(), done);
+  }
 
-  /// Withdraws the question at `until`, unless it was answered before.
-  static void end_at(time_point until, const std::shared_ptr<waiting_for_answer>& self, budget_ledger& ledger,
-                     std::uint64_t question) {
-    self->limit_.expires_at(until);
-    self->limit_.async_wait([self, &ledger, question](const error_code& error) {
-      if (error) return;
-      if (auto denied = ledger.withdraw(question)) self->end({{}, std::move(denied)});
+  /// Withdraws the question at `until`, and when `stop` is emitted, unless it was answered before.
+  void withdraw_at(time_point until) {
+    stop_.assign([weak = this->weak_from_this()](net::cancellation_type) {
+      if (const auto self = weak.lock()) self->withdraw(true);
+    });
+    limit_.expires_at(until);
+    limit_.async_wait([self = this->shared_from_this()](const error_code& error) {
+      if (!error) self->withdraw(false);
     });
   }
 
-  /// Calls the handler. Call it once: with the answer of the ledger, or after the question was withdrawn.
-  void end(budget_ledger::outcome o) {
-    limit_.cancel();
-    Handler h = std::move(handler_);
-    std::move(h)(std::move(o));
+ private:
+  void withdraw(bool is_cut) {
+    auto denied = ledger_.withdraw(question_);
+    if (!denied) return;  // the answer is on its way
+    net::post(on_, [self = this->shared_from_this(), is_cut, denied = std::move(denied)]() mutable {
+      self->end({{{}, std::move(denied)}, is_cut});
+    });
   }
 
- private:
+  void end(question_end how) {
+    limit_.cancel();
+    stop_.clear();
+    Handler h = std::move(handler_);
+    std::move(h)(std::move(how));
+  }
+
   const net::associated_executor_t<Handler> on_;
+  budget_ledger& ledger_;
+  net::cancellation_slot stop_;
   net::steady_timer limit_;
   Handler handler_;
+  std::uint64_t question_ = 0;
 };
 
-/// Asks Redis to reserve `amount` in the budgets, and waits for the answer. The wait ends after 2 seconds or at
-/// `until`, but not before Redis had `least_time` to answer.
-net::awaitable<budget_ledger::outcome> outcome_of(budget_ledger& ledger, std::span<const budget_ledger::budget> budgets,
-                                                  micro_usd amount, time_point until) {
-  return net::async_initiate<const net::use_awaitable_t<>&, void(budget_ledger::outcome)>(
-      [&ledger, budgets, amount, until](auto handler) {
-        constexpr duration least_time = std::chrono::milliseconds{500};
+/// Asks Redis to reserve `amount` in the budgets, and waits for the answer, but not longer than until `until`.
+net::awaitable<question_end> end_of_question(budget_ledger& ledger, std::span<const budget_ledger::budget> budgets,
+                                             micro_usd amount, time_point until, net::cancellation_slot stop) {
+  return net::async_initiate<const net::use_awaitable_t<>&, void(question_end)>(
+      [&ledger, budgets, amount, until, stop](auto handler) {
         using waiting = waiting_for_answer<decltype(handler)>;
-        const auto w = std::make_shared<waiting>(std::move(handler));
-        const time_point end = std::max<time_point>(until, std::chrono::steady_clock::now() + least_time);
-        const auto done = [w](budget_ledger::outcome o) {
-          net::post(w->executor(), [w, o = std::move(o)]() mutable { w->end(std::move(o)); });
-        };
-        const std::uint64_t question = ledger.ask(budgets, amount, now_in_seconds(), done);
+        const auto w = std::make_shared<waiting>(std::move(handler), ledger, stop);
+        w->ask(budgets, amount);
         try {
-          waiting::end_at(end, w, ledger, question);
+          w->withdraw_at(until);
         } catch (const std::bad_alloc&) {  // only the limit of 2 seconds ends this wait
         }
       },
@@ -185,10 +203,29 @@ bool call_money::must_ask(const upstream& u, const tenant& whose) const {
   return ledger_->must_ask(budgets, expected_);
 }
 
+/// Asks Redis to reserve the expected cost in the budgets. If the call may ask no longer, returns a denial immediately.
+net::awaitable<budget_ledger::outcome> call_money::outcome_of(std::span<const budget_ledger::budget> budgets,
+                                                              time_point until, net::cancellation_slot stop) {
+  constexpr duration least_time = std::chrono::milliseconds{500};
+  const time_point now = std::chrono::steady_clock::now();
+  first_asked_ = std::min<time_point>(first_asked_, now);
+  const time_point end = std::max<time_point>(until, first_asked_ + least_time);
+  budget_ledger::outcome o;
+  was_cut_ = false;
+  if (now >= end) {
+    o.denied = ledger_->unanswered(budgets, now_in_seconds());
+    co_return o;
+  }
+  auto asking = end_of_question(*ledger_, budgets, expected_, end, stop);
+  question_end how = co_await std::move(asking);
+  was_cut_ = how.was_cut;
+  co_return std::move(how.outcome);
+}
+
 net::awaitable<std::optional<call_money::lack>> call_money::ask(const upstream& u, const tenant& whose,
-                                                                time_point until) {
+                                                                time_point until, net::cancellation_slot stop) {
   const std::vector<budget_ledger::budget> budgets = budgets_of(u, whose);
-  auto asking = outcome_of(*ledger_, budgets, expected_, until);
+  auto asking = outcome_of(budgets, until, stop);
   budget_ledger::outcome o = co_await std::move(asking);
   if (o.denied) co_return lack_of(*ledger_, budgets[o.denied->which], *o.denied, expected_);
   hold_ = std::move(o.money);
@@ -210,11 +247,11 @@ std::optional<call_money::lack> call_money::find_lack(const upstream& u, const t
   return denied ? std::optional{lack_of(*ledger_, budgets[denied->which], *denied, expected_)} : std::nullopt;
 }
 
-net::awaitable<bool> call_money::reserve_at(const target& t, time_point until) {
+net::awaitable<bool> call_money::reserve_at(const target& t, time_point until, net::cancellation_slot stop) {
   if (!t.budget || is_free_ || price_ == nullptr) co_return true;
   const std::array one{budget_of(t)};
   if (!ledger_->must_ask(one, expected_)) co_return !ledger_->reserve(one, expected_, now_in_seconds(), at_target_);
-  auto asking = outcome_of(*ledger_, one, expected_, until);
+  auto asking = outcome_of(one, until, stop);
   budget_ledger::outcome o = co_await std::move(asking);
   at_target_ = std::move(o.money);
   if (o.denied && !o.denied->is_known && std::chrono::steady_clock::now() >= until) is_too_late_to_ask_ = true;

@@ -12,11 +12,13 @@
 #include "gateway/policy/usage_reader.hpp"
 
 #include <asio/awaitable.hpp>
+#include <asio/cancellation_signal.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -58,9 +60,13 @@ class call_money {
   /// nothing is reserved yet, the cost is known and not 0, and a budget may refuse calls.
   bool must_ask(const upstream& u, const tenant& whose) const;
   /// Asks Redis to reserve the expected cost. Returns the `lack` if a budget has too little left, or if Redis has not
-  /// answered within 2 seconds or by `until`. The wait is not shorter than 0.5 seconds. Otherwise returns nothing. The
-  /// first two arguments must be valid until ask() has ended.
-  net::awaitable<std::optional<lack>> ask(const upstream& u, const tenant& whose, time_point until);
+  /// answered within 2 seconds. Otherwise returns nothing. The question ends earlier at `until`, but not before 0.5
+  /// seconds have passed since the call's first question. A cancellation by `stop` ends the question immediately; then
+  /// was_cut() is true. The first two arguments must be valid until ask() has ended.
+  net::awaitable<std::optional<lack>> ask(const upstream& u, const tenant& whose, time_point until,
+                                          net::cancellation_slot stop);
+  /// Whether a cancellation has ended the last question of ask() or reserve_at().
+  bool was_cut() const noexcept { return was_cut_; }
   /// Returns the names of the budgets at which this call may wait for money. These are budgets of the upstream `u` and
   /// the tenant `whose`; the upstream's budget comes first.
   std::vector<std::string> lines(const upstream& u, const tenant& whose) const;
@@ -69,7 +75,7 @@ class call_money {
   std::optional<lack> find_lack(const upstream& u, const tenant& whose) const;
   /// Reserves the expected cost in the budget of the target as well. Returns false if that budget has too little left.
   /// If instances share the budgets, asks Redis like ask(); `t` must be valid until reserve_at() has ended.
-  net::awaitable<bool> reserve_at(const target& t, time_point until);
+  net::awaitable<bool> reserve_at(const target& t, time_point until, net::cancellation_slot stop);
   /// Gives back the money that reserve_at() has reserved. Call it if the attempt was not sent to the target.
   void give_back_at_target() noexcept { at_target_.settle(0); }
   /// Returns the `lack` if the target's budget has too little left. Also returns one if only Redis can tell, and
@@ -81,6 +87,8 @@ class call_money {
   void settle(const std::optional<token_usage>& used, const token_usage& at_least, bool is_refused, call_record& r);
 
  private:
+  net::awaitable<budget_ledger::outcome> outcome_of(std::span<const budget_ledger::budget> budgets, time_point until,
+                                                    net::cancellation_slot stop);
   std::optional<lack> lack_of_price(const config& now, const upstream& u, const tenant& whose,
                                     const token_estimate& e) const;
 
@@ -91,6 +99,8 @@ class call_money {
   bool is_free_ = false;
   budget_ledger::hold hold_;
   budget_ledger::hold at_target_;
+  time_point first_asked_ = time_point::max();
+  bool was_cut_ = false;
   bool is_too_late_to_ask_ = false;  // reserve_at() got no answer from Redis by the call's deadline
 };
 

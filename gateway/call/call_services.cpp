@@ -15,6 +15,15 @@
 #include <utility>
 
 namespace canigo::gateway {
+namespace {
+
+/// Returns the name of a target; empty if the upstream lists no targets.
+std::string_view name_of(const upstream_queue& q, std::size_t target) noexcept {
+  const auto& all = q.settings().targets;
+  return target < all.size() ? std::string_view{all[target].name} : std::string_view{};
+}
+
+}  // namespace
 
 call_services::call_services(std::vector<call_loop*> loops, std::uint64_t buffered,
                              std::shared_ptr<budget_ledger> money, int priorities, duration ageing)
@@ -43,7 +52,7 @@ std::string call_services::new_request_id() {
 
 void call_services::pause(upstream_queue& q, std::size_t target, std::size_t tenant, time_point until,
                           const call_record& r, int status) {
-  origins.note(r, status, q.settings().credential.is_passed());
+  origins.note(r, name_of(q, target), status, q.settings().credential.is_passed());
   q.pause(target, tenant, until);
   end_waits_of_paused(q);
 }
@@ -51,7 +60,7 @@ void call_services::pause(upstream_queue& q, std::size_t target, std::size_t ten
 bool call_services::refuse_key(upstream_queue& q, std::size_t target, time_point started, const call_record& r,
                                int status) {
   if (!q.refuse_key(target, started)) return false;
-  origins.note(r, status, false);
+  origins.note(r, name_of(q, target), status, false);
   end_waits_of_paused(q);
   return true;
 }
@@ -62,7 +71,7 @@ void call_services::end_waits_of_paused(upstream_queue& q) {
 
 void call_services::note_spent(upstream_queue& q, std::size_t target, std::size_t tenant, spent_quota told,
                                const call_record& r, int status) {
-  origins.note(r, status, q.settings().credential.is_passed());
+  origins.note(r, name_of(q, target), status, q.settings().credential.is_passed());
   told.request = r.id;
   q.note_spent(target, tenant, std::move(told));
   for (call_loop* const l : call_loops_)

@@ -17,16 +17,17 @@ class pause_origins {
  public:
   struct origin {
     std::chrono::system_clock::time_point time;
-    std::string request, tenant, target;  // `target` is empty if the upstream has no list of targets
+    std::string request, tenant, target;
     int status = 0;
     bool is_of_tenant = false;  ///< true: the pause affects only the tenant of the request
   };
 
-  void note(const call_record& r, int status, bool is_of_tenant) {
+  /// `target`: the target that has answered; empty if the upstream has no list of targets.
+  void note(const call_record& r, std::string_view target, int status, bool is_of_tenant) {
     origin o{.time = std::chrono::system_clock::now(),
              .request = r.id,
              .tenant = std::string{r.tenant},
-             .target = std::string{r.target},
+             .target = std::string{target},
              .status = status,
              .is_of_tenant = is_of_tenant};
     const std::lock_guard lock{mutex_};

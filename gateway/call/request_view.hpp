@@ -13,8 +13,8 @@ namespace canigo::gateway {
 struct request_view {
   std::uint64_t number = 0;  ///< the request's number in request_list
   bool waits = false;
-  /// The reason why the request waits outside of its upstream's queue: "shared", "tunnels", "retry", "budget of tenant"
-  /// or "budget of upstream". Empty: the request does not wait outside of the queue.
+  /// The reason why the request waits outside of its upstream's queue: "shared", "tunnels", "retry", "budget of
+  /// tenant", "budget of upstream" or "budget of target". Empty: it does not wait outside of the queue.
   std::string_view waits_for;
   time_point waits_until;  ///< when the wait outside of the queue ends; min(): unknown
   std::string id, tenant, priority, upstream, target, method, host, path;

@@ -66,8 +66,8 @@ auto wait_for_place(Limit& limit, const request& ask, wait_result& result, net::
 
 }  // namespace
 
-turn::outside::outside(turn& t, const char* what_for) noexcept
-    : waiting_{t}, home_{t}, has_place_{what_for == std::string_view{"shared"}} {
+turn::outside::outside(turn& t, const char* what_for, bool has_place) noexcept
+    : waiting_{t}, home_{t}, has_place_{has_place} {
   home_.waits_for_ = what_for;
   home_.queue().limits().outside().enter(home_.ask_.priority, has_place_);
 }

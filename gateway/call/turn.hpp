@@ -46,6 +46,22 @@ struct wait_result {
 ///
 /// Threads: only the thread of the call's loop.
 class turn {
+  /// During the lifetime of this object, the call is marked as waiting, wherever it waits.
+  class here {
+   public:
+    explicit here(turn& t) noexcept : home_{t} { home_.waits_ = true; }
+    ~here() {
+      home_.waits_ = false;
+      home_.sleeps_until_ = time_point::min();
+      home_.until_moved_.reset();
+    }
+    here(const here&) = delete;
+    here& operator=(const here&) = delete;
+
+   private:
+    turn& home_;
+  };
+
  public:
   turn(call_services& services, call_loop& loop, call_record& record, const route_decision& route)
       : services_{services}, loop_{loop}, record_{record}, route_{route} {}
@@ -115,27 +131,14 @@ class turn {
   /// The latest time at which the call's wait outside of the queue ends; min() if that time is unknown.
   time_point waits_until() const noexcept { return sleeps_until_; }
 
- private:
-  /// During the lifetime of this object, the call is marked as waiting, wherever it waits.
-  class here {
-   public:
-    explicit here(turn& t) noexcept : home_{t} { home_.waits_ = true; }
-    ~here() {
-      home_.waits_ = false;
-      home_.sleeps_until_ = time_point::min();
-      home_.until_moved_.reset();
-    }
-    here(const here&) = delete;
-    here& operator=(const here&) = delete;
-
-   private:
-    turn& home_;
-  };
   /// Marks the call as waiting outside of the queue during the lifetime of this object. `what_for`: a string literal.
+  /// `has_place`: the call holds a place at the upstream meanwhile.
   class outside {
    public:
-    outside(turn& t, const char* what_for) noexcept;
+    outside(turn& t, const char* what_for, bool has_place = false) noexcept;
     ~outside();
+    /// Is emitted by wake(), and if the call is called off.
+    net::cancellation_slot stop() const noexcept { return home_.wait_.slot(); }
     outside(const outside&) = delete;
     outside& operator=(const outside&) = delete;
 
@@ -145,6 +148,7 @@ class turn {
     const bool has_place_;
   };
 
+ private:
   /// If `sticky` is configured, calls with the same key go to the same target. A call waits this long for that target
   /// alone; afterwards it takes any target that may serve it.
   static constexpr duration longest_wait_for_first = std::chrono::seconds{1};

@@ -37,7 +37,7 @@ net::awaitable<void> turn::enter_shared(permit& local, bool is_first, shared_tri
   duration waited{};
   {
     const time_point asked = clock::now();
-    const outside waiting{*this, "shared"};
+    const outside waiting{*this, "shared", true};
     if (is_first) {
       request ask = ask_;
       ask.alternatives = target_set{1} << local.alternative();

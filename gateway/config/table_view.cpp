@@ -11,9 +11,11 @@ namespace {
 
 place place_of(const toml::source_region& region) noexcept { return {region.begin.line, region.begin.column}; }
 
-/// Describes the kind of a value, and names the value of a number or a boolean. Does not name a string, because it may
-/// be a secret.
-std::string kind_of(const toml::node& node) {
+/// Describes the kind of a value. If `shows_value`, also names the value of a number or a boolean.
+std::string kind_of(const toml::node& node, bool shows_value) {
+  const auto with = [&](const auto& value, std::string_view kind) {
+    return shows_value ? fmt::format("{}, {}", value, kind) : std::string{kind};
+  };
   switch (node.type()) {
     case toml::node_type::table:
       return "a table";
@@ -22,11 +24,11 @@ std::string kind_of(const toml::node& node) {
     case toml::node_type::string:
       return "a string";
     case toml::node_type::integer:
-      return fmt::format("{}, a whole number", node.as_integer()->get());
+      return with(node.as_integer()->get(), "a whole number");
     case toml::node_type::floating_point:
-      return fmt::format("{}, a number with a point", node.as_floating_point()->get());
+      return with(node.as_floating_point()->get(), "a number with a point");
     case toml::node_type::boolean:
-      return node.as_boolean()->get() ? "true" : "false";
+      return shows_value ? fmt::format("{}", node.as_boolean()->get()) : "true or false";
     default:
       return "a date or a time";
   }
@@ -79,7 +81,9 @@ bool table_view::is_text(std::string_view key, std::string_view text) const {
 }
 
 void table_view::refuse_type(std::string_view key, const toml::node& node, std::string_view allowed) {
-  report_->refuse(place_of(node.source()), field(key), kind_of(node), allowed);
+  // A number in the place of a string may be a secret, such as a token without quotes.
+  const bool may_be_secret = allowed.find("string") != allowed.npos;
+  report_->refuse(place_of(node.source()), field(key), kind_of(node, !may_be_secret), allowed);
 }
 
 std::optional<std::int64_t> table_view::number(std::string_view key, std::int64_t least, std::int64_t most) {

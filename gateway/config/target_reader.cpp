@@ -22,9 +22,14 @@ bool is_visible(std::string_view text) noexcept {
 }
 
 /// Whether the text may be the path that a target gets instead of the client's path.
-bool is_changed_path(std::string text) {
-  for (auto at = text.find(model_mark); at != text.npos; at = text.find(model_mark)) text.erase(at, model_mark.size());
-  return text.find_first_of("#{}") == text.npos && is_visible(text);
+bool is_changed_path(std::string_view text) noexcept {
+  if (!is_visible(text) || text.find('#') != text.npos) return false;
+  for (auto at = text.find_first_of("{}"); at != text.npos; at = text.find_first_of("{}")) {
+    text.remove_prefix(at);
+    if (!text.starts_with(model_mark)) return false;
+    text.remove_prefix(model_mark.size());
+  }
+  return true;
 }
 
 void read_models(table_view& t, target& to) {

@@ -151,7 +151,7 @@ class budget_ledger {
   std::uint64_t ask(std::span<const budget> budgets, micro_usd amount, instant now, std::function<void(outcome)> done);
   /// Withdraws a question, because its call may wait no longer. Then `done` is destroyed, not called. If Redis grants
   /// the money later, the ledger gives it back. Returns the denial of the call, as if Redis had not answered. Returns
-  /// nothing if `done` was called, or is being called.
+  /// nothing if `done` was called, or is being called, or if the question was withdrawn before.
   std::optional<denial> withdraw(std::uint64_t question);
   /// Returns the denial of a call for which Redis has not answered in time: of the first of these budgets that may
   /// refuse calls. Precondition: must_ask() has returned true for these budgets.
@@ -245,6 +245,7 @@ class budget_ledger {
   clock::time_point stated_at_{};     // when next_statement() was last called
   clock::time_point searched_at_{};   // when make_old_windows_due() was last called
   clock::time_point silent_until_{};  // until this time ask() denies money immediately, because Redis did not answer
+  bool has_failed_ = false;           // Redis has not answered the last statement
   bool is_stopped_ = false;
 
   std::jthread catching_up_;  // runs catch_up(); only if there is a store

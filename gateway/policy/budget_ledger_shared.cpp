@@ -120,7 +120,7 @@ std::optional<budget_ledger::denial> budget_ledger::withdraw(std::uint64_t numbe
   const auto waiting = std::ranges::lower_bound(questions_, number, {}, &question::number);
   question* q = waiting != questions_.end() && waiting->number == number ? &*waiting : nullptr;
   if (const auto sent = std::ranges::find(asked_, number, &question::number); sent != asked_.end()) q = &*sent;
-  if (q == nullptr) return std::nullopt;
+  if (q == nullptr || !q->done) return std::nullopt;
   dropped = std::exchange(q->done, nullptr);
   return deny(*q, std::nullopt).denied;
 }
@@ -172,6 +172,8 @@ std::optional<budget_statement> budget_ledger::make_statement(std::vector<std::f
     make_old_windows_due();
   }
   // If Redis answers too slowly, the questions (calls that ask for money) that have waited for `give_up` are denied.
+  const bool is_late = !questions_.empty() && stated_at_ - questions_.front().since >= give_up;
+  if (is_late && has_failed_) silent_until_ = stated_at_ + silent_for;
   while (!questions_.empty() && stated_at_ - questions_.front().since >= give_up) {
     const question& late = questions_.front();
     if (late.done) ends.push_back(end_of(late, deny(late, std::nullopt)));
@@ -242,6 +244,7 @@ void budget_ledger::take(const budget_statement& s, const budget_answer& answer)
   std::vector<std::function<void()>> ends;
   {
     const std::lock_guard lock{mutex_};
+    has_failed_ = false;
     std::vector<micro_usd> granted(s.windows.size());
     for (std::size_t i = 0; i < s.asks.size(); ++i) {
       if (answer.denied[i]) continue;
@@ -290,6 +293,7 @@ void budget_ledger::fail() {
   {
     const std::lock_guard lock{mutex_};
     failures_.fetch_add(1, std::memory_order_relaxed);
+    has_failed_ = true;
     for (const hold::part& p : std::exchange(stated_, {})) {
       sum& of = sum_of(p);
       of.is_stated = false;

@@ -201,7 +201,7 @@ std::optional<refusal> judge_all(const message_head& head, listen_mode mode, con
     if (auto no = judge_connection(head)) return no;
   if (census.wants_websocket) {
     plan.is_websocket = is_handshake(head, census, plan);
-    if (!plan.is_websocket) return refuse_websocket();
+    if (!plan.is_websocket) return refuse(501, "Upgrade asks for a websocket, but this is no handshake of one");
   }
   // Expect is ignored in HTTP/1.0, whose clients send the body without waiting for 100 Continue.
   if (census.expectations > 0 && head.version == 11) {

@@ -253,6 +253,10 @@ void connection::end_idle() noexcept {
   if (phase_ == phase::idle && entrance_.listener) stream_.cancel();
 }
 
+void connection::end_wait() noexcept {
+  if (entrance_.listener && call_ && call_->waits()) call_->wake();
+}
+
 void connection::finish() noexcept {
   if (!entrance_.listener) return;
   if (phase_ == phase::idle) {

@@ -52,6 +52,8 @@ class connection final : private call_host, private disconnect_watch::listener {
   /// and the client gets an answer. If the request is already at an upstream, the exchange with the upstream is cut
   /// off.
   void finish() noexcept;
+  /// Ends the wait of a call, because the last part of a drain has begun.
+  void end_wait() noexcept;
   /// Closes the connection immediately, and ends its running request.
   void cut() noexcept;
 

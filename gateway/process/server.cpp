@@ -194,6 +194,7 @@ void server::drain() {
 /// Ends the waits of all calls. Requests that already run may continue for the time `rest`.
 void server::begin_no_more(duration rest) {
   service_.stop_waiting();
+  on_connections([](connection& c) { c.end_wait(); });
   grace_.expires_after(rest);
   grace_.async_wait([this](const error_code& error) {
     if (!error && !is_finishing_) finish();

@@ -9,8 +9,8 @@
 namespace canigo::gateway {
 
 /// Counts, by class, the calls of an upstream that wait outside of its queue. Such a call waits for the limit that all
-/// instances share, for a tunnel, for money of a budget, or for the delay before a retry. Only a call that waits for
-/// the shared limit holds a permit of this instance's limit meanwhile.
+/// instances share, for a tunnel, for money of a budget, or for the delay before a retry. A call that waits for the
+/// shared limit or for money of a target holds a permit of this instance's limit meanwhile.
 ///
 /// Threads: any.
 class outside_waits {

@@ -222,8 +222,7 @@ TEST_CASE("gateway: a budget with a wrong part, or without prices or a state, is
   for (const std::string usd : {"", "1", "0/day", "1/days", "1/ day", "-1/day", "1/2d", "/day"})
     check(prices.top, openai + "budget = { usd = '" + usd + "' }",
           {"upstream[0].budget.usd is \"" + usd + "\"; " + amounts});
-  check(prices.top, openai + "budget = { usd = 50 }",
-        {"upstream[0].budget.usd is 50, a whole number; allowed: a string"});
+  check(prices.top, openai + "budget = { usd = 50 }", {"upstream[0].budget.usd is a whole number; allowed: a string"});
   check(prices.top, openai + "budget = {}", {"upstream[0].budget.usd is missing; " + amounts});
   check(
       prices.top, openai + "budget = { usd = '1/day', zone = 'Mars' }",

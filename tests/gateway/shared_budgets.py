@@ -190,7 +190,7 @@ class SharedBudgets(Budgets):
         self.redis.freeze()
         begun = time.monotonic()
         ending = self.calls(g, 3)
-        wait_until(lambda: len(g.state()["running"]) == 3 or len(g.log()) == 4, "three calls ask")
+        wait_until(lambda: len(g.state()["waiters"]) == 3 or len(g.log()) == 4, "three calls ask")
         end(g)
         took = time.monotonic() - begun
         self.assertEqual(ending.statuses(), [503] * 3)
@@ -205,7 +205,7 @@ class SharedBudgets(Budgets):
 
     def test_calls_that_an_operator_ends_while_they_ask_redis_cost_nothing(self):
         def end(g):
-            for call in g.state()["running"]:
+            for call in g.state()["waiters"]:
                 with contextlib.suppress(urllib.error.HTTPError):  # the call has ended
                     g.ask_admin(f"/api/requests/{call['id']}", method="DELETE")
             self.redis.thaw()  # its answers come to calls that have been ended
@@ -214,6 +214,55 @@ class SharedBudgets(Budgets):
 
     def test_calls_that_a_drain_ends_while_they_ask_redis_cost_nothing(self):
         self.check_calls_that_end_while_they_ask(lambda g: g.process.send_signal(signal.SIGTERM), "draining")
+
+    def check_calls_that_ask_are_answered(self, settings, end):
+        """Two calls ask a Redis that hangs, the second one just before `end(g)` ends the instance."""
+        upstream = self.telling()
+        g = self.gateway(self.ai(upstream.port, self.budget(1)), head=self.head(settings))
+        self.assertEqual(self.call(g)[0], 200)
+        self.redis.freeze()
+        first = self.calls(g, 1)
+        wait_until(lambda: len(g.state()["waiters"]) == 1 or len(g.log()) == 2, "a call asks")
+        second = self.calls(g, 1)
+        wait_until(lambda: len(g.state()["waiters"]) == 2 or len(g.log()) > 1, "both ask")
+        end(g)
+        self.assertEqual((first.statuses(), second.statuses()), ([503], [503]))
+        g.process.wait()
+        lines = [json.loads(line) for line in (g.dir / "access.log").read_text().splitlines()]
+        self.assertEqual([line["status"] for line in lines], [200, 503, 503])
+        self.redis.thaw()
+        self.assertEqual(len(upstream.heads), 1)
+
+    def test_calls_that_ask_a_redis_that_hangs_are_answered_when_a_second_signal_ends_the_drain(self):
+        def end(g):
+            g.process.send_signal(signal.SIGTERM)
+            wait_until(lambda: not g.listens(), "it drains")
+            g.process.send_signal(signal.SIGTERM)
+
+        self.check_calls_that_ask_are_answered("", end)
+
+    def test_calls_that_ask_a_redis_that_hangs_are_answered_before_a_short_grace_ends(self):
+        self.check_calls_that_ask_are_answered('grace = "1s"', lambda g: g.process.send_signal(signal.SIGTERM))
+
+    def test_a_call_that_asks_redis_is_shown_as_waiting(self):
+        upstream = self.telling()
+        settings = self.of_targets({"only": self.budget(1)}).replace("PORT", str(upstream.port))
+        g = self.gateway(self.ai(upstream.port, self.budget(1), name="all"), settings, head=self.head())
+        for n, (name, wait) in enumerate((("all", "budget of upstream"), ("ai", "budget of target"))):
+            self.assertEqual(self.call(g, path=name)[0], 200)
+            self.redis.freeze()
+            asks = Curls([f"{g.url}/{name}/v1/chat/completions"], "-H", "Content-Type: application/json",
+                         "-d", self.BODY)
+            wait_until(lambda: g.state(n)["waiting"] == 1, "the call waits")
+            shown = g.state(n)
+            self.assertEqual(([w["waits_for"] for w in shown["waiters"]], shown["running"]), ([wait], []))
+            time.sleep(0.1)
+            self.redis.thaw()
+            self.assertEqual(asks.statuses(), [200])
+            wait_until(lambda: len(g.log()) == 2 * n + 2, "the call is in the log")
+            line = g.log()[-1]
+            self.assertEqual(line["bound_by"], wait)
+            self.assertGreaterEqual(line["wait_ms"], 100)
 
     def check_calls_end_by_their_own_deadline(self, settings, name, kind):
         upstream = self.telling()
@@ -275,13 +324,16 @@ class SharedBudgets(Budgets):
         g = self.gateway(self.of_targets(targets).replace("PORT", str(upstream.port)), head=self.head())
         took = []
         for n in range(3):
-            wait_until(lambda: self.call(g)[0] == 200 and g.log()[-1]["target"] == "paid0", "Redis answers")
+            self.assertEqual(self.call(g)[0], 200)
+            wait_until(lambda: len(g.log()) == 2 * n + 1, "the call is in the log")
+            self.assertEqual(g.log()[-1]["target"], "paid0")
             self.redis.freeze()
             begun = time.monotonic()
             status = curl("-H", "Content-Type: application/json", "-H", "X-Canigo-Max-Wait: 0s", "-d", self.BODY,
                           f"{g.url}/ai/v1/chat/completions")[0]
             took.append(time.monotonic() - begun)
             self.redis.thaw()
+            wait_until(lambda: len(g.log()) == 2 * n + 2, "the call is in the log")
             self.assertEqual((status, g.log()[-1]["target"]), (200, "free"))
         self.assertLess(min(took), 2)  # it waits for Redis once, not for each target
 
@@ -294,13 +346,13 @@ class SharedBudgets(Budgets):
         begun = time.monotonic()
         stays = self.calls(g, 2)
         goes = Curls([f"{g.url}/old/v1/chat/completions"], "-H", "Content-Type: application/json", "-d", self.BODY)
-        wait_until(lambda: sum(len(u["running"]) for u in g.whole_state()["upstreams"]) == 3 or len(g.log()) == 5,
+        wait_until(lambda: sum(len(u["waiters"]) for u in g.whole_state()["upstreams"]) == 3 or len(g.log()) == 5,
                    "three calls ask")
         g.rewrite(('name = "old"', 'name = "new"'), ('prefix = "/old"', 'prefix = "/new"'), ("1/month", "2/month"))
         g.ask_admin("/api/reload", method="POST")
-        took = time.monotonic() - begun
         self.redis.thaw()
         statuses = stays.statuses(), goes.statuses()
+        took = time.monotonic() - begun
         wait_until(lambda: len(g.log()) == 5, "all calls are in the log")
         if took < 1.5:  # otherwise the calls may have ended because Redis gave no answer for 2 s
             self.assertEqual(statuses, ([200] * 2, [503]))

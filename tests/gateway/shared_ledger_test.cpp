@@ -268,6 +268,20 @@ TEST_CASE("gateway: a question that is withdrawn keeps no money, and delays no o
     CHECK(look_at(s).reserved == 0);
     CHECK(a.outcomes.empty());
   }
+  SECTION("while it waits to be sent again") {
+    const std::array<std::uint64_t, 2> all{a.ask(60), a.ask(10)};
+    const auto lost = a.ledger.next_statement();
+    REQUIRE(s.run(lost.value()));
+    const auto later = a.ask(20);
+    a.ledger.fail();
+    CHECK(is_withdrawn(all[0]));
+    CHECK_FALSE(a.ledger.withdraw(all[0]));  // only once
+    CHECK(is_withdrawn(later));
+    a.talk(s);
+    REQUIRE(a.outcomes.size() == 1);
+    CHECK(a.outcomes[0].money.amount() == 10);
+    CHECK(look_at(s).reserved == 10);
+  }
   SECTION("before Redis is silent for too long, or the ledger stops") {
     const auto sent = a.ask(60);
     REQUIRE(a.ledger.next_statement());
@@ -282,6 +296,29 @@ TEST_CASE("gateway: a question that is withdrawn keeps no money, and delays no o
   }
   a.leave(s);
   CHECK(look_at(s).reserved == 0);
+}
+
+TEST_CASE("gateway: after questions that failed for two seconds, further ones are denied at once for a second",
+          "[gateway][budget][redis]") {
+  store s;
+  instance a{"a"};
+  a.ask(10);
+  const auto denied = [&] { return std::ranges::count_if(a.outcomes, [](const auto& o) { return !!o.denied; }); };
+  for (int i = 0; i < 20; ++i) {
+    REQUIRE(a.ledger.next_statement());
+    virtual_now += 100ms;
+    a.ledger.fail();
+  }
+  if (a.ledger.next_statement()) a.ledger.fail();
+  CHECK(denied() == 1);
+  a.ask(10);
+  CHECK(denied() == 2);
+  virtual_now += 1s;
+  a.ask(10);
+  CHECK(denied() == 2);
+  a.talk(s);
+  CHECK(a.outcomes.size() == 3);
+  CHECK(denied() == 2);
 }
 
 TEST_CASE("gateway: a dead instance's reservations end after the lease, and its spending stays",

@@ -116,7 +116,7 @@ TEST_CASE("gateway: wrong targets are refused with field, value and range", "[ga
   check_refused(target("a", "path = { 'v1' = '/x' }"),
                 "upstream[0].target[0].path is \"v1\"; allowed: a path such as \"/v1/chat/completions\", of visible "
                 "ASCII without ? and #");
-  for (const std::string path : {"/x#y", "/{modle}/x", "/{model}/}", "/x y"})
+  for (const std::string path : {"/x#y", "/{modle}/x", "/{model}/}", "/{mo{model}del}", "/x y"})
     check_refused(target("a", "path = { '/v1' = '" + path + "' }"),
                   "upstream[0].target[0].path./v1 is \"" + path +
                       "\"; allowed: a path with a query if wanted, of visible ASCII without # and braces except in "
