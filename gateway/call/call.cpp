@@ -149,7 +149,8 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
     bool has_money = true;
     if (counts_at_target(held.target())) {
       auto reserving = reserve_at_target(held.target());
-      has_money = co_await std::move(reserving);
+      auto keeping = keeper_ ? keeper_->keep_during(std::move(reserving)) : std::move(reserving);
+      has_money = co_await std::move(keeping);
       // The time limit of the drain is over, or its last tenth has ended the question to Redis.
       const bool has_ended =
           clock::now() >= services_.end() || (!has_money && money_->was_cut() && services_.is_draining());
@@ -158,6 +159,11 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
         why_ = turn_.is_called_off() ? turn_.why_called_off() : ended_by_drain();
         note_unserved();
         break;
+      }
+      // While the call asked Redis for the money, the target may have been paused.
+      if (has_money && queue().limits().at(held.target()).now().pauses.until() > clock::now()) {
+        has_money = false;
+        money_->give_back_at_target();
       }
     }
     if (!has_money) {

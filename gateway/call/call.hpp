@@ -117,7 +117,7 @@ class call final : private response_sink {
   std::optional<refusal> refusal_by_money_of_targets() const;
   void expect_cost();
   net::awaitable<std::optional<call_money::lack>> reserve_money();
-  std::optional<refusal> reserve_at_deadline(const std::optional<refusal>& told);
+  std::optional<refusal> reserve_at_deadline(const std::optional<refusal>& last);
   time_point end_of_questions() const noexcept;
   void note_question(const char* name, time_point start);
   bool has_money_at_once();

@@ -184,7 +184,11 @@ net::awaitable<bool> call::wait_for_money() {
   // The call's place in the budget's queue. The call keeps its place until it has money, so no new call overtakes it.
   std::optional<budget_line::place> place;
   wait_result mine;
-  std::optional<refusal> told;  // the last denial that Redis itself, or the file of state, has decided
+  // the last denial, and the last one that Redis itself, or the file of state, has decided
+  std::optional<refusal> last, told;
+  // If Redis decides, the call asks it once more before the call's longest wait ends, whoever is before it in the line.
+  constexpr duration time_of_last_question = std::chrono::seconds{2};
+  bool has_asked_at_last = !services_.budgets->is_shared();
   std::string to_join = line_to_join();
   for (;;) {
     if (turn_.is_called_off()) {
@@ -216,6 +220,7 @@ net::awaitable<bool> call::wait_for_money() {
       }
       if (turn_.is_called_off()) continue;
       if (!lack) co_return true;
+      last = lack->why;
       if (lack->why.error == "budget_spent") told = lack->why;
       if (services_.budgets->is_shared() && services_.is_draining()) {
         // A drain ends the calls that wait. If the drain began during reserve_money(), this call did not wait yet, so
@@ -244,10 +249,13 @@ net::awaitable<bool> call::wait_for_money() {
       }
       place.emplace(*line);
     }
-    auto waiting = turn_.wait_outside(line->turns(), name_of_wait(to_join), until, mine);
+    const time_point end = has_asked_at_last ? deadline_ : deadline_ - time_of_last_question;
+    auto waiting = turn_.wait_outside(line->turns(), name_of_wait(to_join), end, until, mine);
     co_await std::move(waiting);
     to_join.clear();
     if (!mine.error) continue;
+    const bool is_late = mine.error == errc::timed_out || mine.error == errc::deadline_unreachable;
+    if (is_late && !std::exchange(has_asked_at_last, true)) continue;
     line->look_again();  // this call leaves the queue; the next call may need less money, so that call tries now
     const bool is_cut = mine.error == net::error::operation_aborted;
     // If the call was called off (for example, its client has disconnected), the next round of the loop ends the call.
@@ -255,8 +263,8 @@ net::awaitable<bool> call::wait_for_money() {
     if (is_cut && (turn_.is_called_off() || !services_.is_draining())) continue;
     if (is_cut) {
       why_ = ended_by_drain();
-    } else if (mine.error == errc::timed_out || mine.error == errc::deadline_unreachable) {
-      why_ = reserve_at_deadline(told);
+    } else if (is_late) {
+      why_ = reserve_at_deadline(told ? told : last);
       if (!why_) co_return true;
     } else {
       why_ = refusal_of(mine.error, queue(), route_.tenant, turn_.ask());
@@ -266,16 +274,16 @@ net::awaitable<bool> call::wait_for_money() {
 }
 
 /// Ends the call's wait in the line of a budget at the call's deadline. Reserves the money if this instance alone can
-/// decide that; then returns nothing. Otherwise returns a refusal, without a further question to Redis. `told`: the
-/// last denial by Redis.
-std::optional<refusal> call::reserve_at_deadline(const std::optional<refusal>& told) {
+/// decide that; then returns nothing. Otherwise returns a refusal, without a further question to Redis. `last`: the
+/// last denial.
+std::optional<refusal> call::reserve_at_deadline(const std::optional<refusal>& last) {
   const newest_terms now{*snapshot_, *loop_.now, to(), route_.tenant};
   const bool is_up_to_redis = money_->must_ask(*now.to, *now.whose);
   const auto lack = is_up_to_redis ? money_->find_lack(*now.to, *now.whose)
                                    : money_->reserve(*now.settings, *now.to, *now.whose, account_->estimate());
   if (!is_up_to_redis) return lack ? std::optional{lack->why} : std::nullopt;
   if (lack && lack->why.error == "budget_spent") return lack->why;
-  if (told) return told;
+  if (last) return last;
   if (lack) return lack->why;
   return refusal{402, "budget_spent", "until the call's longest wait was over, earlier calls waited for the same money",
                  std::chrono::seconds{1}};

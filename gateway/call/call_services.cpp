@@ -36,6 +36,9 @@ call_services::call_services(std::vector<call_loop*> loops, std::uint64_t buffer
   budgets->on_freed([weak = std::weak_ptr{lines}](const std::string& name) {
     if (const auto all = weak.lock()) all->look_again(name);
   });
+  budgets->on_answering([weak = std::weak_ptr{lines}] {
+    if (const auto all = weak.lock()) all->look_again();
+  });
   std::random_device random;
   process_ = fmt::format("{:08x}", random());
   via_ = "1.1 canigo-" + process_;

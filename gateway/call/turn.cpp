@@ -166,9 +166,10 @@ net::awaitable<void> turn::sleep(duration d) {
       net::bind_cancellation_slot(wait_.slot(), net::redirect_error(net::use_awaitable, ignored)));
 }
 
-net::awaitable<void> turn::wait_outside(limiter& of, const char* what_for, time_point until, wait_result& got) {
+net::awaitable<void> turn::wait_outside(limiter& of, const char* what_for, time_point deadline, time_point until,
+                                        wait_result& got) {
   const time_point start = clock::now();
-  const request place{.priority = ask_.priority, .deadline = ask_.deadline, .tag = ask_.tag, .since = ask_.since};
+  const request place{.priority = ask_.priority, .deadline = deadline, .tag = ask_.tag, .since = ask_.since};
   {
     const outside waiting{*this, what_for};
     sleeps_until_ = until;

@@ -93,10 +93,11 @@ class turn {
   net::awaitable<upstream_place> spare_place();
   /// Like spare_place(), for the next attempt of the call. Returns an empty place if the call is called off meanwhile.
   net::awaitable<upstream_place> next_place();
-  /// Waits outside of the upstream's queue for a permit of the limiter `of`. `what_for`: a string literal that names
-  /// the wait. `until`: the latest time at which the wait ends; min() if that time is unknown. During the wait,
-  /// waits_until() returns `until`.
-  net::awaitable<void> wait_outside(limiter& of, const char* what_for, time_point until, wait_result& got);
+  /// Waits outside of the upstream's queue for a permit of the limiter `of`, until `deadline` at most. `what_for`: a
+  /// string literal that names the wait. `until`: the latest time at which the wait ends; min() if that time is
+  /// unknown. During the wait, waits_until() returns `until`.
+  net::awaitable<void> wait_outside(limiter& of, const char* what_for, time_point deadline, time_point until,
+                                    wait_result& got);
   /// Waits for the delay before a retry. Returns early if the call is called off.
   net::awaitable<void> sleep(duration d);
 

@@ -79,6 +79,9 @@ class budget_ledger {
   /// Sets a function that is called after a call has settled its cost in a budget. The argument is the name of the
   /// budget, such as "upstream chat". Call on_freed() before the first reserve().
   void on_freed(std::function<void(const std::string& name)> freed) { freed_ = std::move(freed); }
+  /// Sets a function that is called when Redis answers a statement after it has failed to answer one. It is called on
+  /// the thread that calls take(). Call on_answering() before the first ask().
+  void on_answering(std::function<void()> answering) { answering_ = std::move(answering); }
   ~budget_ledger();
   budget_ledger(const budget_ledger&) = delete;
   budget_ledger& operator=(const budget_ledger&) = delete;
@@ -229,6 +232,7 @@ class budget_ledger {
   std::map<key, std::unique_ptr<account>> accounts_;
   std::unique_ptr<spent_store> store_;
   std::function<void(const std::string&)> freed_;
+  std::function<void()> answering_;
   std::atomic<std::uint64_t> failures_{0};
 
   // Of a shared ledger:

@@ -244,7 +244,10 @@ void budget_ledger::take(const budget_statement& s, const budget_answer& answer)
   std::vector<std::function<void()>> ends;
   {
     const std::lock_guard lock{mutex_};
-    has_failed_ = false;
+    if (std::exchange(has_failed_, false)) {
+      silent_until_ = {};
+      if (answering_) ends.push_back(answering_);
+    }
     std::vector<micro_usd> granted(s.windows.size());
     for (std::size_t i = 0; i < s.asks.size(); ++i) {
       if (answer.denied[i]) continue;

@@ -244,6 +244,38 @@ class SharedBudgets(Budgets):
     def test_calls_that_ask_a_redis_that_hangs_are_answered_before_a_short_grace_ends(self):
         self.check_calls_that_ask_are_answered('grace = "1s"', lambda g: g.process.send_signal(signal.SIGTERM))
 
+    def test_calls_in_line_behind_a_redis_that_hangs_get_503_and_go_when_it_comes_back(self):
+        upstream = self.telling()
+        g = self.instance(upstream, 1, ', at = "queue"')
+        self.assertEqual(self.call(g)[0], 200)
+        self.redis.freeze()
+        asks = ("-H", "Content-Type: application/json", "-d", self.BODY)
+        url = f"{g.url}/ai/v1/chat/completions"
+        staying = [Curls([url], *asks, "-H", "X-Canigo-Max-Wait: 60s") for _ in range(3)]
+        wait_until(lambda: self.sums_of(g)["waiting"] == 3, "three calls wait in line")
+        late = Curls([url] * 5, *asks, "-H", "X-Canigo-Max-Wait: 700ms")
+        self.assertEqual(late.statuses(), [503] * 5)
+        self.redis.thaw()
+        self.assertEqual([c.statuses() for c in staying], [[200]] * 3)
+        wait_until(lambda: len(g.log()) == 9, "all calls are in the log")
+        self.assertEqual({c["error"] for c in g.log() if c["status"] == 503}, {"store_unavailable"})
+        self.spent_by(g, 0.04)
+
+    def test_a_target_that_is_paused_while_a_call_asks_for_its_money_gets_no_call(self):
+        upstream = self.telling()
+        targets = {"paid": self.budget(1), "free": "prefer = 2"}
+        g = self.gateway(self.of_targets(targets).replace("PORT", str(upstream.port)), head=self.head())
+        self.assertEqual(self.call(g)[0], 200)
+        self.redis.freeze()
+        asks = self.calls(g, 1)
+        wait_until(lambda: g.state()["waiting"] == 1, "the call asks")
+        g.ask_admin("/api/upstreams/ai/targets/paid/pause", method="POST")
+        self.redis.thaw()
+        self.assertEqual(asks.statuses(), [200])
+        wait_until(lambda: len(g.log()) == 2, "the call is in the log")
+        self.assertEqual([c["target"] for c in g.log()], ["paid", "free"])
+        self.assertEqual(self.sums_of(g, "ai/paid", "target")["reserved"], 0)
+
     def test_a_call_that_asks_redis_is_shown_as_waiting(self):
         upstream = self.telling()
         settings = self.of_targets({"only": self.budget(1)}).replace("PORT", str(upstream.port))
