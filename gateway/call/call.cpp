@@ -153,7 +153,7 @@ net::awaitable<bool> call::attempt_until_done(bool is_granted) {
       has_money = co_await std::move(keeping);
       // The time limit of the drain is over, or its last tenth has ended the question to Redis.
       const bool has_ended =
-          clock::now() >= services_.end() || (!has_money && money_->was_cut() && services_.is_draining());
+          clock::now() >= services_.end() || (!has_money && money_->was_cut() && !services_.may_wait());
       if (turn_.is_called_off() || has_ended) {
         held.give_back();
         why_ = turn_.is_called_off() ? turn_.why_called_off() : ended_by_drain();

@@ -186,9 +186,14 @@ net::awaitable<bool> call::wait_for_money() {
   wait_result mine;
   // the last denial, and the last one that Redis itself, or the file of state, has decided
   std::optional<refusal> last, told;
-  // If Redis decides, the call asks it once more before the call's longest wait ends, whoever is before it in the line.
+  // A slow Redis lets the calls of a line go more slowly than the money allows. So the call asks once more before its
+  // longest wait ends, whoever is before it in the line.
   constexpr duration time_of_last_question = std::chrono::seconds{2};
-  bool has_asked_at_last = !services_.budgets->is_shared();
+  time_point last_question_at = time_point::max();
+  if (services_.budgets->is_shared()) {
+    const time_point now = clock::now();
+    last_question_at = std::max<time_point>(deadline_ - time_of_last_question, now + (deadline_ - now) / 2);
+  }
   std::string to_join = line_to_join();
   for (;;) {
     if (turn_.is_called_off()) {
@@ -200,7 +205,7 @@ net::awaitable<bool> call::wait_for_money() {
       auto reserving = reserve_money();
       auto lack = co_await std::move(reserving);
       if (turn_.is_called_off()) continue;
-      if (lack && money_->was_cut() && !services_.is_draining()) continue;
+      if (lack && money_->was_cut() && services_.may_wait()) continue;
       bool waits_on = lack && may_wait_for(*lack) && clock::now() < deadline_;
       if (waits_on && mine.granted && line == services_.lines->find(lack->line)) {
         // After rest(), no call of the queue tries to reserve money, until money is given back or a timer expires.
@@ -214,7 +219,8 @@ net::awaitable<bool> call::wait_for_money() {
           auto again = reserve_money();
           lack = co_await std::move(again);
           waits_on = lack && may_wait_for(*lack) && clock::now() < deadline_;
-          tries_again = waits_on && !line->rests() && !turn_.is_called_off();
+          const bool is_cut = lack && money_->was_cut() && services_.may_wait() && clock::now() < deadline_;
+          tries_again = (is_cut || (waits_on && !line->rests())) && !turn_.is_called_off();
         }
         if (!waits_on || turn_.is_called_off()) line->look_again();
       }
@@ -249,13 +255,19 @@ net::awaitable<bool> call::wait_for_money() {
       }
       place.emplace(*line);
     }
-    const time_point end = has_asked_at_last ? deadline_ : deadline_ - time_of_last_question;
+    const time_point end = std::min(deadline_, last_question_at);
     auto waiting = turn_.wait_outside(line->turns(), name_of_wait(to_join), end, until, mine);
     co_await std::move(waiting);
-    to_join.clear();
+    const std::string joined = std::exchange(to_join, {});
     if (!mine.error) continue;
     const bool is_late = mine.error == errc::timed_out || mine.error == errc::deadline_unreachable;
-    if (is_late && !std::exchange(has_asked_at_last, true)) continue;
+    const bool is_time_for_last_question = is_late && last_question_at != time_point::max();
+    if (is_time_for_last_question) last_question_at = time_point::max();
+    if (is_time_for_last_question && services_.budgets->is_slow()) continue;
+    if (is_time_for_last_question && clock::now() < deadline_) {
+      to_join = joined;
+      continue;
+    }
     line->look_again();  // this call leaves the queue; the next call may need less money, so that call tries now
     const bool is_cut = mine.error == net::error::operation_aborted;
     // If the call was called off (for example, its client has disconnected), the next round of the loop ends the call.

@@ -203,19 +203,14 @@ bool call_money::must_ask(const upstream& u, const tenant& whose) const {
   return ledger_->must_ask(budgets, expected_);
 }
 
-/// Asks Redis to reserve the expected cost in the budgets. If the call may ask no longer, returns a denial immediately.
+/// Asks Redis to reserve the expected cost in the budgets.
 net::awaitable<budget_ledger::outcome> call_money::outcome_of(std::span<const budget_ledger::budget> budgets,
                                                               time_point until, net::cancellation_slot stop) {
-  constexpr duration least_time = std::chrono::milliseconds{500};
+  // The second constant is for a question that the call has to ask at the end of its longest wait.
+  constexpr duration least_time = std::chrono::milliseconds{500}, least_time_of_each = std::chrono::milliseconds{100};
   const time_point now = std::chrono::steady_clock::now();
   first_asked_ = std::min<time_point>(first_asked_, now);
-  const time_point end = std::max<time_point>(until, first_asked_ + least_time);
-  budget_ledger::outcome o;
-  was_cut_ = false;
-  if (now >= end) {
-    o.denied = ledger_->unanswered(budgets, now_in_seconds());
-    co_return o;
-  }
+  const time_point end = std::max<time_point>({until, first_asked_ + least_time, now + least_time_of_each});
   auto asking = end_of_question(*ledger_, budgets, expected_, end, stop);
   question_end how = co_await std::move(asking);
   was_cut_ = how.was_cut;

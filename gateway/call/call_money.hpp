@@ -61,8 +61,9 @@ class call_money {
   bool must_ask(const upstream& u, const tenant& whose) const;
   /// Asks Redis to reserve the expected cost. Returns the `lack` if a budget has too little left, or if Redis has not
   /// answered within 2 seconds. Otherwise returns nothing. The question ends earlier at `until`, but not before 0.5
-  /// seconds have passed since the call's first question. A cancellation by `stop` ends the question immediately; then
-  /// was_cut() is true. The first two arguments must be valid until ask() has ended.
+  /// seconds have passed since the call's first question, and not before it has taken 0.1 seconds itself. A
+  /// cancellation by `stop` ends the question immediately; then was_cut() is true. The first two arguments must be
+  /// valid until ask() has ended.
   net::awaitable<std::optional<lack>> ask(const upstream& u, const tenant& whose, time_point until,
                                           net::cancellation_slot stop);
   /// Whether a cancellation has ended the last question of ask() or reserve_at().

@@ -80,6 +80,9 @@ class call_services {
   bool is_draining() const noexcept { return end() != time_point::max(); }
   /// When the process will end; max() if drain() was not called.
   time_point end() const noexcept { return time_point{duration{end_.load(std::memory_order_relaxed)}}; }
+  /// Call it when the last part of a drain begins: from then on no call waits.
+  void end_waits() noexcept { may_wait_.store(false, std::memory_order_relaxed); }
+  bool may_wait() const noexcept { return may_wait_.load(std::memory_order_relaxed); }
 
   /// A connection to an upstream must have a file descriptor below this number. It is set before any event loop runs.
   int most_files = std::numeric_limits<int>::max();
@@ -107,6 +110,7 @@ class call_services {
   std::string via_;
   std::atomic<std::uint64_t> next_request_{1};
   std::atomic<duration::rep> end_{duration::max().count()};
+  std::atomic<bool> may_wait_{true};
   std::atomic<bool> watches_money_{false};
   net::steady_timer money_timer_;  // runs look_at_money_of_targets() on the first loop
   std::atomic<duration::rep> idle_closed_{duration::min().count()};  // when close_idle_links() last closed connections

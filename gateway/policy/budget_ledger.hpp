@@ -160,6 +160,10 @@ class budget_ledger {
   /// refuse calls. Precondition: must_ask() has returned true for these budgets.
   denial unanswered(std::span<const budget> budgets, instant now);
 
+  /// Whether Redis answers slowly, or not at all: it has failed to answer the last statement, or has taken longer than
+  /// usual, or takes longer now.
+  bool is_slow() const;
+
   /// Sets a function that is called when next_statement() has something to send to Redis. It is called on any thread.
   /// It must not call the ledger.
   void on_news(std::function<void()> news);
@@ -250,6 +254,7 @@ class budget_ledger {
   clock::time_point searched_at_{};   // when make_old_windows_due() was last called
   clock::time_point silent_until_{};  // until this time ask() denies money immediately, because Redis did not answer
   bool has_failed_ = false;           // Redis has not answered the last statement
+  bool was_slow_ = false;             // the last answer of Redis took longer than usual
   bool is_stopped_ = false;
 
   std::jthread catching_up_;  // runs catch_up(); only if there is a store

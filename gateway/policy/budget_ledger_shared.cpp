@@ -20,6 +20,8 @@ constexpr std::size_t most_windows_in_a_statement = 64, most_windows_of_asks = 4
 // If Redis does not answer for `give_up`, the calls that ask it for money are denied. Further calls are denied without
 // a question to Redis for `silent_for`.
 constexpr auto give_up = 2s, silent_for = 1s;
+// An answer that takes longer than this is slow.
+constexpr auto usual_round_trip = 250ms;
 // The sums of a window with reserved money are sent to Redis again when the last answer about the window is this old.
 // This time is far shorter than budget_lease, after which the reservations of a silent instance end.
 constexpr auto heartbeat = 1s;
@@ -244,10 +246,9 @@ void budget_ledger::take(const budget_statement& s, const budget_answer& answer)
   std::vector<std::function<void()>> ends;
   {
     const std::lock_guard lock{mutex_};
-    if (std::exchange(has_failed_, false)) {
-      silent_until_ = {};
-      if (answering_) ends.push_back(answering_);
-    }
+    const bool is_back = std::exchange(has_failed_, false);
+    if (is_back) silent_until_ = {};
+    was_slow_ = now_() - stated_at_ >= usual_round_trip;
     std::vector<micro_usd> granted(s.windows.size());
     for (std::size_t i = 0; i < s.asks.size(); ++i) {
       if (answer.denied[i]) continue;
@@ -273,8 +274,14 @@ void budget_ledger::take(const budget_statement& s, const budget_answer& answer)
       if (const sum& of = sum_of(p); of.unsaved != 0 || of.told != of.reserved) make_due({&p, 1});
     asked_.clear();
     stated_.clear();
+    if (is_back && answering_) ends.push_back(answering_);
   }
   for (const auto& end : ends) end();
+}
+
+bool budget_ledger::is_slow() const {
+  const std::lock_guard lock{mutex_};
+  return has_failed_ || was_slow_ || (!stated_.empty() && now_() - stated_at_ >= usual_round_trip);
 }
 
 /// Denies all questions (calls that ask for money). Returns functions that report the denials; they must be called

@@ -272,6 +272,7 @@ void service::end_long_waits(duration most) {
 }
 
 void service::stop_waiting() noexcept {
+  end_waits();
   const auto now = current();
   for (std::size_t i = 0; i < now->queues(); ++i) now->queue(i).limit().stop();
   if (now->hosts() != nullptr) now->hosts()->stop();

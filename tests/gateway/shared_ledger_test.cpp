@@ -306,9 +306,11 @@ TEST_CASE("gateway: after questions that failed for two seconds, further ones ar
   const auto denied = [&] { return std::ranges::count_if(a.outcomes, [](const auto& o) { return !!o.denied; }); };
   for (int i = 0; i < 20; ++i) {
     REQUIRE(a.ledger.next_statement());
-    virtual_now += 100ms;
     a.ledger.fail();
+    virtual_now += 100ms;
   }
+  CHECK(denied() == 0);
+  CHECK(a.ledger.is_slow());
   if (a.ledger.next_statement()) a.ledger.fail();
   CHECK(denied() == 1);
   a.ask(10);
@@ -316,9 +318,13 @@ TEST_CASE("gateway: after questions that failed for two seconds, further ones ar
   virtual_now += 1s;
   a.ask(10);
   CHECK(denied() == 2);
+  int answering = 0;
+  a.ledger.on_answering([&] { ++answering; });
   a.talk(s);
   CHECK(a.outcomes.size() == 3);
   CHECK(denied() == 2);
+  CHECK(answering == 1);
+  CHECK_FALSE(a.ledger.is_slow());
 }
 
 TEST_CASE("gateway: a dead instance's reservations end after the lease, and its spending stays",
