@@ -1,5 +1,7 @@
 #include "gateway/call/call_money.hpp"
 
+#include "canigo/error.hpp"
+
 #include "gateway/config/units.hpp"
 
 #include <asio/associated_executor.hpp>
